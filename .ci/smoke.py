@@ -1,0 +1,28 @@
+"""Smoke check of an installed wheel: fit, predict, save, load. Run it outside the checkout."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_iris
+
+import structboost
+
+package = Path(structboost.__file__).parent
+assert package.is_relative_to(sys.prefix), f"not the installed wheel: {package}"
+assert (package / "py.typed").is_file(), "the wheel lacks py.typed"
+
+X, y = load_iris(return_X_y=True)
+classifier = structboost.StructBoostClassifier(max_rounds=5).fit(X, y)
+predicted = classifier.predict(X)
+accuracy = classifier.score(X, y)
+assert accuracy > 0.8, f"accuracy {accuracy} on iris"
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "iris.model"
+    classifier.model_.save(path)
+    classifier.model_ = structboost.load_model(path)
+assert np.array_equal(classifier.predict(X), predicted), "predictions differ after a round trip"
+
+print(f"structboost {structboost.__version__}: wheel works, iris accuracy {accuracy:.3f}")

@@ -1,0 +1,48 @@
+# Needs Python >= 3.11 and make. Everything is installed into .venv inside the checkout;
+# it is brought up to date whenever pyproject.toml or constraints.txt changes.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --constraint constraints.txt
+
+.PHONY: help venv demo test lint bench clean
+
+help:
+	@echo "make demo   train on digits and breast-cancer, print a table, save a plot"
+	@echo "make test   lint, type-check and test"
+	@echo "make lint   lint and type-check only"
+	@echo "make bench  install the benchmarks' peers, list the benchmarks"
+	@echo "make venv   only set up .venv"
+	@echo "make clean  remove caches and build products (not .venv)"
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (a minute or two, once)"
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --upgrade "pip>=25.1"  # the first with --group
+	$(INSTALL) --editable ".[plot]" --group test
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(INSTALL) --group bench
+	@touch $@
+
+demo: venv
+	$(RUN) examples/demo.py
+
+lint: venv
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+test: lint
+	$(RUN) -m pytest -q
+
+bench: $(VENV)/.installed-bench
+	$(RUN) -m benchmarks list
+	@echo "Run one: $(RUN) -m benchmarks run NAME --data DIR [--quick] [--only DATASET ...] --json FILE"
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

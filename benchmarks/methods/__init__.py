@@ -1,0 +1,1 @@
+"""Who is measured: one module for each family of methods."""

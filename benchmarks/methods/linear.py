@@ -1,0 +1,40 @@
+"""One-vs-all linear SVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from benchmarks.methods.base import Method, Table
+
+MAX_ITERATIONS = 10_000
+
+
+class OneVsAllSVM(Method):
+    """scikit-learn's LinearSVC (squared hinge) on features standardised on the training part.
+
+    ``C`` is in the paper's units, the weight of the *mean* loss.  The grid goes beyond 1000 because the best
+    values lie there on vowel, satimage and svmguide4; the plain hinge was no better on any set, and slower.
+    """
+
+    name = "ovr_svm"
+    packages = ("sklearn",)
+    candidates = [{"C": float(C)} for C in np.logspace(1, 5, 6)]
+
+    def fit(self, train: Table, params: dict[str, Any]) -> Pipeline:
+        """Scaler and machine."""
+        machine = LinearSVC(C=params["C"] / len(train.y), max_iter=MAX_ITERATIONS, random_state=0)
+        return make_pipeline(StandardScaler(), machine).fit(train.X, train.y)
+
+    def output(self, model: Pipeline, X: np.ndarray) -> np.ndarray:
+        """Labels."""
+        return model.predict(X)
+
+    def facts(self, model: Pipeline) -> dict[str, Any]:
+        """Iterations, and whether they sufficed."""
+        iterations = int(model[-1].n_iter_)
+        return {"iterations": iterations, "converged": iterations < MAX_ITERATIONS}

@@ -1,0 +1,173 @@
+"""StructBoost with stumps, in its three formulations: where the benchmarks train our models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.methods.base import Method, Table, Trial
+
+TOL = 0.01
+MAX_ROUNDS = 200
+LARGEST_C = 1000.0
+NAMES = {
+    ("one_slack", True): "structboost_1slack",
+    ("m_slack", True): "structboost_mslack",
+    ("one_slack", False): "structboost_printed",
+}
+
+
+class StructBoostMethod(Method):
+    """Common to ranking and classification: C by one warm-started path over the grid.
+
+    Parameters
+    ----------
+    formulation : {"one_slack", "m_slack"}
+    stabilize : bool
+        False: Algorithm 2 as printed.
+    """
+
+    packages = ("numba", "scipy")
+    candidates = [{"C": float(C)} for C in np.logspace(1, 3, 6)]
+    exact: ClassVar[bool] = False
+
+    def __init__(self, formulation: str = "one_slack", *, stabilize: bool = True) -> None:
+        self.formulation = formulation
+        self.stabilize = stabilize
+        self.name = NAMES[formulation, stabilize]
+
+    def problem(self, train: Table) -> tuple[Any, Any, Any]:
+        """Task, inputs and outputs."""
+        raise NotImplementedError
+
+    def trainer(self, task: Any, C: float, callbacks: Any = None) -> Any:
+        """Not yet fitted."""
+        from structboost import StructBoost
+
+        return StructBoost(
+            task,
+            C=C,
+            tol=TOL,
+            max_rounds=MAX_ROUNDS,
+            weak_learner="stump",
+            formulation=self.formulation,
+            stabilize=self.stabilize,
+            exact=self.exact,
+            random_state=0,
+            callbacks=callbacks,
+        )
+
+    def trials(
+        self, train: Table, validation: Table, candidates: list[dict[str, Any]], objective: Any
+    ) -> list[Trial]:
+        """Each C, warm started from the one before."""
+        task, X, Y = self.problem(train)
+        Cs = [params["C"] for params in candidates]
+        trained = self.trainer(task, Cs[0]).path(X, Y, Cs)
+        trials = []
+        for C, one in zip(Cs, trained, strict=True):
+            value = objective.measure(validation.y, self.output(one, validation.X))
+            trials.append(Trial({"C": C}, value, self.facts(one)))
+        return trials
+
+    def fit(self, train: Table, params: dict[str, Any], callbacks: Any = None) -> Any:
+        """Trained from scratch."""
+        task, X, Y = self.problem(train)
+        return self.trainer(task, params["C"], callbacks).fit(X, Y)
+
+    def facts(self, model: Any) -> dict[str, Any]:
+        """The certificate and the counts of the last round."""
+        last = model.history_[-1]
+        shown = ("gap", "certified", "primal", "bound", "cuts", "columns", "oracle_calls")
+        return {"rounds": last["round"], **{name: last[name] for name in shown}}
+
+    def tuning_facts(self, trials: list[Trial]) -> dict[str, Any]:
+        """Rounds and gaps along the path, the gap at C = 1000 by name."""
+        path = [{"C": t.params["C"], "gap": t.facts["gap"], "rounds": t.facts["rounds"]} for t in trials]
+        return {"path": path, "gap_at_1000": next((p["gap"] for p in path if p["C"] == LARGEST_C), None)}
+
+    def sources(self) -> list[Path]:
+        """This file and the whole package."""
+        import structboost
+
+        return [*super().sources(), Path(structboost.__file__).parent]
+
+
+class Ranking(StructBoostMethod):
+    """Maximises the AUC (section 3.2), pricing over all distinct thresholds."""
+
+    exact = True
+
+    def problem(self, train: Table) -> tuple[Any, Any, Any]:
+        """One query that holds all rows."""
+        from structboost.tasks import RankingTask
+
+        return RankingTask(), [train.X], [train.y]
+
+    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+        """Scores."""
+        return model.model_.scores(X)[:, 0]
+
+    def warm_up(self) -> None:
+        """Compile all kernels on a made table."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(40, 3)).astype(np.float32)
+        model = self.fit(Table(X, (X[:, 0] + rng.normal(size=40) > 0).astype(np.int64)), {"C": 10.0})
+        self.output(model, X)
+
+
+class Multiclass(StructBoostMethod):
+    """Class-specific stumps (section 3.3); predicts by its compiled tables."""
+
+    def problem(self, train: Table) -> tuple[Any, Any, Any]:
+        """One example a row."""
+        from structboost.tasks import MulticlassTask
+
+        return MulticlassTask(int(train.y.max()) + 1), train.X, train.y
+
+    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+        """Labels."""
+        if not hasattr(model, "compiled_for_benchmark"):
+            model.compiled_for_benchmark = model.model_.compile()
+        return model.compiled_for_benchmark.scores(X).argmax(axis=1)
+
+    def warm_up(self) -> None:
+        """Compile all kernels on a made table."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 3)).astype(np.float32)
+        model = self.fit(Table(X, np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])), {"C": 10.0})
+        self.output(model, X)
+
+
+def fit_reporting(
+    report: Callable[[dict[str, Any]], None], method: Ranking, train: Table, test: Table, C: float
+) -> dict[str, Any]:
+    """Fit in a process of its own, with a report after each round (see `limits`)."""
+    method.warm_up()
+    report({})
+    model = method.fit(train, {"C": C}, callbacks=[lambda trainer: report(_progress(trainer))])
+    return {**method.facts(model), "value": roc_auc_score(test.y, method.output(model, test.X))}
+
+
+def _progress(trainer: Any) -> dict[str, Any]:
+    """Certificate of the last round."""
+    last = trainer.history_[-1]
+    return {"rounds": last["round"], "gap": last["gap"], "certified": last["certified"]}
+
+
+def train_rounds(train: Table, n_rounds: int) -> list[dict[str, Any]]:
+    """History of ``n_rounds`` rounds on a multi-class table."""
+    return long_training(train, n_rounds).history_
+
+
+def long_training(train: Table, n_rounds: int) -> Any:
+    """A multi-class trainer that does not stop before ``n_rounds`` rounds while a column is violated."""
+    from structboost import StructBoost
+    from structboost.tasks import MulticlassTask
+
+    task = MulticlassTask(int(train.y.max()) + 1)
+    return StructBoost(task, C=LARGEST_C, tol=0.0, max_rounds=n_rounds, random_state=0).fit(train.X, train.y)

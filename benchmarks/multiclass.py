@@ -1,0 +1,114 @@
+"""Multi-class error on Table 2's data sets: StructBoost with stumps, SSVM and conventional classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import paper, table
+from benchmarks.datasets import Dataset, load
+from benchmarks.methods import structboost
+from benchmarks.methods.adaboost import AdaBoost
+from benchmarks.methods.base import Method
+from benchmarks.methods.boosted_trees import HistGradientBoosting, LightGBMClassifier
+from benchmarks.methods.linear import OneVsAllSVM
+from benchmarks.methods.ssvm import SSVM
+from benchmarks.protocol import ERROR, Protocol, measure, parts, version
+from benchmarks.records import mean, median, record, summary
+from benchmarks.units import Result, Unit
+
+DATASETS = tuple(paper.TABLE_2["ssvm"])
+QUICK_DATASETS = ("glass", "svmguide2", "svmguide4")
+
+METHODS: tuple[Method, ...] = (
+    structboost.Multiclass(),
+    SSVM(),
+    OneVsAllSVM(),
+    LightGBMClassifier(),
+    HistGradientBoosting(),
+    AdaBoost(),
+)
+
+# What does not fit in 90 minutes at 5 repeats and 6 candidates.
+CUT = {
+    ("usps", "lightgbm"): Protocol(3, 6),
+    ("usps", "histgb"): Protocol(3, 6),
+    ("usps", "adaboost"): Protocol(3, 6),
+    ("mnist", "structboost_1slack"): Protocol(3, 6),
+    ("mnist", "ssvm"): Protocol(3, 6),
+    ("mnist", "ovr_svm"): Protocol(3, 6),
+    ("mnist", "lightgbm"): Protocol(2, 6),
+    ("mnist", "histgb"): Protocol(2, 6),
+    ("mnist", "adaboost"): Protocol(2, 6),
+}
+
+PAPER_NAMES = {"structboost_1slack": "structboost_stump", "ssvm": "ssvm", "ovr_svm": "ovr_svm"}
+
+
+def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
+    """All units of a data set."""
+    data = load(name, data_dir)
+    planned = []
+    for method in METHODS:
+        protocol = Protocol(1, 2) if quick else CUT.get((name, method.name), Protocol())
+        planned.extend(_unit(data, method, protocol, repeat) for repeat in range(protocol.repeats))
+    return planned
+
+
+def _unit(data: Dataset, method: Method, protocol: Protocol, repeat: int) -> Unit:
+    """One method on one split, tuned."""
+    return Unit(
+        *("multiclass", data.name, method.name),
+        {"repeat": repeat, "candidates": protocol.candidates, "note": protocol.note},
+        version(method, data),
+        lambda: measure(method, ERROR, parts(data.X, data.y, data.y, repeat), protocol.candidates),
+    )
+
+
+def records(name: str, finished: Sequence[tuple[Unit, Result]]) -> list[dict[str, Any]]:
+    """One record a method."""
+    made = []
+    for method in METHODS:
+        own = [(unit, result) for unit, result in finished if unit.method == method.name]
+        if not own:
+            continue
+        results = [result for _, result in own]
+        value, std = paper.TABLE_2.get(PAPER_NAMES.get(method.name, ""), {}).get(name, (None, None))
+        made.append(
+            record(
+                *(name, method.name, "error"),
+                **summary(results),
+                paper=value,
+                paper_std=std,
+                train_value=mean(r["train_value"] for r in results),
+                predict_us=median(r["predict_us"] for r in results),
+                note=own[0][0].params["note"],
+            )
+        )
+    return made
+
+
+def show(made: Sequence[dict[str, Any]]) -> str:
+    """Errors, fit seconds and prediction time of all methods, the paper's figures beside."""
+    by_key = {(r["dataset"], r["method"]): r for r in made}
+    blocks = []
+    for title, cell in (
+        ("Test error, % (the paper's figure in brackets)", _error_cell),
+        ("Seconds of one fit, one thread", lambda r: table.number(r.get("seconds"), "{:.3g}")),
+        ("Prediction, microseconds a sample", lambda r: table.number(r.get("predict_us"), "{:.2f}")),
+        ("Certified gap, the worst of the repeats", lambda r: table.share(r.get("gap"))),
+    ):
+        names = [m.name for m in METHODS]
+        rows = [
+            [dataset, *(cell(by_key.get((dataset, method), {})) for method in names)]
+            for dataset in dict.fromkeys(r["dataset"] for r in made)
+        ]
+        blocks.append(f"{title}\n{table.aligned(['', *names], rows)}")
+    return "\n\n".join(blocks)
+
+
+def _error_cell(r: dict[str, Any]) -> str:
+    """Error, with the paper's behind it where there is one."""
+    given = "" if r.get("paper") is None else f" ({100 * r['paper']:.1f})"
+    return table.percent(r, 1) + given

@@ -1,0 +1,28 @@
+"""structboost: non-linear structured predictors by boosting, with a certificate of optimality."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from structboost.boosting import StructBoost
+from structboost.ensemble import Ensemble
+from structboost.model_file import load_model
+from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
+
+try:
+    __version__ = version("structboost-learn")
+except PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "BinaryTask",
+    "Ensemble",
+    "Measure",
+    "MulticlassTask",
+    "PartKind",
+    "RankingTask",
+    "Separation",
+    "StackedParts",
+    "StructBoost",
+    "Task",
+    "load_model",
+]

@@ -1,0 +1,392 @@
+"""StructBoost: column generation with a certificate (Algorithm 1).
+
+::
+
+    repeat
+        D       = master.duals()          signed weight of every (part, channel)
+        columns = pricing(D)              columns of largest edge <D, response>
+        stop when no column is violated, the gap is small enough, or rounds are used up
+        master.add_columns(columns); master.solve()
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import joblib
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from structboost.columns import ColumnRegistry
+from structboost.ensemble import Ensemble
+from structboost.exceptions import InterruptedFitWarning, TaskError
+from structboost.masters.base import HingeMaster
+from structboost.masters.m_slack import MSlackMaster
+from structboost.masters.one_slack import OneSlackMaster
+from structboost.masters.oracle import HingeOracle
+from structboost.model_file import load_model
+from structboost.progress import ProgressBar
+from structboost.task import StackedParts, Task
+from structboost.validation import checked_choice, checked_example_weights, checked_positive
+from structboost.weak.pricing import RULES, Priced, price
+from structboost.weak.stump import StumpFamily
+
+Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
+
+_FAMILIES = {"stump": StumpFamily}
+_FORMULATIONS = ("one_slack", "m_slack")
+# A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
+_EDGE_TOLERANCE = 1e-6
+# Solving a restricted master far below the gap that pricing leaves is wasted.
+_INNER_SHARE = 0.3
+_MAX_IDLE_ROUNDS = 30
+
+
+class StructBoost:
+    """Structured prediction by boosting, with a proof of how near the optimum it is.
+
+    Minimises ``sum(w) + C/m sum_i max_y [Delta(y_i, y) - w'(Psi(x_i, y_i) - Psi(x_i, y))]`` over ``w >= 0``
+    and over a family of weak learners (StructBoost, (3) and (9)).
+
+    Parameters
+    ----------
+    task : Task
+        The problem: parts, joint feature, loss and argmax.
+    C : float
+        Weight of the training loss against the l1 norm of the weights.
+    tol : float
+        Relative gap ``(primal - bound) / primal`` at which training stops.
+    max_rounds : int
+        Most rounds of column generation.
+    weak_learner : {"stump"}
+    formulation : {"one_slack", "m_slack"}
+        Which restricted master; the optimum is the same (Theorem 2.1).
+    stabilize : bool
+        Whether the 1-slack master is stabilised; False is Algorithm 2 as printed.
+    exact : bool
+        Whether pricing goes over all distinct thresholds, or over at most 255 of a feature.
+    pricing : {"own", "best"}
+        Whether each channel has weak learners of its own, or all share them (:mod:`structboost.weak.pricing`).
+    columns_per_channel : int
+        Most columns added for a channel in a round, each on another feature.
+    random_state : int, RandomState or None
+        For randomised weak learners; stumps need none.
+    n_jobs : int or None
+        Threads for pricing (None: 1, -1: all); the result does not depend on it.
+    verbose : int
+        1 shows a progress bar.
+    callbacks : sequence of callables, optional
+        Each is called as ``callback(record, trainer)`` after every round; one that returns True stops training.
+
+    Attributes
+    ----------
+    model_ : Ensemble
+    history_ : list of dict
+        One a round: round, primal, bound, gap, certified, cuts, columns, oracle_calls, seconds.
+    objective_ : float
+        Primal objective of the model, in the paper's units.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        C: float,
+        tol: float = 0.01,
+        max_rounds: int = 200,
+        weak_learner: str = "stump",
+        formulation: str = "one_slack",
+        stabilize: bool = True,
+        exact: bool = False,
+        pricing: str = "own",
+        columns_per_channel: int = 5,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.weak_learner = weak_learner
+        self.formulation = formulation
+        self.stabilize = stabilize
+        self.exact = exact
+        self.pricing = pricing
+        self.columns_per_channel = columns_per_channel
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructBoost:
+        """Train on examples ``(X[i], Y[i])``.
+
+        Parameters
+        ----------
+        X, Y : sequence
+            Inputs and true outputs, as the task takes them.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean loss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range.
+        TaskError
+            If the task breaks its contract.
+        SolverError
+            If a restricted master cannot be solved.
+        """
+        self.path(X, Y, [self.C], sample_weight=sample_weight, _into=[self])
+        return self
+
+    def path(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        Cs: Sequence[float],
+        *,
+        sample_weight: Any = None,
+        _into: list[StructBoost] | None = None,
+    ) -> list[StructBoost]:
+        """Fit a trainer for each C, each warm started from the last: cuts and columns stay.
+
+        Returns
+        -------
+        trainers : list of StructBoost
+            Copies of this one, fitted, in the order of ``Cs``.
+        """
+        self._check_parameters(Cs)
+        trainers = _into or [self._copy(C) for C in Cs]
+        with threadpool_limits(limits=1, user_api="blas"):
+            run: _Run | None = None
+            for trainer in trainers:
+                run = trainer._start(X, Y, sample_weight) if run is None else run.go_on(trainer)
+                run.boost()
+                if trainer.interrupted_:
+                    break
+        return [trainer for trainer in trainers if hasattr(trainer, "model_")]
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Best output of each input, by the task's ``predict``."""
+        return _predict(self.task, self._fitted(), X)
+
+    def staged_predict(self, X: Sequence[Any]) -> Any:
+        """Predictions after each round, with the weights of that round."""
+        return (_predict(self.task, model, X) for model in self._fitted().staged())
+
+    def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
+        """Minus the mean loss of the predictions: larger is better."""
+        outputs = self.predict(X)
+        return -float(np.mean([self.task.loss(y, output) for y, output in zip(Y, outputs, strict=True)]))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model (not the task) to a file, atomically and without pickle."""
+        self._fitted().save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], task: Task) -> StructBoost:
+        """A fitted trainer from a saved model and the task it was trained on."""
+        model = load_model(path)
+        if dict(model.kinds) != dict(task.kinds):
+            raise TaskError(f"The model in {path} has the kinds {dict(model.kinds)}, the task {dict(task.kinds)}.")
+        trainer = cls(task, C=model.metadata["C"])
+        trainer.model_ = model
+        trainer.history_ = list(model.metadata["history"])
+        trainer.objective_ = float(model.metadata["objective"])
+        trainer.interrupted_ = False
+        return trainer
+
+    # -- fitting ------------------------------------------------------------------------------
+
+    def _fitted(self) -> Ensemble:
+        if not hasattr(self, "model_"):
+            raise ValueError("This StructBoost is not fitted yet; call fit(X, Y) first.")
+        return self.model_
+
+    def _copy(self, C: float) -> StructBoost:
+        parameters = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        task = parameters.pop("task")
+        return StructBoost(task, **{**parameters, "C": C})
+
+    def _check_parameters(self, Cs: Sequence[float]) -> None:
+        if not isinstance(self.task, Task):
+            raise TypeError(f"task is {self.task!r}; give an instance of a subclass of Task.")
+        if not len(Cs):
+            raise ValueError("Cs is empty; give at least one C.")
+        for C in Cs:
+            checked_positive(C, "C")
+        checked_positive(self.tol, "tol")
+        for name in ("max_rounds", "columns_per_channel"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or int(value) != value or value < 1:
+                raise ValueError(f"{name} is {value!r}; give a whole number from 1.")
+        checked_choice(self.weak_learner, "weak_learner", tuple(_FAMILIES))
+        checked_choice(self.formulation, "formulation", _FORMULATIONS)
+        checked_choice(self.pricing, "pricing", RULES)
+
+    def _start(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> _Run:
+        """Stack the parts, bin the features, make the oracle and the master."""
+        if len(X) != len(Y):
+            raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
+        if not len(X):
+            raise ValueError("X is empty; give at least one example.")
+        began = time.perf_counter()
+        task = self.task
+        stack = task.stack(X)
+        oracle = HingeOracle(
+            lambda scores: task.separate(X, Y, scores),
+            lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
+            stack.offsets,
+            {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
+            checked_example_weights(sample_weight, len(X)),
+        )
+        families = {
+            kind: _FAMILIES[self.weak_learner](
+                stack.rows[kind], of_kind.response, exact=self.exact,
+                n_threads=joblib.effective_n_jobs(self.n_jobs),
+            )
+            for kind, of_kind in task.kinds.items()
+        }  # fmt: skip
+        columns = ColumnRegistry(oracle, families)
+        master: HingeMaster = (
+            OneSlackMaster(oracle, self.C, stabilize=self.stabilize)
+            if self.formulation == "one_slack"
+            else MSlackMaster(oracle, self.C)
+        )
+        return _Run(self, oracle, master, columns, began)
+
+
+class _Run:
+    """One run of the loop: the state between rounds."""
+
+    def __init__(
+        self,
+        trainer: StructBoost,
+        oracle: HingeOracle,
+        master: HingeMaster,
+        columns: ColumnRegistry,
+        began: float,
+    ) -> None:
+        self.trainer = trainer
+        self.oracle = oracle
+        self.master = master
+        self.columns = columns
+        self.began = began
+        self.bound = 0.0
+        self.calls_before = oracle.calls
+
+    def go_on(self, trainer: StructBoost) -> _Run:
+        """The same state for another C."""
+        began = time.perf_counter()
+        self.master.set_C(trainer.C)
+        return _Run(trainer, self.oracle, self.master, self.columns, began)
+
+    def boost(self) -> None:
+        """The loop of Algorithm 1; leaves the fitted attributes on the trainer."""
+        trainer = self.trainer
+        trainer.history_ = []
+        trainer.interrupted_ = False
+        stages: list[dict[int, float]] = []
+        callbacks = [*(trainer.callbacks or [])]
+        bar = ProgressBar(trainer.tol, trainer.max_rounds) if trainer.verbose else None
+        if bar is not None:
+            callbacks.insert(0, bar)
+        try:
+            gap = trainer.tol if np.isinf(self.master.risk) else 1.0
+            self.master.solve(gap)
+            priced = self._price()
+            for round_ in range(1, trainer.max_rounds + 1):
+                n_new = self.columns.add(priced.candidates, self.master)
+                gap = self._gap()
+                # Without new columns only a better solution of this master can help.
+                tolerance = max(_INNER_SHARE * gap if n_new else 0.0, _INNER_SHARE * trainer.tol)
+                self.master.solve(tolerance)
+                self.columns.drop_idle(self.master, _MAX_IDLE_ROUNDS)
+                priced = self._price()
+                stages.append(self.columns.weights_of(self.master.weights))
+                self._record(round_)
+                if self._stop(callbacks) or (not n_new and priced.largest_edge <= 1 + _EDGE_TOLERANCE):
+                    break
+        except KeyboardInterrupt:
+            trainer.interrupted_ = True
+            warnings.warn(
+                f"Training was interrupted after {len(trainer.history_)} rounds; the model kept so far is usable.",
+                InterruptedFitWarning,
+                stacklevel=4,
+            )
+        finally:
+            if bar is not None:
+                bar.close()
+        self._keep_model(stages)
+
+    def _price(self) -> Priced:
+        """Columns for the next round, and the lower bound that their edges give (fact 5)."""
+        trainer = self.trainer
+        priced = price(
+            self.columns.families, self.master.duals(), trainer.pricing,
+            trainer.columns_per_channel, 1 + _EDGE_TOLERANCE,
+        )  # fmt: skip
+        self.bound = max(self.bound, self.master.dual_value / max(1.0, priced.largest_edge))
+        return priced
+
+    @property
+    def certified(self) -> bool:
+        """Whether the primal is exact and the bound holds for the whole family of weak learners."""
+        exact_pricing = all(family.exact_pricing for family in self.columns.families.values())
+        return exact_pricing and self.trainer.task.exact_argmax
+
+    def _gap(self) -> float:
+        return max(0.0, (self.master.primal - self.bound) / self.master.primal) if self.master.primal > 0 else 0.0
+
+    def _record(self, round_: int) -> None:
+        self.trainer.history_.append(
+            {
+                "round": round_,
+                "primal": self.master.primal,
+                "bound": self.bound,
+                "gap": self._gap(),
+                "certified": self.certified,
+                "cuts": self.master.n_cuts,
+                "columns": int(np.count_nonzero(self.master.weights)),
+                "oracle_calls": self.oracle.calls - self.calls_before,
+                "seconds": time.perf_counter() - self.began,
+            }
+        )
+
+    def _stop(self, callbacks: Sequence[Callback]) -> bool:
+        record = self.trainer.history_[-1]
+        asked = [callback(record, self.trainer) for callback in callbacks]
+        return bool(record["gap"] <= self.trainer.tol or any(answer is True for answer in asked))
+
+    def _keep_model(self, stages: list[dict[int, float]]) -> None:
+        trainer = self.trainer
+        trainer.objective_ = self.master.primal
+        metadata = {
+            "C": float(trainer.C),
+            "objective": trainer.objective_,
+            "history": trainer.history_,
+            "formulation": trainer.formulation,
+            "certified": self.certified,
+        }
+        final = self.columns.weights_of(self.master.weights)
+        trainer.model_ = self.columns.ensemble(trainer.task.kinds, final, stages, metadata)
+
+
+def _predict(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
+    """Predictions of ``task`` with the scores of ``model``."""
+    if not len(X):
+        raise ValueError("X is empty; give at least one input.")
+    stack = task.stack(X)
+    scores = StackedParts(
+        {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
+    )
+    return [task.predict(X[i], scores.example(i)) for i in range(len(X))]

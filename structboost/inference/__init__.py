@@ -1,0 +1,1 @@
+"""Argmaxes and the searches behind them; nothing here knows a task."""

@@ -1,0 +1,1 @@
+"""Restricted master problems, a module each, and the cuts they share."""

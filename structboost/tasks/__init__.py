@@ -1,0 +1,7 @@
+"""Built-in tasks, a module each."""
+
+from structboost.tasks.binary import BinaryTask
+from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.ranking import RankingTask
+
+__all__ = ["BinaryTask", "MulticlassTask", "RankingTask"]

@@ -1,0 +1,1 @@
+"""Weak-learner families, a module each, and what they share."""

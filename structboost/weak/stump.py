@@ -1,0 +1,180 @@
+"""Decision stumps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.binning import bin_features
+from structboost.weak.histogram import best_splits
+
+# Work (rows x features) below which threads cost more than they save.
+_MIN_THREADED_WORK = 2_000_000
+
+
+class Stump(NamedTuple):
+    """``left`` where ``features[feature] <= threshold``, else ``right``; constant at threshold -inf."""
+
+    feature: int
+    threshold: float
+    left: float
+    right: float
+    bin: int
+
+
+@dataclass(frozen=True)
+class StumpTable:
+    """Stumps as arrays.
+
+    Parameters
+    ----------
+    feature : ndarray of int64, shape (n_learners,)
+    threshold, left, right : ndarray of float64, shape (n_learners,)
+        ``left`` where the feature is at most the threshold, else ``right``.
+    """
+
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def responses(self, features: NDArray[Any]) -> NDArray[np.float64]:
+        """Answers of all stumps on ``features``, shape (n_learners, n_parts)."""
+        out = np.empty((len(self), len(features)))
+        for k in range(len(self)):
+            below = features[:, self.feature[k]] <= self.threshold[k]
+            out[k] = np.where(below, self.left[k], self.right[k])
+        return out
+
+    def select(self, index: NDArray[np.int64]) -> StumpTable:
+        """The stumps at ``index``."""
+        return StumpTable(
+            self.feature[index], self.threshold[index], self.left[index], self.right[index]
+        )
+
+    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+        """One for the feature a stump splits; nothing for constants."""
+        out = np.zeros((len(self), n_features))
+        split = np.flatnonzero(np.isfinite(self.threshold))
+        out[split, self.feature[split]] = 1.0
+        return out
+
+    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays a model file holds."""
+        return {
+            "feature": self.feature,
+            "threshold": self.threshold,
+            "left": self.left,
+            "right": self.right,
+        }
+
+
+class StumpFamily(WeakLearnerFamily):
+    """All stumps on the thresholds between the bins of each feature, and the constant.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Training features, binned here once.
+    response : (float, float)
+        The two answers of a stump (:class:`structboost.task.PartKind`).
+    exact : bool
+        Whether all distinct thresholds are in the family, or 255 quantiles of a feature.
+    n_threads : int
+        Threads over features; the result does not depend on it.
+    """
+
+    name = "stump"
+    exact_pricing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float],
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self.binned = bin_features(features, exact=exact)
+        self.n_features = self.binned.n_features
+        self.low, self.high = response
+        self.n_threads = n_threads
+        self._n_bins = np.diff(self.binned.indptr) + 1
+
+    def price(self, duals: NDArray[np.float64], per_channel: int) -> list[Candidate]:
+        """Best stumps of each channel, each on a feature of its own."""
+        edges, bins, flipped = self._best_splits(duals)
+        found = []
+        for channel in range(duals.shape[1]):
+            column = edges[:, channel]
+            for feature in np.argsort(-column, kind="stable")[:per_channel]:
+                learner = self._stump(
+                    int(feature), int(bins[feature, channel]), bool(flipped[feature, channel])
+                )
+                found.append(Candidate(learner, channel, float(column[feature])))
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def refine(self, learner: Stump, duals: NDArray[np.float64]) -> list[Candidate]:
+        """The split of ``learner`` on every channel, turned the way the channel prefers."""
+        turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
+        both = self.responses([learner, turned]) @ duals
+        return [
+            Candidate((learner, turned)[int(way)], channel, float(both[way, channel]))
+            for channel, way in enumerate(np.argmax(both, axis=0))
+        ]
+
+    def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
+        """Answers on the training parts, int8 where both answers are small integers."""
+        whole = float(self.low).is_integer() and float(self.high).is_integer()
+        out = np.empty((len(learners), self.binned.n_rows), np.int8 if whole else np.float32)
+        for k, stump in enumerate(learners):
+            below = self.binned.codes[stump.feature].astype(np.int64) <= stump.bin
+            out[k] = np.where(below, stump.left, stump.right)
+        return out
+
+    def table(self, learners: Sequence[Stump]) -> StumpTable:
+        """The stumps as arrays."""
+        return StumpTable(
+            np.array([s.feature for s in learners], np.int64),
+            np.array([s.threshold for s in learners], np.float64),
+            np.array([s.left for s in learners], np.float64),
+            np.array([s.right for s in learners], np.float64),
+        )
+
+    def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
+        threshold = -np.inf if bin_ < 0 else self.binned.thresholds[self.binned.indptr[feature] + bin_]
+        left, right = (self.high, self.low) if flip else (self.low, self.high)
+        return Stump(feature, float(threshold), left, right, bin_)
+
+    def _best_splits(
+        self, duals: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Edge, bin and orientation of the best stump, each of shape (n_features, n_channels)."""
+        rows = np.flatnonzero(duals.any(axis=1))
+        active = np.ascontiguousarray(duals[rows])
+        shape = (self.binned.n_features, duals.shape[1])
+        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+
+        def run(first: int, last: int) -> None:
+            best_splits(
+                self.binned.codes, self._n_bins, rows, active, self.low, self.high,
+                edges, bins, flipped, first, last,
+            )  # fmt: skip
+
+        n_features = shape[0]
+        if self.n_threads == 1 or len(rows) * n_features < _MIN_THREADED_WORK:
+            run(0, n_features)
+        else:
+            bounds = np.linspace(0, n_features, min(self.n_threads, n_features) + 1).astype(int)
+            with ThreadPoolExecutor(len(bounds) - 1) as pool:
+                list(pool.map(run, bounds[:-1], bounds[1:]))
+        return edges, bins, flipped
