@@ -3,7 +3,10 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from structboost.boosting import StructBoost
+from structboost.convergence_display import ConvergenceDisplay
+from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
+from structboost.estimators import StructBoostClassifier, StructBoostRanker
 from structboost.model_file import load_model
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
@@ -15,6 +18,8 @@ except PackageNotFoundError:  # a checkout that is not installed
 
 __all__ = [
     "BinaryTask",
+    "ConvergenceDisplay",
+    "EarlyStopping",
     "Ensemble",
     "Measure",
     "MulticlassTask",
@@ -23,6 +28,8 @@ __all__ = [
     "Separation",
     "StackedParts",
     "StructBoost",
+    "StructBoostClassifier",
+    "StructBoostRanker",
     "Task",
     "load_model",
 ]

@@ -19,11 +19,12 @@ from typing import Any
 
 import joblib
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from structboost.columns import ColumnRegistry
 from structboost.ensemble import Ensemble
-from structboost.exceptions import InterruptedFitWarning, TaskError
+from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
 from structboost.masters.base import HingeMaster
 from structboost.masters.m_slack import MSlackMaster
 from structboost.masters.one_slack import OneSlackMaster
@@ -125,6 +126,7 @@ class StructBoost:
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callbacks = callbacks
+        self._run: _Run | None = None
 
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
@@ -196,6 +198,8 @@ class StructBoost:
     def load(cls, path: str | PathLike[str], task: Task) -> StructBoost:
         """A fitted trainer from a saved model and the task it was trained on."""
         model = load_model(path)
+        if "history" not in model.metadata:
+            raise ModelFileError(f"{path} was not written by StructBoost.save.")
         if dict(model.kinds) != dict(task.kinds):
             raise TaskError(f"The model in {path} has the kinds {dict(model.kinds)}, the task {dict(task.kinds)}.")
         trainer = cls(task, C=model.metadata["C"])
@@ -208,14 +212,16 @@ class StructBoost:
     # -- fitting ------------------------------------------------------------------------------
 
     def _fitted(self) -> Ensemble:
+        if self._run is not None:
+            return self._run.current_model()
         if not hasattr(self, "model_"):
-            raise ValueError("This StructBoost is not fitted yet; call fit(X, Y) first.")
+            raise NotFittedError("This StructBoost is not fitted yet; call fit(X, Y) first.")
         return self.model_
 
     def _copy(self, C: float) -> StructBoost:
-        parameters = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        task = parameters.pop("task")
-        return StructBoost(task, **{**parameters, "C": C})
+        hidden = ("task", "_run")
+        parameters = {k: v for k, v in vars(self).items() if not k.endswith("_") and k not in hidden}
+        return StructBoost(self.task, **{**parameters, "C": C})
 
     def _check_parameters(self, Cs: Sequence[float]) -> None:
         if not isinstance(self.task, Task):
@@ -300,9 +306,10 @@ class _Run:
         bar = ProgressBar(trainer.tol, trainer.max_rounds) if trainer.verbose else None
         if bar is not None:
             callbacks.insert(0, bar)
+        trainer._run = self
         try:
-            gap = trainer.tol if np.isinf(self.master.risk) else 1.0
-            self.master.solve(gap)
+            if np.isinf(self.master.risk):
+                self.master.solve(trainer.tol)
             priced = self._price()
             for round_ in range(1, trainer.max_rounds + 1):
                 n_new = self.columns.add(priced.candidates, self.master)
@@ -324,9 +331,15 @@ class _Run:
                 stacklevel=4,
             )
         finally:
+            trainer._run = None
             if bar is not None:
                 bar.close()
         self._keep_model(stages)
+
+    def current_model(self) -> Ensemble:
+        """The model kept so far, for callbacks."""
+        final = self.columns.weights_of(self.master.weights)
+        return self.columns.ensemble(self.trainer.task.kinds, final, [final], {})
 
     def _price(self) -> Priced:
         """Columns for the next round, and the lower bound that their edges give (fact 5)."""

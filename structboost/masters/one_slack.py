@@ -97,7 +97,7 @@ class OneSlackMaster(HingeMaster):
             target = tolerance * self.primal
             weights, _, _ = proximal_step(
                 self._program.matrix, self._program.losses, self.C, self.weights, self._step,
-                self._multipliers, 1e-3 * target, _MAX_NEWTON_STEPS,
+                self._multipliers, 1e-2 * target, _MAX_NEWTON_STEPS,
             )  # fmt: skip
             self._age_cuts(self._multipliers)
             model = self._program.losses - self._program.matrix @ weights

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
 from structboost.task import StackedParts
@@ -33,3 +34,21 @@ def stack_table(X: Any) -> StackedParts:
             bad = int(np.flatnonzero(~finite.all(axis=1))[0])
             raise TaskError(f"X[{bad}] has NaN or infinite features; impute or drop them.")
     return StackedParts({"x": rows}, {"x": np.arange(len(rows) + 1, dtype=np.int64)})
+
+
+def merge_repeated_rows(
+    rows: NDArray[Any], labels: NDArray[np.int64], weights: NDArray[np.float64]
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
+    """Distinct pairs of a row and a label, in a fixed order, with their weights added up.
+
+    The training problem is the same and smaller; and repeating a row is exactly the same as
+    weighing it, whatever the order of the rows.
+    """
+    contiguous = np.ascontiguousarray(rows)
+    keys = contiguous.view(np.dtype((np.void, contiguous.dtype.itemsize * contiguous.shape[1]))).ravel()
+    row_number = np.unique(keys, return_inverse=True)[1]
+    n_labels = int(labels.max()) + 1
+    _, first, pair = np.unique(
+        row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True
+    )
+    return rows[first], labels[first], np.bincount(pair, weights=weights)

@@ -37,8 +37,7 @@ def best_splits(
         Rows where the duals are not all zero.
     duals : ndarray, shape (n_active, n_channels)
     edges, bins, flipped : ndarray, shape (n_features, n_channels)
-        Filled for features ``first <= f < last``.  Bin -1 is the constant stump,
-        considered with feature 0 only.
+        Filled for features ``first <= f < last``; edge -inf where a feature has one bin.
     """
     n_channels = duals.shape[1]
     totals = np.zeros(n_channels)
@@ -55,13 +54,8 @@ def best_splits(
                 histogram[bin_, c] += duals[r, c]
         for c in range(n_channels):
             edge = -np.inf
-            bin_of_best = -1
+            bin_of_best = 0
             flip = False
-            if f == 0:
-                edge = high * totals[c]
-                if low * totals[c] > edge:
-                    edge = low * totals[c]
-                    flip = True
             left = 0.0
             for b in range(n_bins[f] - 1):
                 left += histogram[b, c]

@@ -14,7 +14,7 @@ RULES = ("own", "best")
 
 
 class Priced(NamedTuple):
-    """Columns found by pricing, by kind, and the largest edge over the whole family."""
+    """Columns found by pricing, by kind, and the largest edge over the whole family (up to a tie of 1e-6)."""
 
     candidates: dict[str, list[Candidate]]
     largest_edge: float

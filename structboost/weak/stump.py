@@ -16,6 +16,8 @@ from structboost.weak.histogram import best_splits
 
 # Work (rows x features) below which threads cost more than they save.
 _MIN_THREADED_WORK = 2_000_000
+# Edges nearer than this, relatively, count as equal.
+_TIE = 1e-6
 
 
 class Stump(NamedTuple):
@@ -113,14 +115,29 @@ class StumpFamily(WeakLearnerFamily):
     def price(self, duals: NDArray[np.float64], per_channel: int) -> list[Candidate]:
         """Best stumps of each channel, each on a feature of its own."""
         edges, bins, flipped = self._best_splits(duals)
+        totals = duals.sum(axis=0)
         found = []
-        for channel in range(duals.shape[1]):
+        for channel, total in enumerate(totals):
+            flip = self.low * total > self.high * total
+            constant = Candidate(
+                self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total)
+            )
             column = edges[:, channel]
-            for feature in np.argsort(-column, kind="stable")[:per_channel]:
-                learner = self._stump(
-                    int(feature), int(bins[feature, channel]), bool(flipped[feature, channel])
+            splits = [
+                Candidate(
+                    self._stump(int(f), int(bins[f, channel]), bool(flipped[f, channel])),
+                    channel,
+                    float(column[f]),
                 )
-                found.append(Candidate(learner, channel, float(column[feature])))
+                for f in np.argsort(-column, kind="stable")[:per_channel]
+                if np.isfinite(column[f])
+            ]
+            best_split = splits[0].edge if splits else -np.inf
+            # As good as any split: the simplest learner goes first, alone.
+            simplest = constant.edge > 0 and constant.edge >= (1 - _TIE) * best_split
+            # Its edge stands for theirs, so that the bound holds for the whole family.
+            alone = constant._replace(edge=max(constant.edge, best_split))
+            found += [alone] if simplest else [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def refine(self, learner: Stump, duals: NDArray[np.float64]) -> list[Candidate]:

@@ -1,0 +1,47 @@
+"""Stop when a held-out part no longer gains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from structboost.boosting import StructBoost
+
+
+class EarlyStopping:
+    """A callback that stops training when the mean loss on held-out examples stops falling.
+
+    Parameters
+    ----------
+    X, Y : sequence
+        Held-out examples.
+    n_iter_no_change : int
+        Rounds without a new best before stopping.
+
+    Attributes
+    ----------
+    losses : list of float
+        Mean held-out loss after each round.
+    best_stage : int
+        Round of the smallest loss, from 0; the first of equals.
+    """
+
+    def __init__(self, X: Sequence[Any], Y: Sequence[Any], n_iter_no_change: int = 10) -> None:
+        self.X = X
+        self.Y = Y
+        self.n_iter_no_change = n_iter_no_change
+        self.losses: list[float] = []
+        self.best_stage = 0
+
+    def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
+        """Evaluate the current model; True when it is time to stop."""
+        outputs = trainer.predict(self.X)
+        task = trainer.task
+        self.losses.append(
+            float(np.mean([task.loss(y, output) for y, output in zip(self.Y, outputs, strict=True)]))
+        )
+        self.best_stage = int(np.argmin(self.losses))
+        return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
