@@ -94,6 +94,11 @@ class StructBoost:
         Whether Ctrl-C ended the fit.
     """
 
+    model_: Ensemble
+    history_: list[dict[str, Any]]
+    objective_: float
+    interrupted_: bool
+
     def __init__(
         self,
         task: Task,
@@ -399,7 +404,5 @@ def _predict(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
     if not len(X):
         raise ValueError("X is empty; give at least one input.")
     stack = task.stack(X)
-    scores = StackedParts(
-        {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
-    )
+    scores = StackedParts({kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets)
     return [task.predict(X[i], scores.example(i)) for i in range(len(X))]

@@ -40,8 +40,6 @@ class EarlyStopping:
         """Evaluate the current model; True when it is time to stop."""
         outputs = trainer.predict(self.X)
         task = trainer.task
-        self.losses.append(
-            float(np.mean([task.loss(y, output) for y, output in zip(self.Y, outputs, strict=True)]))
-        )
+        self.losses.append(float(np.mean([task.loss(y, output) for y, output in zip(self.Y, outputs, strict=True)])))
         self.best_stage = int(np.argmin(self.losses))
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change

@@ -14,6 +14,7 @@ from structboost.lookup_table import LookupTable
 from structboost.task import PartKind
 from structboost.validation import checked_features
 from structboost.weak.base import LearnerTable
+from structboost.weak.stump import StumpTable
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,7 @@ class Ensemble:
         """W of a kind, shape (n_learners, n_channels)."""
         member = self.members[kind]
         out = np.zeros((len(member.learners), self.kinds[kind].n_channels))
-        np.add.at(
-            out, (member.term_learners, member.channels), member.coefficients * self.weights[member.columns]
-        )
+        np.add.at(out, (member.term_learners, member.channels), member.coefficients * self.weights[member.columns])
         return out
 
     def at_stage(self, stage: int) -> Ensemble:
@@ -127,7 +126,7 @@ class Ensemble:
         """
         kind = self._kind(kind)
         member = self.members[kind]
-        if member.family != "stump":
+        if not isinstance(member.learners, StumpTable):
             raise TypeError(f"Only stumps compile to look-up tables; the learners of {kind!r} are {member.family}s.")
         return LookupTable.of_stumps(member.learners, self.matrix(kind), member.n_features)
 
@@ -145,4 +144,3 @@ class Ensemble:
         if kind not in self.members:
             raise ValueError(f"kind is {kind!r}; the model has {sorted(self.members)}.")
         return kind
-

@@ -398,9 +398,7 @@ class StructBoostRanker(_StructBoostEstimator):
     ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
         """Training and validation queries; a single query is split by items."""
         if len(queries) > 1:
-            train, held = train_test_split(
-                queries, test_size=self.validation_fraction, random_state=self.random_state
-            )
+            train, held = train_test_split(queries, test_size=self.validation_fraction, random_state=self.random_state)
             return train, held
         levels, counts = np.unique(y, return_counts=True)
         stratify = y[queries[0]] if len(levels) < len(y) // 2 and counts.min() > 1 else None

@@ -51,6 +51,18 @@ class Measure(NamedTuple):
     channels: IntArray
     values: FloatArray
 
+    def take(self, entries: NDArray[Any]) -> Measure:
+        """The entries at an index or under a mask."""
+        return Measure(self.parts[entries], self.channels[entries], self.values[entries])
+
+    def append(self, other: Measure) -> Measure:
+        """The entries of both."""
+        return Measure(
+            np.concatenate((self.parts, other.parts)),
+            np.concatenate((self.channels, other.channels)),
+            np.concatenate((self.values, other.values)),
+        )
+
 
 @dataclass(frozen=True)
 class StackedParts:
@@ -74,10 +86,7 @@ class StackedParts:
 
     def example(self, i: int) -> Any:
         """Rows of example ``i``: an array where there is one kind, else a dict by kind."""
-        by_kind = {
-            kind: rows[self.offsets[kind][i] : self.offsets[kind][i + 1]]
-            for kind, rows in self.rows.items()
-        }
+        by_kind = {kind: rows[self.offsets[kind][i] : self.offsets[kind][i + 1]] for kind, rows in self.rows.items()}
         return next(iter(by_kind.values())) if len(by_kind) == 1 else by_kind
 
 
@@ -180,9 +189,7 @@ class Task(ABC):
         outputs = [self.argmax(X[i], scores.example(i), Y[i]) for i in range(len(Y))]
         return separation_of(self, X, Y, outputs, scores.offsets)
 
-    def separate_slacks(
-        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
-    ) -> Separation:
+    def separate_slacks(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int) -> Separation:
         """At most about ``limit`` violated outputs, each for a slack of its own (m-slack form).
 
         By default an example has one slack.  A task whose loss is a sum of independent hinges
@@ -214,9 +221,7 @@ def stack_parts(kinds: Mapping[str, PartKind], parts: Sequence[Any]) -> StackedP
                     f"(n_parts, {width if width >= 0 else 'n_features'})."
                 )
             if not np.isfinite(block).all():
-                raise TaskError(
-                    f"parts(X[{i}]) has NaN or infinite features for kind {kind!r}; impute or drop them."
-                )
+                raise TaskError(f"parts(X[{i}]) has NaN or infinite features for kind {kind!r}; impute or drop them.")
         rows[kind] = np.concatenate(blocks, axis=0)
         offsets[kind] = np.concatenate(([0], np.cumsum([len(b) for b in blocks]))).astype(np.int64)
     return StackedParts(rows, offsets)
@@ -235,9 +240,7 @@ def _of_kind(kinds: Mapping[str, PartKind], value: Any, kind: str, i: int, metho
     return value
 
 
-def measure_of(
-    kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int
-) -> Measure:
+def measure_of(kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int) -> Measure:
     """Sparse form of what :meth:`Task.joint_feature` returned for example ``i``.
 
     Raises
@@ -264,9 +267,7 @@ def measure_of(
         if len(parts) and not (0 <= parts.min() and parts.max() < n_parts):
             raise TaskError(f"joint_feature(X[{i}], y) names a part outside 0..{n_parts - 1} of {kind!r}.")
         if len(channels) and not (0 <= channels.min() and channels.max() < n_channels):
-            raise TaskError(
-                f"joint_feature(X[{i}], y) names a channel outside 0..{n_channels - 1} of {kind!r}."
-            )
+            raise TaskError(f"joint_feature(X[{i}], y) names a channel outside 0..{n_channels - 1} of {kind!r}.")
     else:
         dense = np.asarray(value, dtype=np.float64)
         if dense.shape != (n_parts, n_channels):
@@ -311,13 +312,11 @@ def separation_of(
 
 def _difference(true: Measure, found: Measure, first_row: int, n_channels: int) -> Measure:
     """``true - found`` with equal pairs merged, zeros left out, and parts made rows of the stack."""
-    keys = np.concatenate((true.parts, found.parts)) * n_channels + np.concatenate(
-        (true.channels, found.channels)
-    )
+    keys = np.concatenate((true.parts, found.parts)) * n_channels + np.concatenate((true.channels, found.channels))
     merged, where = np.unique(keys, return_inverse=True)
-    values = np.bincount(
-        where, weights=np.concatenate((true.values, -found.values)), minlength=len(merged)
-    ).astype(np.float64)
+    values = np.bincount(where, weights=np.concatenate((true.values, -found.values)), minlength=len(merged)).astype(
+        np.float64
+    )
     merged, values = merged[values != 0], values[values != 0]
     return Measure(first_row + merged // n_channels, merged % n_channels, values)
 
@@ -328,5 +327,3 @@ def loss_of(task: Task, y: Any, y_pred: Any, i: int) -> float:
     if not np.isfinite(value) or value < 0:
         raise TaskError(f"loss(Y[{i}], y_pred) is {value}; a loss must be finite and >= 0.")
     return value
-
-

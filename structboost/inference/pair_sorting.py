@@ -20,10 +20,7 @@ def count_pairs(levels: NDArray[np.int64], n_levels: int) -> int:
     for level in levels:
         sizes[level] += 1
     n = len(levels)
-    same = 0
-    for size in sizes:
-        same += size * size
-    return (n * n - same) // 2
+    return (n * n - int((sizes * sizes).sum())) // 2
 
 
 @njit(cache=True, nogil=True)

@@ -111,9 +111,7 @@ class KindColumns:
 
     def products(self, measure: ChannelMeasure, terms: Terms, out: NDArray[np.float64]) -> None:
         """Add <measure, response> of the columns in ``terms`` to ``out``."""
-        add_products(
-            self.responses, *terms, measure.parts, measure.values, measure.indptr, out
-        )
+        add_products(self.responses, *terms, measure.parts, measure.values, measure.indptr, out)
 
 
 @njit(cache=True, nogil=True)

@@ -50,7 +50,7 @@ class HingeProgram:
         self.row_slacks = np.zeros(0, np.int64)
         self.slack_costs = np.zeros(0)
         self.cold_solves = 0
-        self._highs = highspy.Highs()
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in _OPTIONS.items():
             self._call(self._highs.setOptionValue(option, value))
         self._weight_at = np.zeros(0, np.int64)
@@ -88,9 +88,7 @@ class HingeProgram:
         )  # fmt: skip
         self.matrix = np.hstack((self.matrix, products))
 
-    def add_rows(
-        self, products: NDArray[np.float64], losses: NDArray[np.float64], slacks: NDArray[np.int64]
-    ) -> None:
+    def add_rows(self, products: NDArray[np.float64], losses: NDArray[np.float64], slacks: NDArray[np.int64]) -> None:
         """Append rows; ``products`` has shape (n_new, n_weights)."""
         n = len(losses)
         rows, columns = np.nonzero(products)
@@ -178,9 +176,7 @@ class HingeProgram:
         n = len(costs)
         empty = np.zeros(0, np.int32)
         self._call(
-            self._highs.addCols(
-                n, costs, np.zeros(n), np.full(n, _FREE), 0, np.zeros(n, np.int32), empty, np.zeros(0)
-            )
+            self._highs.addCols(n, costs, np.zeros(n), np.full(n, _FREE), 0, np.zeros(n, np.int32), empty, np.zeros(0))
         )
 
     @staticmethod

@@ -129,14 +129,12 @@ class MSlackMaster(HingeMaster):
             owner = np.repeat(np.arange(len(chosen)), lengths)
             within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
             entries = np.repeat(indptr[chosen], lengths) + within
-            measures[kind] = Measure(*(column[entries] for column in difference))
+            measures[kind] = difference.take(entries)
             owners[kind] = owner
         all_terms = {kind: columns.terms for kind, columns in self.oracle.columns.items()}
         products = self._products(measures, owners, len(chosen), all_terms, self.oracle.n_columns)
         for kind, measure in measures.items():
-            self._measures[kind] = Measure(
-                *(np.concatenate(pair) for pair in zip(self._measures[kind], measure, strict=True))
-            )
+            self._measures[kind] = self._measures[kind].append(measure)
             self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + self.n_cuts))
         numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
         self._program.add_rows(products, cuts.losses[chosen], numbers)
@@ -149,7 +147,7 @@ class MSlackMaster(HingeMaster):
         number = np.cumsum(kept) - 1
         for kind, owner in self._owners.items():
             stays = kept[owner]
-            self._measures[kind] = Measure(*(column[stays] for column in self._measures[kind]))
+            self._measures[kind] = self._measures[kind].take(stays)
             self._owners[kind] = number[owner[stays]].astype(np.int64)
         self._program.keep_rows(kept)
         self._duals, self._idle = self._duals[kept], self._idle[kept]

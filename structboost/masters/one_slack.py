@@ -133,9 +133,7 @@ class OneSlackMaster(HingeMaster):
         cut, products, risk = self.oracle.cut_at(weights)
         objective = float(weights.sum()) + self.C * risk
         if not np.isfinite(objective):
-            raise SolverError(
-                f"The objective is {objective!r} at finite weights; check that losses are finite."
-            )
+            raise SolverError(f"The objective is {objective!r} at finite weights; check that losses are finite.")
         if objective < self.primal:
             self.weights, self.risk = weights.copy(), risk
         self._cuts.append(cut)

@@ -60,9 +60,7 @@ class HingeOracle:
         self._separate_slacks = separate_slacks
         self._offsets = offsets
         self.example_weights = example_weights
-        self.columns = {
-            kind: KindColumns(int(offsets[kind][-1]), width) for kind, width in n_channels.items()
-        }
+        self.columns = {kind: KindColumns(int(offsets[kind][-1]), width) for kind, width in n_channels.items()}
         self.n_columns = 0
         self.calls = 0
 
@@ -101,9 +99,7 @@ class HingeOracle:
         found = self._separate_slacks(scores, limit)
         slacks = np.arange(len(found.losses)) if found.slacks is None else found.slacks
         costs = self.example_weights if found.weights is None else found.weights
-        cuts = SlackCuts(
-            found.losses, slacks, costs, _violations(found, scores), found.differences, found.indptr
-        )
+        cuts = SlackCuts(found.losses, slacks, costs, _violations(found, scores), found.differences, found.indptr)
         return cuts, risk
 
     def products(
@@ -135,9 +131,7 @@ class HingeOracle:
             columns.coefficients = columns.coefficients[mask]
         self.n_columns = int(kept.sum())
 
-    def combine(
-        self, cuts: Sequence[Cut], multipliers: NDArray[np.float64]
-    ) -> dict[str, NDArray[np.float64]]:
+    def combine(self, cuts: Sequence[Cut], multipliers: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Signed weight of every (part, channel): the sum of multiplier times measure (mu of (11))."""
         duals = {kind: np.zeros((c.n_parts, c.n_channels)) for kind, c in self.columns.items()}
         for cut, multiplier in zip(cuts, multipliers, strict=True):

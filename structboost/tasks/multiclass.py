@@ -77,9 +77,7 @@ class MulticlassTask(Task):
 @njit(cache=True, nogil=True)
 def _rival_classes(
     scores: NDArray[np.float64], y: NDArray[np.int64]
-) -> tuple[
-    NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]
-]:
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """Loss-augmented argmax of every row, as losses and one-hot differences."""
     n, n_classes = scores.shape
     losses = np.zeros(n)

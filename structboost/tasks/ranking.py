@@ -99,18 +99,14 @@ class RankingTask(Task):
             n_pairs = count_pairs(levels, n_levels)
             if n_pairs:
                 own = slice(offsets[i], offsets[i + 1])
-                counts, swapped = violated_pair_counts(
-                    np.ascontiguousarray(flat[own]), levels, n_levels, 1.0
-                )
+                counts, swapped = violated_pair_counts(np.ascontiguousarray(flat[own]), levels, n_levels, 1.0)
                 weights[own] = counts / n_pairs
                 losses[i] = swapped / n_pairs
         rows = np.flatnonzero(weights)
         difference = Measure(rows, np.zeros(len(rows), np.int64), weights[rows])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(rows, offsets)})
 
-    def separate_slacks(
-        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
-    ) -> Separation:
+    def separate_slacks(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int) -> Separation:
         """Violated pairs, each with the slack that (14) gives it; at most about ``limit``."""
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
@@ -127,9 +123,7 @@ class RankingTask(Task):
                 better.append(upper + start)
                 worse.append(lower + start)
                 weights.append(np.full(len(upper), 1.0 / (n_pairs * len(Y))))
-        upper, lower = (
-            np.concatenate(pairs) if pairs else np.zeros(0, np.int64) for pairs in (better, worse)
-        )
+        upper, lower = (np.concatenate(pairs) if pairs else np.zeros(0, np.int64) for pairs in (better, worse))
         weight = np.concatenate(weights) if weights else np.zeros(0)
         violation = 1.0 - (flat[upper] - flat[lower])
         taken = np.sort(np.argsort(-violation, kind="stable")[:limit])

@@ -48,7 +48,5 @@ def merge_repeated_rows(
     keys = contiguous.view(np.dtype((np.void, contiguous.dtype.itemsize * contiguous.shape[1]))).ravel()
     row_number = np.unique(keys, return_inverse=True)[1]
     n_labels = int(labels.max()) + 1
-    _, first, pair = np.unique(
-        row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True
-    )
-    return rows[first], labels[first], np.bincount(pair, weights=weights)
+    _, first, pair = np.unique(row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True)
+    return rows[first], labels[first], np.bincount(pair, weights=weights).astype(np.float64)

@@ -83,9 +83,7 @@ def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatur
     return BinnedFeatures(codes, flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64))
 
 
-def _thresholds(
-    distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exact: bool
-) -> NDArray[np.float64]:
+def _thresholds(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exact: bool) -> NDArray[np.float64]:
     """Thresholds between neighbouring distinct values, thinned to quantiles where there are too many."""
     lower, upper = distinct[:-1], distinct[1:]
     middle = lower + 0.5 * (upper - lower)
@@ -95,7 +93,8 @@ def _thresholds(
         return middle
     at_or_below = np.cumsum(counts)[:-1]
     wanted = np.arange(1, MAX_BINS) * (counts.sum() / MAX_BINS)
-    return middle[np.unique(np.minimum(np.searchsorted(at_or_below, wanted), len(middle) - 1))]
+    chosen = np.unique(np.minimum(np.searchsorted(at_or_below, wanted), len(middle) - 1))
+    return np.asarray(middle[chosen])
 
 
 def _code_dtype(n_bins: int) -> type[np.unsignedinteger[Any]]:

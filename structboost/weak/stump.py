@@ -59,9 +59,7 @@ class StumpTable:
 
     def select(self, index: NDArray[np.int64]) -> StumpTable:
         """The stumps at ``index``."""
-        return StumpTable(
-            self.feature[index], self.threshold[index], self.left[index], self.right[index]
-        )
+        return StumpTable(self.feature[index], self.threshold[index], self.left[index], self.right[index])
 
     def feature_shares(self, n_features: int) -> NDArray[np.float64]:
         """One for the feature a stump splits; nothing for constants."""
@@ -119,9 +117,7 @@ class StumpFamily(WeakLearnerFamily):
         found = []
         for channel, total in enumerate(totals):
             flip = self.low * total > self.high * total
-            constant = Candidate(
-                self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total)
-            )
+            constant = Candidate(self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total))
             column = edges[:, channel]
             splits = [
                 Candidate(
