@@ -52,6 +52,7 @@ class ConvergenceDisplay:
             Title.
         """
         import matplotlib.pyplot as plt
+        from matplotlib.ticker import MaxNLocator
 
         if not self.history:
             raise ValueError("history is empty; fit for at least one round.")
@@ -75,7 +76,9 @@ class ConvergenceDisplay:
         below.plot(at, [100 * r["gap"] for r in self.history], color="tab:red")
         below.set_yscale("log")
         below.set_ylabel("relative gap (%)")
-        below.set_xlabel("round" if x == "round" else "seconds")
+        below.set_xlabel(x)
+        if x == "round":
+            below.xaxis.set_major_locator(MaxNLocator(integer=True))
         for axis in (above, below):
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
