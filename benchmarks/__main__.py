@@ -34,15 +34,11 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name the benchmarks and their data sets")
     runs = commands.add_parser("run", help="run a benchmark, or go on with one that was interrupted")
     runs.add_argument("name", choices=BENCHMARKS)
-    runs.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="directory with tabular/NAME.npz"
-    )
+    runs.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with tabular/NAME.npz")
     runs.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
     runs.add_argument("--only", nargs="+", metavar="DATASET", help="these data sets only")
     runs.add_argument("--quick", action="store_true", help="one repeat, two candidates, the small data sets")
-    runs.add_argument(
-        "--cache", type=Path, metavar="DIR", help="finished units (default: .bench beside FILE)"
-    )
+    runs.add_argument("--cache", type=Path, metavar="DIR", help="finished units (default: .bench beside FILE)")
     return top
 
 
@@ -52,9 +48,7 @@ def run(options: argparse.Namespace) -> int:
     names = options.only or (benchmark.QUICK_DATASETS if options.quick else benchmark.DATASETS)
     unknown = sorted(set(names) - set(benchmark.DATASETS))
     if unknown:
-        sys.stderr.write(
-            f"{options.name} has no {', '.join(unknown)}; it has {', '.join(benchmark.DATASETS)}.\n"
-        )
+        sys.stderr.write(f"{options.name} has no {', '.join(unknown)}; it has {', '.join(benchmark.DATASETS)}.\n")
         return 2
     plan = {name: benchmark.units(name, options.data, quick=options.quick) for name in names}
     store = Store(options.cache or options.json.parent / ".bench")
@@ -65,9 +59,7 @@ def run(options: argparse.Namespace) -> int:
             made += benchmark.records(name, runner.finish(units))
             write_json(options.json, made)
     except KeyboardInterrupt:
-        sys.stderr.write(
-            f"\nInterrupted; finished units are in {store.directory}, the same command goes on.\n"
-        )
+        sys.stderr.write(f"\nInterrupted; finished units are in {store.directory}, the same command goes on.\n")
         return INTERRUPTED
     print(benchmark.show(made))
     for title in runner.failures:

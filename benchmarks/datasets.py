@@ -54,9 +54,7 @@ def load(name: str, data_dir: Path, *, whole: bool = False) -> Dataset:
         return Dataset(name, X.astype(np.float32), y.astype(np.int64))
     path = Path(data_dir) / "tabular" / f"{name}.npz"
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing; --data must name a directory that has tabular/{name}.npz."
-        )
+        raise FileNotFoundError(f"{path} is missing; --data must name a directory that has tabular/{name}.npz.")
     with np.load(path) as file:
         X, y = file["X"], file["y"].astype(np.int64)
     if name == "mnist" and not whole:

@@ -15,13 +15,13 @@ from benchmarks.datasets import load, made_table
 from benchmarks.limits import peak_memory, reset_peak_memory, run_limited
 from benchmarks.methods import prediction, structboost
 from benchmarks.methods.base import Table
-from benchmarks.records import record
+from benchmarks.records import median, record
 from benchmarks.splits import split
 from benchmarks.units import Result, Unit, source_hash
 
 # (rows, features, classes): one of them doubles while the others stay.
 SIZES = {
-    "rows": [(n, 32, 4) for n in (25_000, 50_000, 100_000, 200_000, 400_000)],
+    "rows": [(n, 32, 4) for n in (50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000)],
     "features": [(100_000, d, 4) for d in (16, 32, 64, 128, 256)],
     "classes": [(100_000, 32, k) for k in (2, 4, 8, 16, 32)],
 }
@@ -30,17 +30,23 @@ QUICK_SIZES = {
     "features": [(5_000, d, 3) for d in (8, 16)],
     "classes": [(5_000, 8, k) for k in (2, 4)],
 }
-VARIED = {"rows": 0, "features": 1, "classes": 2}
+VARIED = ("rows", "features", "classes")
+MEASURED = ("seconds", "rounds", "round_seconds", "bytes_per_example", "peak_bytes")
 DATASETS = (*SIZES, "mnist", "usps")
 QUICK_DATASETS = (*SIZES, "usps")
 METHOD = "structboost_1slack"
 
 FIT_FROM_ROWS = 100_000
 ROUNDS = 10
+REPEATS = 3
 LIMIT_SECONDS = 900.0
 PREDICT_ROWS = 10_000
 PREDICT_ROUNDS, QUICK_PREDICT_ROUNDS = 500, 20
 PREDICT_RUNS = 9
+
+SIZE_HEAD = ("doubling", "rows", "features", "classes", "rounds/s", "bytes/example", "peak MB")
+EXPONENT_HEAD = ("scaling in", "of", "exponent")
+RACE_HEAD = ("prediction, usps", "us/sample", "times ours", "stumps")
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
@@ -53,13 +59,14 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
         content = load(name, data_dir).content
         return [_unit(name, METHOD, {"rounds": ROUNDS}, content, lambda: _watched(_mnist, (data_dir,)))]
     sizes = (QUICK_SIZES if quick else SIZES)[name]
-    return [_scaling_unit(name, size) for size in sizes]
+    repeats = range(1 if quick else REPEATS)
+    return [_scaling_unit(name, size, repeat) for repeat in repeats for size in sizes]
 
 
-def _scaling_unit(name: str, size: tuple[int, int, int]) -> Unit:
+def _scaling_unit(name: str, size: tuple[int, int, int], repeat: int) -> Unit:
     """One size of made data."""
     rows, features, classes = size
-    params = {"rows": rows, "features": features, "classes": classes, "rounds": ROUNDS}
+    params = {"rows": rows, "features": features, "classes": classes, "repeat": repeat}
     return _unit(name, METHOD, params, "made", lambda: _watched(made_table, size))
 
 
@@ -88,7 +95,6 @@ def train_watched(
     seconds = time.perf_counter() - started
     n_timed = len(history) - 1
     return {
-        "rows": len(data.X),
         "seconds": seconds,
         "rounds": len(history),
         "round_seconds": (history[-1]["seconds"] - history[0]["seconds"]) / n_timed,
@@ -118,6 +124,9 @@ def race(data_dir: Path, rounds: int) -> Result:
             started = time.perf_counter()
             contestant.scores(X)
             seconds[name].append(time.perf_counter() - started)
+    reference = contestants["lightgbm"].scores(X)
+    for name in ("structboost_compiled", "structboost_uncompiled"):
+        np.testing.assert_allclose(contestants[name].scores(X), reference, rtol=0, atol=1e-6)
     return {
         name: {
             "predict_us": 1e6 * float(np.median(times[1:])) / PREDICT_ROWS,
@@ -133,31 +142,37 @@ def records(name: str, finished: Sequence[tuple[Unit, Result]]) -> list[dict[str
         return []
     if name == "usps":
         return _race_records(finished[0][1])
-    results = [{**unit.params, **result} for unit, result in finished]
-    made = [_size_record(name, result) for result in results]
-    if name in VARIED and all(r["status"] == "ok" for r in results):
-        made += _exponent_records(name, results)
-    return made
+    by_size: dict[tuple[Any, ...], list[Result]] = {}
+    for unit, result in finished:
+        size = tuple((axis, unit.params[axis]) for axis in VARIED if axis in unit.params)
+        by_size.setdefault(size, []).append(result)
+    made = [_size_record(name, dict(size), results) for size, results in by_size.items()]
+    return [*made, *_exponent_records(name, made)]
 
 
-def _size_record(name: str, result: Result) -> dict[str, Any]:
-    """Rounds per second at one size, with the memory beside."""
-    pace = None if "round_seconds" not in result else 1.0 / result["round_seconds"]
-    return record(name, METHOD, "rounds_per_second", pace, **{"repeats": 1, **result})
+def _size_record(name: str, size: dict[str, int], results: list[Result]) -> dict[str, Any]:
+    """Rounds per second at one size, with the memory beside: medians of the repeats."""
+    measured = {key: median(r.get(key) for r in results) for key in MEASURED}
+    round_seconds = measured["round_seconds"]
+    pace = None if round_seconds is None else 1.0 / round_seconds
+    in_time = all(r["status"] == "ok" for r in results)
+    fields = {"repeats": len(results), "status": "ok" if in_time else "time_limit", **size, **measured}
+    return record(name, METHOD, "rounds_per_second", pace, **fields)
 
 
-def _exponent_records(name: str, results: list[Result]) -> list[dict[str, Any]]:
-    """Slopes of seconds a round and of peak bytes, both logarithmic, from 10^5 rows up."""
-    large = [r for r in results if r["rows"] >= FIT_FROM_ROWS]
-    if len(large) < 2:
+def _exponent_records(name: str, sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Logarithmic slopes of fit seconds, seconds a round and peak bytes, from 10^5 rows up."""
+    large = [r for r in sizes if r.get("rows", 0) >= FIT_FROM_ROWS and r["status"] == "ok"]
+    if name not in VARIED or len(large) < 2:
         return []
     size = np.log([r[name] for r in large])
     quantities = {
-        "seconds_exponent": [r["round_seconds"] for r in large],
+        "fit_seconds_exponent": [r["seconds"] for r in large],
+        "round_seconds_exponent": [r["round_seconds"] for r in large],
         "bytes_exponent": [r["bytes_per_example"] * r["rows"] for r in large],
     }
     return [
-        record(name, METHOD, metric, float(np.polyfit(size, np.log(values), 1)[0]), repeats=len(large))
+        record(name, METHOD, metric, float(np.polyfit(size, np.log(values), 1)[0]), repeats=large[0]["repeats"])
         for metric, values in quantities.items()
     ]
 
@@ -182,30 +197,36 @@ def _race_records(result: Result) -> list[dict[str, Any]]:
 
 def show(made: Sequence[dict[str, Any]]) -> str:
     """Sizes, exponents and the race."""
-    sizes = [r for r in made if r["metric"] == "rounds_per_second"]
+    by_metric: dict[str, list[dict[str, Any]]] = {}
+    for r in made:
+        by_metric.setdefault(r["metric"], []).append(r)
     exponents = [r for r in made if r["metric"].endswith("_exponent")]
-    times = [r for r in made if r["metric"] == "predict_us"]
-    size_rows = [
-        [
-            r["dataset"],
-            *(str(r.get(k, "")) for k in ("rows", "features", "classes")),
-            table.number(r["value"], "{:.2f}"),
-            table.number(r.get("bytes_per_example"), "{:.0f}"),
-            table.number(r.get("peak_bytes"), "{:.2e}"),
-        ]
-        for r in sizes
+    blocks = (
+        (SIZE_HEAD, [_size_row(r) for r in by_metric.get("rounds_per_second", [])]),
+        (EXPONENT_HEAD, [_exponent_row(r) for r in exponents]),
+        (RACE_HEAD, [_race_row(r) for r in by_metric.get("predict_us", [])]),
+    )
+    return "\n\n".join(table.aligned(head, rows) for head, rows in blocks if rows)
+
+
+def _size_row(r: dict[str, Any]) -> list[str]:
+    """One size."""
+    size = [str(r.get(name, "-")) for name in ("rows", "features", "classes")]
+    megabytes = None if r.get("peak_bytes") is None else r["peak_bytes"] / 1e6
+    return [
+        r["dataset"],
+        *size,
+        table.number(r["value"], "{:.2f}"),
+        table.number(r.get("bytes_per_example"), "{:.0f}"),
+        table.number(megabytes, "{:.0f}"),
     ]
-    blocks = [
-        table.aligned(
-            ["", "rows", "features", "classes", "rounds/s", "bytes/example", "peak bytes"], size_rows
-        ),
-        table.aligned(
-            ["", "exponent", ""],
-            [[r["dataset"], r["metric"].split("_")[0], f"{r['value']:.2f}"] for r in exponents],
-        ),
-        table.aligned(
-            ["usps, predict", "us/sample", "times ours", "stumps"],
-            [[r["method"], f"{r['value']:.3f}", f"{r['ratio']:.1f}", str(r["stumps"])] for r in times],
-        ),
-    ]
-    return "\n\n".join(blocks)
+
+
+def _exponent_row(r: dict[str, Any]) -> list[str]:
+    """One slope."""
+    return [r["dataset"], r["metric"].removesuffix("_exponent").replace("_", " "), f"{r['value']:.2f}"]
+
+
+def _race_row(r: dict[str, Any]) -> list[str]:
+    """One contestant."""
+    return [r["method"], f"{r['value']:.3f}", f"{r['ratio']:.1f}", str(r["stumps"])]

@@ -44,6 +44,8 @@ _FORMULATIONS = ("one_slack", "m_slack")
 _EDGE_TOLERANCE = 1e-6
 # Solving a restricted master far below the gap that pricing leaves is wasted.
 _INNER_SHARE = 0.3
+# Finer than this a restricted master is not solved, whatever tol.
+_FINEST = 1e-7
 _MAX_IDLE_ROUNDS = 30
 
 
@@ -60,7 +62,7 @@ class StructBoost:
     C : float
         Weight of the training loss against the l1 norm of the weights.
     tol : float
-        Relative gap ``(primal - bound) / primal`` at which training stops.
+        Relative gap ``(primal - bound) / primal`` at which training stops; with 0 only an exhausted pricing stops it.
     max_rounds : int
         Most rounds of column generation.
     weak_learner : {"stump"}
@@ -235,7 +237,8 @@ class StructBoost:
             raise ValueError("Cs is empty; give at least one C.")
         for C in Cs:
             checked_positive(C, "C")
-        checked_positive(self.tol, "tol")
+        if isinstance(self.tol, bool) or not 0 <= self.tol < np.inf:
+            raise ValueError(f"tol is {self.tol!r}; give a relative gap from 0.")
         for name in ("max_rounds", "columns_per_channel"):
             value = getattr(self, name)
             if isinstance(value, bool) or int(value) != value or value < 1:
@@ -314,13 +317,13 @@ class _Run:
         trainer._run = self
         try:
             if np.isinf(self.master.risk):
-                self.master.solve(trainer.tol)
+                self.master.solve(max(trainer.tol, _FINEST))
             priced = self._price()
             for round_ in range(1, trainer.max_rounds + 1):
                 n_new = self.columns.add(priced.candidates, self.master)
                 gap = self._gap()
                 # Without new columns only a better solution of this master can help.
-                tolerance = max(_INNER_SHARE * gap if n_new else 0.0, _INNER_SHARE * trainer.tol)
+                tolerance = max(_INNER_SHARE * gap if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
                 self.master.solve(tolerance)
                 self.columns.drop_idle(self.master, _MAX_IDLE_ROUNDS)
                 priced = self._price()

@@ -36,7 +36,7 @@ class ProgressBar:
         stream = self.stream or sys.stderr
         by_rounds = record["round"] / self.max_rounds
         gap = record["gap"]
-        by_gap = 0.0 if gap is None or self.tol >= 1 else math.log(max(gap, self.tol)) / math.log(self.tol)
+        by_gap = 0.0 if gap is None or not 0 < self.tol < 1 else math.log(max(gap, self.tol)) / math.log(self.tol)
         filled = round(_WIDTH * min(1.0, max(by_rounds, by_gap)))
         shown = "   -  " if gap is None else f"{100 * gap:5.2f}%"
         line = (

@@ -24,18 +24,12 @@ class AdaBoost(Method):
 
     name = "adaboost"
     packages = ("sklearn",)
-    candidates = [
-        {"max_depth": depth, "learning_rate": rate} for depth, rate in product((1, 4, 8), (1.0, 0.3))
-    ]
+    candidates = [{"max_depth": depth, "learning_rate": rate} for depth, rate in product((1, 4, 8), (1.0, 0.3))]
 
     def model(self, train: Table, params: dict[str, Any], rounds: int) -> AdaBoostClassifier:
         """Not yet fitted."""
-        tree = DecisionTreeClassifier(
-            max_depth=params["max_depth"], max_features=min(MAX_FEATURES, train.X.shape[1])
-        )
-        return AdaBoostClassifier(
-            tree, n_estimators=rounds, learning_rate=params["learning_rate"], random_state=0
-        )
+        tree = DecisionTreeClassifier(max_depth=params["max_depth"], max_features=min(MAX_FEATURES, train.X.shape[1]))
+        return AdaBoostClassifier(tree, n_estimators=rounds, learning_rate=params["learning_rate"], random_state=0)
 
     def trial(self, train: Table, validation: Table, params: dict[str, Any], objective: Any) -> Trial:
         """One candidate at its best number of rounds."""

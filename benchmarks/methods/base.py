@@ -53,9 +53,7 @@ class Method:
         """What the objective takes: scores for the AUC, labels for the error."""
         raise NotImplementedError
 
-    def trials(
-        self, train: Table, validation: Table, candidates: list[dict[str, Any]], objective: Any
-    ) -> list[Trial]:
+    def trials(self, train: Table, validation: Table, candidates: list[dict[str, Any]], objective: Any) -> list[Trial]:
         """Each candidate with its value on the validation part."""
         return [self.trial(train, validation, params, objective) for params in candidates]
 

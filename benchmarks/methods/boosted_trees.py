@@ -19,9 +19,7 @@ class _LightGBM(Method):
 
     name = "lightgbm"
     packages = ("lightgbm",)
-    candidates = [
-        {"num_leaves": leaves, "min_data_in_leaf": rows} for leaves in (2, 6, 31) for rows in (20, 3)
-    ]
+    candidates = [{"num_leaves": leaves, "min_data_in_leaf": rows} for leaves in (2, 6, 31) for rows in (20, 3)]
 
     def objective(self, y: np.ndarray) -> dict[str, Any]:
         """LightGBM's own names of what is optimised and watched."""
@@ -85,6 +83,17 @@ class LightGBMRanker(_LightGBM):
         return model.predict(X, raw_score=True, num_threads=1)
 
 
+class LightGBMStumpRanker(LightGBMRanker):
+    """The same with stumps only: additive functions, as ours and RankBoost's are."""
+
+    name = "lightgbm_stumps"
+    candidates = [
+        {"num_leaves": 2, "learning_rate": rate, "min_data_in_leaf": rows}
+        for rate in (0.3, 0.1, 0.03)
+        for rows in (20, 3)
+    ]
+
+
 class LightGBMClassifier(_LightGBM):
     """Softmax, watched by the error."""
 
@@ -102,9 +111,7 @@ class HistGradientBoosting(Method):
 
     name = "histgb"
     packages = ("sklearn",)
-    candidates = [
-        {"max_leaf_nodes": leaves, "min_samples_leaf": rows} for leaves in (2, 6, 31) for rows in (20, 3)
-    ]
+    candidates = [{"max_leaf_nodes": leaves, "min_samples_leaf": rows} for leaves in (2, 6, 31) for rows in (20, 3)]
 
     def trial(self, train: Table, validation: Table, params: dict[str, Any], objective: Any) -> Trial:
         """One candidate at its best number of rounds."""
@@ -120,9 +127,7 @@ class HistGradientBoosting(Method):
     def fit(self, train: Table, params: dict[str, Any]) -> Any:
         """Exactly ``params["rounds"]`` rounds."""
         own = {name: value for name, value in params.items() if name != "rounds"}
-        model = HistGradientBoostingClassifier(
-            max_iter=params["rounds"], early_stopping=False, random_state=0, **own
-        )
+        model = HistGradientBoostingClassifier(max_iter=params["rounds"], early_stopping=False, random_state=0, **own)
         return model.fit(train.X, train.y)
 
     def output(self, model: Any, X: np.ndarray) -> np.ndarray:

@@ -221,9 +221,7 @@ def auc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def stump_scores(
-    columns: np.ndarray, feature: np.ndarray, threshold: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
+def stump_scores(columns: np.ndarray, feature: np.ndarray, threshold: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Scores of rows given by columns."""
     scores = np.zeros(columns.shape[1])
     for t in range(len(weight)):

@@ -43,8 +43,14 @@ def proximal_step(
     gap : float
     n_iterations : int
     """
-    n_cuts = len(losses)
+    n_cuts, n_columns = matrix.shape
+    # Free cuts: those that had a multiplier, in the order in which they got it.  Their products over the
+    # columns of positive weight are the curvature of the dual; they are kept up to date.
     free = np.empty(n_cuts, np.int64)
+    is_free = np.zeros(n_cuts, np.bool_)
+    n_free = 0
+    gram = np.zeros((n_cuts, n_cuts))
+    positive = np.zeros(n_columns, np.bool_)
     n_iterations = 0
     unclipped = center - step + step * (multipliers @ matrix)
     weights = np.maximum(unclipped, 0.0)
@@ -56,47 +62,99 @@ def proximal_step(
         if gap <= tolerance or n_iterations >= max_iterations:
             return weights, gap, n_iterations
         n_iterations += 1
-        n_free = 0
+        _update_gram(matrix, unclipped, positive, free[:n_free], gram)
         for k in range(n_cuts):
-            if multipliers[k] > 0 or k == steepest:
+            if not is_free[k] and (multipliers[k] > 0 or k == steepest):
+                is_free[k] = True
                 free[n_free] = k
                 n_free += 1
-        direction = _newton_direction(matrix, unclipped, step, multipliers, slope - slack, free[:n_free])
+        _extend_gram(matrix, positive, free[:n_free], gram)
+        direction = _newton_direction(gram, step, multipliers, slope - slack, free[:n_free], steepest)
         length = _step_length(matrix, losses, unclipped, step, multipliers, direction, free[:n_free])
         if length <= 0:
             return weights, gap, n_iterations
+        unclipped[:] = 0.0
         for i in range(n_free):
             k = free[i]
             multipliers[k] += length * direction[i]
             if multipliers[k] < 1e-14 * budget:
                 multipliers[k] = 0.0
         multipliers *= budget / multipliers.sum()
-        unclipped = center - step + step * (multipliers @ matrix)
+        for i in range(n_free):
+            if multipliers[free[i]] > 0:
+                unclipped += multipliers[free[i]] * matrix[free[i]]
+        unclipped = center - step + step * unclipped
         weights = np.maximum(unclipped, 0.0)
 
 
 @njit(cache=True, nogil=True)
-def _newton_direction(
+def _update_gram(
     matrix: NDArray[np.float64],
     unclipped: NDArray[np.float64],
+    positive: NDArray[np.bool_],
+    free: NDArray[np.int64],
+    gram: NDArray[np.float64],
+) -> None:
+    """Bring ``positive`` and the products of the free cuts over its columns up to date."""
+    changed = np.flatnonzero((unclipped > 0) != positive)
+    n_free = len(free)
+    block = np.empty((n_free, len(changed)))
+    signed = np.empty((n_free, len(changed)))
+    for j in range(len(changed)):
+        column = changed[j]
+        sign = -1.0 if positive[column] else 1.0
+        positive[column] = not positive[column]
+        for i in range(n_free):
+            block[i, j] = matrix[free[i], column]
+            signed[i, j] = sign * block[i, j]
+    if n_free and len(changed):
+        gram[:n_free, :n_free] += signed @ block.T
+
+
+@njit(cache=True, nogil=True)
+def _extend_gram(
+    matrix: NDArray[np.float64],
+    positive: NDArray[np.bool_],
+    free: NDArray[np.int64],
+    gram: NDArray[np.float64],
+) -> None:
+    """Fill the rows of the cuts that became free: those whose square is still zero."""
+    n_free = len(free)
+    first = n_free
+    while first > 0 and gram[first - 1, first - 1] == 0.0:
+        first -= 1
+    columns = np.flatnonzero(positive)
+    if first == n_free or len(columns) == 0:
+        return
+    block = np.empty((n_free, len(columns)))
+    for i in range(n_free):
+        row = matrix[free[i]]
+        for j in range(len(columns)):
+            block[i, j] = row[columns[j]]
+    new = block[first:] @ block.T
+    gram[first:n_free, :n_free] = new
+    gram[:n_free, first:n_free] = new.T
+
+
+@njit(cache=True, nogil=True)
+def _newton_direction(
+    gram: NDArray[np.float64],
     step: float,
     multipliers: NDArray[np.float64],
     slope: NDArray[np.float64],
     free: NDArray[np.int64],
+    entering: int,
 ) -> NDArray[np.float64]:
-    """Ascent direction on the free multipliers with zero sum; those at zero do not fall."""
-    positive = np.flatnonzero(unclipped > 0)
+    """Ascent direction with zero sum on the positive multipliers and the entering one, which must rise."""
     n_free = len(free)
-    block = np.empty((n_free, max(len(positive), 1)))
-    block[:] = 0.0
+    trace = 0.0
     for i in range(n_free):
-        row = matrix[free[i]]
-        for j in range(len(positive)):
-            block[i, j] = row[positive[j]]
-    hessian = step * (block @ block.T)
-    ridge = 1e-10 * np.trace(hessian) / n_free + 1e-14
+        trace += gram[i, i]
+    ridge = 1e-10 * step * trace / n_free + 1e-14
     direction = np.zeros(n_free)
-    moving = np.ones(n_free, np.bool_)
+    moving = np.empty(n_free, np.bool_)
+    for i in range(n_free):
+        moving[i] = multipliers[free[i]] > 0 or free[i] == entering
     while True:
         index = np.flatnonzero(moving)
         n = len(index)
@@ -107,7 +165,7 @@ def _newton_direction(
         right = np.ones((n, 2))
         for i in range(n):
             for j in range(n):
-                system[i, j] = hessian[index[i], index[j]]
+                system[i, j] = step * gram[index[i], index[j]]
             system[i, i] += ridge
             right[i, 0] = slope[free[index[i]]]
         solution = np.linalg.solve(system, right)
