@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,4 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    # Also where the shell has them ignored or fatal: an interrupted run ends its measured process and says so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

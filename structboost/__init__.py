@@ -7,6 +7,7 @@ from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
 from structboost.estimators import StructBoostClassifier, StructBoostRanker
+from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
 from structboost.model_file import load_model
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
@@ -21,15 +22,19 @@ __all__ = [
     "ConvergenceDisplay",
     "EarlyStopping",
     "Ensemble",
+    "InterruptedFitWarning",
     "Measure",
+    "ModelFileError",
     "MulticlassTask",
     "PartKind",
     "RankingTask",
     "Separation",
+    "SolverError",
     "StackedParts",
     "StructBoost",
     "StructBoostClassifier",
     "StructBoostRanker",
     "Task",
+    "TaskError",
     "load_model",
 ]

@@ -68,7 +68,7 @@ class MulticlassTask(Task):
         bad = np.flatnonzero((y != labels) | (y < 0) | (y >= self.n_classes))
         if len(bad):
             raise TaskError(
-                f"Y[{bad[0]}] is {labels[bad[0]]!r}; MulticlassTask(n_classes={self.n_classes}) takes "
+                f"Y[{bad[0]}] is {labels[bad[0]].item()!r}; MulticlassTask(n_classes={self.n_classes}) takes "
                 f"the labels 0..{self.n_classes - 1}."
             )
         return y
