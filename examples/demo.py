@@ -51,7 +51,9 @@ def main() -> None:
         rows.append((name, measure, value, last["round"], estimator.model_.n_learners, last["gap"], seconds))
         ConvergenceDisplay.from_estimator(estimator, ax=axes[:, column], name=name)
     figure.savefig(PLOT, dpi=110)
-    print(f"\n{'job':26s}{'measure':>9s}{'test':>9s}{'rounds':>8s}{'learners':>10s}{'certified gap':>15s}{'seconds':>9s}")
+    print(
+        f"\n{'job':26s}{'measure':>9s}{'test':>9s}{'rounds':>8s}{'learners':>10s}{'certified gap':>15s}{'seconds':>9s}"
+    )
     for name, measure, value, rounds, learners, gap, seconds in rows:
         print(f"{name:26s}{measure:>9s}{value:9.4f}{rounds:8d}{learners:10d}{100 * gap:14.2f}%{seconds:9.2f}")
     print(

@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from structboost.boosting import StructBoost
+from structboost.conformance import check_task
 from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
@@ -36,5 +37,6 @@ __all__ = [
     "StructBoostRanker",
     "Task",
     "TaskError",
+    "check_task",
     "load_model",
 ]

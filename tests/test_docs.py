@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,11 @@ def blocks(page):
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "page"}
+    # A real module, so that classes of the page can be pickled.
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
     for number, block in enumerate(blocks(page)):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+        exec(compile(block, f"{page.name}, block {number}", "exec"), vars(module))
 
 
 def test_links_inside_the_project_lead_somewhere():

@@ -57,7 +57,7 @@ def proximal_step(
     while True:
         slope = losses - matrix @ weights
         slack = (multipliers @ slope) / budget
-        steepest = np.argmax(slope)
+        steepest = int(np.argmax(slope))
         gap = budget * (slope[steepest] - slack)
         if gap <= tolerance or n_iterations >= max_iterations:
             return weights, gap, n_iterations
