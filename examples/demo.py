@@ -57,7 +57,7 @@ def main() -> None:
     for name, measure, value, rounds, learners, gap, seconds in rows:
         print(f"{name:26s}{measure:>9s}{value:9.4f}{rounds:8d}{learners:10d}{100 * gap:14.2f}%{seconds:9.2f}")
     print(
-        "\nThe certified gap is proved: no weights on any stumps of the family have an objective lower than ours by more."
+        "\nThe certified gap is proved: no weights on any stumps of the family have an objective lower by more."
         f"\nConvergence plot: {PLOT}"
     )
 
