@@ -7,9 +7,10 @@ from structboost.conformance import check_task
 from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
-from structboost.estimators import StructBoostClassifier, StructBoostRanker
+from structboost.estimators import StructBoostClassifier, StructBoostRanker, StructuredSVMClassifier
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
 from structboost.model_file import load_model
+from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 
@@ -35,6 +36,8 @@ __all__ = [
     "StructBoost",
     "StructBoostClassifier",
     "StructBoostRanker",
+    "StructuredSVM",
+    "StructuredSVMClassifier",
     "Task",
     "TaskError",
     "check_task",

@@ -1,4 +1,4 @@
-"""Parts of all kinds in one flat array, and linear scores on them."""
+"""Parts of all kinds in one flat array, linear scores on them, and outputs found at those scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
-from structboost.task import PartKind, StackedParts
+from structboost.task import PartKind, Separation, StackedParts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -138,3 +138,51 @@ class FlatParts:
 def is_bounded(part: PartKind) -> bool:
     """Whether scores on parts of this kind must not be negative."""
     return min(part.response) >= 0
+
+
+class FoundOutputs(NamedTuple):
+    """Outputs of one exact pass, one for each example, kinds merged.
+
+    Output i has the entries ``first_entry[i]:first_entry[i + 1]``; ``violations`` are the values
+    ``Delta - <W, dPsi>`` at the scores of the pass.
+    """
+
+    losses: FloatArray
+    violations: FloatArray
+    first_entry: IntArray
+    entry_score: IntArray
+    entry_value: FloatArray
+
+
+def merge_kinds(found: Separation, parts: FlatParts, scores: FloatArray) -> FoundOutputs:
+    """Flat form of a separation at the flat ``scores``.
+
+    Raises
+    ------
+    TaskError
+        If the separation has not one output, finite, for each example.
+    """
+    n = parts.n_examples
+    losses = np.asarray(found.losses, dtype=np.float64)
+    if len(losses) != n:
+        raise TaskError(f"separate gave {len(losses)} outputs for {n} examples; it must give one for each.")
+    owners, entries, values = [], [], []
+    for a in parts.layouts:
+        difference = found.differences[a.kind]
+        owners.append(np.repeat(np.arange(n), np.diff(found.indptr[a.kind])))
+        entries.append(a.first_score + difference.parts * a.n_channels + difference.channels)
+        values.append(difference.values)
+    owner, entry, value = (np.concatenate(arrays) for arrays in (owners, entries, values))
+    if len(parts.layouts) > 1:
+        order = np.argsort(owner, kind="stable")
+        owner, entry, value = owner[order], entry[order], value[order]
+    violations = losses - np.bincount(owner, weights=value * scores[entry], minlength=n)
+    bad = np.flatnonzero(~np.isfinite(violations))
+    if len(bad):
+        raise TaskError(f"The loss-augmented argmax of X[{bad[0]}] has a loss or joint feature that is not finite.")
+    return FoundOutputs(losses, violations, starts_of(np.bincount(owner, minlength=n)), entry, value)
+
+
+def starts_of(counts: NDArray[Any]) -> IntArray:
+    """Where groups of the given sizes begin, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)

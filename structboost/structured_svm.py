@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from structboost.block_frank_wolfe import BlockFrankWolfe, merge_kinds
+from structboost.block_frank_wolfe import BlockFrankWolfe
 from structboost.exceptions import InterruptedFitWarning
-from structboost.flat_parts import FlatParts, is_bounded
+from structboost.flat_parts import FlatParts, is_bounded, merge_kinds
 from structboost.progress import ProgressBar
 from structboost.task import StackedParts, Task
 from structboost.validation import checked_example_weights, checked_features, checked_positive
@@ -64,10 +64,11 @@ class StructuredSVM:
     Attributes
     ----------
     w_ : ndarray, shape (n_features + 1, n_channels), or dict of such arrays
-        Weights, the bias in the last row; by kind where the task has several.  Kinds without bias have ``n_features`` rows.
+        Weights, the bias in the last row; by kind where the task has several.
+        Kinds without bias have ``n_features`` rows.
     history_ : list of dict
-        One an exact pass: round, primal, bound, gap, certified, cuts, columns (weights that are not zero), oracle_calls,
-        seconds.  primal is that of the best weights so far.
+        One an exact pass: round, primal (of the best weights so far), bound, gap, certified, cuts,
+        columns (weights that are not zero), oracle_calls, seconds.
     objective_ : float
         Primal objective of ``w_``.
     interrupted_ : bool
@@ -134,14 +135,15 @@ class StructuredSVM:
         self._keep(run)
         if self.interrupted_:
             warnings.warn(
-                f"Training was interrupted after {len(self.history_)} exact passes; the weights kept so far are usable.",
+                f"Training was interrupted after {len(self.history_)} exact passes; "
+                "the weights kept so far are usable.",
                 InterruptedFitWarning,
                 stacklevel=2,
             )
         elif self.history_[-1]["gap"] > self.tol:
             warnings.warn(
-                f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, above tol = {self.tol}; "
-                "raise max_epochs, scale the features, or lower C.",
+                f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, "
+                f"above tol = {self.tol}; raise max_epochs, scale the features, or lower C.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

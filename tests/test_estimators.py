@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from structboost import StructBoostClassifier, StructBoostRanker
+from structboost import StructBoostClassifier, StructBoostRanker, StructuredSVMClassifier
 
 X, y = load_iris(return_X_y=True)
 
@@ -20,7 +20,11 @@ X, y = load_iris(return_X_y=True)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
     ("estimator", "n_checks"),
-    [(StructBoostClassifier(max_rounds=20), 62), (StructBoostRanker(max_rounds=20), 41)],
+    [
+        (StructBoostClassifier(max_rounds=20), 62),
+        (StructBoostRanker(max_rounds=20), 41),
+        (StructuredSVMClassifier(), 62),
+    ],
 )
 def test_the_whole_scikit_learn_battery(estimator, n_checks):
     results = check_estimator(estimator, on_fail=None)

@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from structboost.boosting import Callback, StructBoost
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
+from structboost.estimators.classes import classification_examples, classification_task, decision_of, labels_of
 from structboost.exceptions import ModelFileError
 from structboost.model_file import load_model
 from structboost.task import Task
-from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
-from structboost.tasks.tables import merge_repeated_rows
-from structboost.validation import checked_example_weights
+from structboost.tasks import RankingTask
 
 
 class _StructBoostEstimator(BaseEstimator):
@@ -233,22 +230,8 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
             Weight of each sample in the mean loss; samples of weight zero are left out.
         """
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32, np.uint8))
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has 1 class only, {self.classes_[0]!r}; a classifier needs examples of at least two classes."
-            )
-        checked_example_weights(sample_weight, len(X))
-        weights = np.ones(len(X)) if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
-        if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
-        counted = weights > 0
-        X, labels, weights = merge_repeated_rows(X[counted], labels[counted], weights[counted])
-        if len(np.unique(labels)) < 2:
-            raise ValueError("sample_weight leaves samples of 1 class only; at least two classes must count.")
-        task = _classification_task(len(self.classes_))
-        outputs = _task_labels(labels, len(self.classes_))
+        self.classes_, X, outputs, weights = classification_examples(X, y, sample_weight, self.class_weight)
+        task = classification_task(len(self.classes_))
         validation = None
         if self.early_stopping:
             X, held_X, outputs, held, weights, _ = train_test_split(
@@ -261,20 +244,20 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
-        return self._decision(self._scores(X))
+        return decision_of(self._scores(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the highest score."""
-        return self._labels_of(self.decision_function(X))
+        return labels_of(self.decision_function(X), self.classes_)
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Scores after each round, with the weights of that round."""
         check_is_fitted(self)
-        return (self._decision(self._scores(X, model)) for model in self.model_.staged())
+        return (decision_of(self._scores(X, model)) for model in self.model_.staged())
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Labels after each round."""
-        return (self._labels_of(scores) for scores in self.staged_decision_function(X))
+        return (labels_of(scores, self.classes_) for scores in self.staged_decision_function(X))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.
@@ -293,16 +276,8 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
         estimator, metadata = cls._load(path)
         dtype = metadata["classes_dtype"]
         estimator.classes_ = np.array(metadata["classes"], dtype=object if dtype == "|O" else dtype)
-        estimator.task_ = _classification_task(len(estimator.classes_))
+        estimator.task_ = classification_task(len(estimator.classes_))
         return estimator
-
-    @staticmethod
-    def _decision(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _labels_of(self, scores: NDArray[np.float64]) -> NDArray[Any]:
-        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
 
 
 class StructBoostRanker(_StructBoostEstimator):
@@ -406,15 +381,6 @@ class StructBoostRanker(_StructBoostEstimator):
             queries[0], test_size=self.validation_fraction, random_state=self.random_state, stratify=stratify
         )
         return [rows], [held_rows]
-
-
-def _classification_task(n_classes: int) -> Task:
-    return BinaryTask() if n_classes == 2 else MulticlassTask(n_classes)
-
-
-def _task_labels(labels: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """Class indices as the task wants them: -1 and 1 for two classes."""
-    return 2 * labels - 1 if n_classes == 2 else labels
 
 
 def _split_queries(y: NDArray[Any], qid: Any) -> list[NDArray[np.int64]]:

@@ -1,0 +1,57 @@
+"""Between a user's labels and what the classification tasks take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from structboost.task import Task
+from structboost.tasks import BinaryTask, MulticlassTask
+from structboost.tasks.tables import merge_repeated_rows
+from structboost.validation import checked_example_weights
+
+
+def classification_task(n_classes: int) -> Task:
+    """BinaryTask for two classes, else MulticlassTask."""
+    return BinaryTask() if n_classes == 2 else MulticlassTask(n_classes)
+
+
+def classification_examples(
+    X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
+) -> tuple[NDArray[Any], NDArray[Any], Any, NDArray[np.float64]]:
+    """Classes, and the distinct examples that count, with the task's outputs and their weights.
+
+    Raises
+    ------
+    ValueError
+        If fewer than two classes are left.
+    """
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y has 1 class only, {classes[0]!r}; a classifier needs examples of at least two classes.")
+    checked_example_weights(sample_weight, len(X))
+    weights = np.ones(len(X)) if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
+    if class_weight is not None:
+        weights = weights * compute_sample_weight(class_weight, y)
+    counted = weights > 0
+    X, labels, weights = merge_repeated_rows(X[counted], labels[counted], weights[counted])
+    if len(np.unique(labels)) < 2:
+        raise ValueError("sample_weight leaves samples of 1 class only; at least two classes must count.")
+    return classes, X, 2 * labels - 1 if len(classes) == 2 else labels, weights
+
+
+def decision_of(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores as scikit-learn wants them: one-dimensional for two classes."""
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def labels_of(scores: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[Any]:
+    """Label of the highest score, or of the sign."""
+    index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[index])
