@@ -1,21 +1,23 @@
 """Block-coordinate Frank-Wolfe on cached cuts: the dual of the linear structured SVM.
 
-The primal, over weights W of which some are bounded, ``W >= 0`` (:class:`structboost.flat_parts.FlatParts`), is ::
+The primal, over weights W of which some are bounded, ``W >= 0`` (:mod:`structboost.flat_parts`), is ::
 
-    min  1/2 |W|^2 + sum_i B_i max_y [Delta(y_i, y) - <W, dPsi_i(y)>],   dPsi_i(y) = Psi(x_i, y_i) - Psi(x_i, y)
+    min  1/2 |W|^2 + sum_i B_i max_y [Delta(y_i, y) - <W, dPsi_i(y)>]
+         dPsi_i(y) = Psi(x_i, y_i) - Psi(x_i, y)
 
 Its dual has a multiplier alpha_i(y) >= 0 for every output, those of example i summing to B_i, and, beyond
 Lacoste-Julien et al. (ICML 2013), (4), a multiplier nu >= 0 for every bounded weight::
 
     max  sum alpha Delta - 1/2 |A + nu|^2,   A = sum alpha dPsi
 
-Example i is a block, and so is nu.  The best nu for given alpha makes ``A + nu = max(A, 0)`` on bounded weights, so
-``W = max(A, 0)`` there, ``W = A`` elsewhere, and ``sum alpha Delta - 1/2 |W|^2`` is the dual value of any alpha.
+Example i is a block, and so is nu.  The best nu for given alpha makes ``A + nu = max(A, 0)`` on bounded
+weights, so ``W = max(A, 0)`` there, ``W = A`` elsewhere, and ``sum alpha Delta - 1/2 |W|^2`` is the dual value
+of any alpha.
 
 A Frank-Wolfe step moves a block towards one output.  Here the outputs found so far are kept as cuts, and a
 block makes pairwise steps, from a cut with weight to the most violated one, with exact line search on
-the products <dPsi_i(y), dPsi_i(y')> of its cuts.  So most steps need no argmax, and none needs more than the
-features of one example.
+the products <dPsi_i(y), dPsi_i(y')> of its cuts, nu held.  So most steps need no argmax, and none needs more
+than the features of one example.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ _ARGMAX_SLIP = 1e-6
 class _Cuts(NamedTuple):
     """Cached cuts, those of example 0 first, in flat arrays that compiled code reads.
 
-    Example i owns the cuts ``first_cut[i]:first_cut[i + 1]``, the scores ``first_support[i]:...`` that they touch, and
-    the square matrix of products that begins at ``first_product[i]``; cut c owns the entries
+    Example i owns the cuts ``first_cut[i]:first_cut[i + 1]``, the scores ``first_support[i]:...`` that they
+    touch, and the square matrix of products that begins at ``first_product[i]``; cut c owns the entries
     ``first_entry[c]:first_entry[c + 1]``.
     """
 
@@ -298,21 +300,19 @@ def _add_steps(cuts: _Cuts, i: int, features: FloatArray, steps: FloatArray, sum
 
 @njit(cache=True, nogil=True)
 def _project_support(cuts: _Cuts, i: int, sums: FloatArray, weights: FloatArray) -> None:
-    """The block of nu: ``W = max(A, 0)`` on the bounded weights that example i touches, ``W = A`` on the others."""
+    """The block of nu, on the weights that example i touches: ``W = max(A, 0)`` if bounded, else ``W = A``."""
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+        bounded = cuts.support_bounded[s]
         w = cuts.support_weight[s]
-        end = w + cuts.support_length[s]
-        if cuts.support_bounded[s]:
-            for f in range(w, end):
-                weights[f] = max(sums[f], 0.0)
-        else:
-            weights[w:end] = sums[w:end]
+        for f in range(w, w + cuts.support_length[s]):
+            weights[f] = 0.0 if bounded and sums[f] < 0.0 else sums[f]
 
 
 @njit(cache=True, nogil=True)
 def _add_up(cuts: _Cuts, features: FloatArray, steps: FloatArray, sums: FloatArray) -> None:
     """``A = sum alpha dPsi`` over all cuts."""
-    sums[:] = 0.0
+    for f in range(len(sums)):
+        sums[f] = 0.0
     for i in range(len(cuts.first_cut) - 1):
         for c in range(cuts.first_cut[i], cuts.first_cut[i + 1]):
             if cuts.multipliers[c] != 0.0:
@@ -332,7 +332,7 @@ def _fill_products(
     scores: FloatArray,
     steps: FloatArray,
 ) -> None:
-    """Products <dPsi, dPsi'> of the cuts of each example; ``numbers`` are the cuts' old ones, -1 for new cuts."""
+    """Products <dPsi, dPsi'> of the cuts of each example; ``numbers``: their old numbers, -1 for new cuts."""
     for i in range(len(cuts.first_cut) - 1):
         first = cuts.first_cut[i]
         n = cuts.first_cut[i + 1] - first
@@ -354,7 +354,8 @@ def _fill_products(
                 products[d, c] = products[c, d]
             for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
                 w = cuts.support_weight[s]
-                one_cut[w : w + cuts.support_length[s]] = 0.0
+                for f in range(w, w + cuts.support_length[s]):
+                    one_cut[f] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -449,7 +450,7 @@ def _sweep(
     gaps: FloatArray,
     has_bounds: bool,
 ) -> tuple[float, int]:
-    """Visit examples in ``order``; returns the sum of their gaps, each as it was met, and the number of steps."""
+    """Visit examples in ``order``; returns the sum of their gaps, each as met, and the number of steps."""
     total = 0.0
     n_steps = 0
     for i in order:

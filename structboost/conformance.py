@@ -1,15 +1,16 @@
-"""Does a task keep its contract?  A kit for authors, as scikit-learn's ``check_estimator``."""
+"""A conformance kit for tasks: what :class:`structboost.Task` promises, tried on data."""
 
 from __future__ import annotations
 
-import copy
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.conformance_batch import check_separation, check_slacks, check_stack, violations
+from structboost.deep_equality import deep_copy, deeply_equal
 from structboost.exceptions import TaskError
 from structboost.task import (
     Measure,
@@ -22,9 +23,18 @@ from structboost.task import (
     separation_of,
     stack_parts,
 )
+from structboost.tasks.ranking import RankingTask
 
-_N_SCORES = 5
+FloatArray = NDArray[np.float64]
+
+# Examples whose own methods are called (the batch forms see all), and true outputs of others tried on each.
+_MAX_EXAMPLES = 200
+_MAX_FOREIGN = 20
+# Standard deviations of the random scores; 0: all outputs tie, or only the loss decides.
+_SCALES = (0.0, 1.0, 1.0, 0.1, 10.0)
 _TOLERANCE = 1e-8
+# Rows up to which the m-slack form is asked for all its outputs.
+_MAX_ROWS_FOR_ALL_SLACKS = 1000
 
 
 def check_task(
@@ -32,234 +42,369 @@ def check_task(
     X: Sequence[Any],
     Y: Sequence[Any],
     outputs: Sequence[Iterable[Any]] | None = None,
-    *,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> None:
-    """Check a task on examples; silent if it keeps its contract.
+    """Try on examples ``(X[i], Y[i])`` whether a task keeps the contract.
 
-    Scores are drawn at random, so a pass is no proof that an argmax is exact: give as many outputs as are cheap.
+    Tried are shapes, index ranges and finite values; ``loss(y, y) == 0`` and ``loss >= 0``; that methods are
+    deterministic, leave their arguments as they were, and do the same after pickling; that at several
+    random scores (not negative for kinds with answers in (0, 1)) the argmax, plain and loss-augmented, is
+    not beaten by any output at hand; and that the batch forms agree with the four methods.
+
+    Outputs at hand for ``X[i]`` are its true output; true outputs of examples with as many parts, unless
+    ``joint_feature`` refuses them; what the argmax found at other scores; ``outputs[i]``; and all that the
+    task enumerates, where it has the optional method ``outputs(x)``, an iterable of *all* outputs for ``x``.
+    With ``exact_argmax = False`` the argmax may be beaten.
+
+    A task may declare ``comparable_outputs = False``: the joint feature of an output is scaled by the truth
+    that it was found for (a ranking: shares of the pairs of one truth).  Then the plain argmax is compared
+    with its own outputs at other scores only, and true outputs of other examples are left out.
 
     Parameters
     ----------
     task : Task
-        If it has a method ``outputs(x)`` that enumerates the outputs of an input, no argmax may be
-        beaten by one of them.
     X, Y : sequence
-        A few inputs and their true outputs.
+        Inputs and true outputs.  Beyond 200 examples, a random 200 are tried one by one.
     outputs : sequence of iterables, optional
-        For each example outputs that its argmax must not be beaten by.
-    random_state : int
+        For each example some outputs, valid for its input.
+    random_state : int or numpy Generator
+        Seed of the random scores.
 
     Raises
     ------
     TaskError
-        On the first broken property; the message names the sample and the property.
+        At the first broken property; the message names it and the sample.
     """
-    _check_declaration(task)
-    if not len(X):
-        raise TaskError("X is empty: give at least one example.")
-    if len(X) != len(Y):
-        raise TaskError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
-    if outputs is not None and len(outputs) != len(X):
-        raise TaskError(f"outputs has {len(outputs)} entries for {len(X)} examples; give one iterable for each.")
-    before = copy.deepcopy((list(X), list(Y)))
-    stack = stack_parts(task.kinds, [task.parts(x) for x in X])
-    _check_parts(task, X, stack)
-    rng = np.random.default_rng(random_state)
-    draws = [_draw_scores(task, stack, rng, zero=k == 0) for k in range(_N_SCORES)]
-    for i in range(len(X)):
-        _check_true_output(task, X[i], Y[i], i, stack)
-        rivals = list(outputs[i]) if outputs is not None else []
-        if callable(getattr(task, "outputs", None)):
-            rivals += list(task.outputs(X[i]))  # type: ignore[attr-defined]
-        _check_argmax(task, X[i], Y[i], i, [draw.example(i) for draw in draws], rivals)
-    for draw in draws:
-        _check_batch_forms(task, X, Y, stack, draw)
-    _check_pickling(task, X, Y, draws[-1])
-    if not _equal(before, (list(X), list(Y))):
-        raise TaskError("A method of the task changed X or Y; methods must leave their arguments as they are.")
+    _check_arguments(task, X, Y, outputs)
+    kit = _Kit(task, X, Y, np.random.default_rng(random_state))
+    kit.check_parts()
+    for i in kit.examples:
+        kit.check_truth(i)
+        kit.check_argmax(i, () if outputs is None else outputs[i])
+    kit.check_batch_forms()
+    kit.check_pickling()
 
 
-def _check_declaration(task: Any) -> None:
+def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
+    """Types and lengths, and the declared kinds."""
     if not isinstance(task, Task):
         raise TaskError(f"task is {task!r}; give an instance of a subclass of Task.")
-    if not isinstance(task.kinds, Mapping) or not task.kinds:
-        raise TaskError("kinds must be a dict with at least one kind of parts.")
-    for name, kind in task.kinds.items():
-        if not isinstance(kind, PartKind):
-            raise TaskError(f"kinds[{name!r}] is {kind!r}; give a PartKind.")
-        low, high = kind.response
-        if kind.n_channels < 1 or not np.isfinite((low, high)).all() or low >= high:
-            raise TaskError(f"kinds[{name!r}] is {kind!r}; it needs a channel, and two finite responses, low < high.")
+    if len(X) != len(Y):
+        raise TaskError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
+    if not len(X):
+        raise TaskError("X is empty; give at least one example.")
+    if outputs is not None and len(outputs) != len(X):
+        raise TaskError(f"outputs has {len(outputs)} entries for {len(X)} examples; give one for each.")
+    kinds: Any = task.kinds
+    if not isinstance(kinds, Mapping) or not kinds:
+        raise TaskError(f"task.kinds is {kinds!r}; give a dict of names to PartKind, at least one.")
+    for kind, part in kinds.items():
+        name = f"task.kinds[{kind!r}]"
+        if not isinstance(part, PartKind):
+            raise TaskError(f"{name} is {part!r}; give a PartKind.")
+        if not isinstance(part.n_channels, (int, np.integer)) or part.n_channels < 1:
+            raise TaskError(f"{name}.n_channels is {part.n_channels!r}; give a whole number from 1.")
+        response = np.asarray(part.response)
+        if response.shape != (2,) or not np.isfinite(response).all() or response[0] >= response[1]:
+            raise TaskError(f"{name}.response is {part.response!r}; give two numbers in rising order.")
 
 
-def _check_parts(task: Task, X: Sequence[Any], stack: StackedParts) -> None:
-    """Parts are the same twice, in the batch form, and by selected features."""
-    for i, x in enumerate(X):
-        again = stack_parts(task.kinds, [task.parts(x)])
-        for kind, rows in again.rows.items():
-            own = stack.rows[kind][stack.offsets[kind][i] : stack.offsets[kind][i + 1]]
-            if not np.array_equal(rows, own):
-                raise TaskError(f"parts(X[{i}]) differs between two calls for kind {kind!r}; it must be deterministic.")
-            if task.selects_features:
-                chosen = np.arange(own.shape[1])[::-2]
-                features = chosen if len(task.kinds) == 1 else {k: chosen if k == kind else None for k in task.kinds}
-                found = task.parts(x, features=features)  # type: ignore[call-arg]
-                found = found[kind] if isinstance(found, Mapping) else found
-                if not np.array_equal(np.asarray(found), own[:, chosen]):
-                    raise TaskError(f"parts(X[{i}], features=...) is not those columns of parts(X[{i}]) for {kind!r}.")
-    batch = task.stack(X)
-    for kind in task.kinds:
-        if not np.array_equal(batch.offsets[kind], stack.offsets[kind]):
-            raise TaskError(f"stack(X) has other offsets than the parts of the examples for kind {kind!r}.")
-        if not np.array_equal(batch.rows[kind], stack.rows[kind]):
-            bad = int(np.flatnonzero((batch.rows[kind] != stack.rows[kind]).any(axis=1))[0])
-            i = int(np.searchsorted(stack.offsets[kind], bad, side="right")) - 1
-            raise TaskError(f"stack(X) has other rows than parts(X[{i}]) for kind {kind!r}.")
+class _Output(NamedTuple):
+    """An output of one example: its loss, and its scores under each of the random scores."""
+
+    name: str
+    loss: float
+    scores: FloatArray
+    sizes: FloatArray
 
 
-def _draw_scores(task: Task, stack: StackedParts, rng: np.random.Generator, *, zero: bool) -> StackedParts:
-    """Random scores that a model could give: not negative where responses are not."""
-    rows = {}
-    for kind, of_kind in task.kinds.items():
-        drawn = rng.normal(size=(len(stack.rows[kind]), of_kind.n_channels))
-        if of_kind.response[0] >= 0:
-            drawn = np.abs(drawn)
-        rows[kind] = np.zeros_like(drawn) if zero else drawn
-    return StackedParts(rows, stack.offsets)
+class _Kit:
+    """The checks on one task and its examples."""
 
+    def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any], random: np.random.Generator) -> None:
+        self.task, self.X, self.Y, self.random = task, X, Y, random
+        self.examples: list[int] = sorted(random.permutation(len(X))[:_MAX_EXAMPLES].tolist())
+        self.comparable = bool(getattr(task, "comparable_outputs", not isinstance(task, RankingTask)))
+        self.before = {i: (deep_copy(X[i]), deep_copy(Y[i])) for i in self.examples}
+        self.parts: dict[int, Any] = {}
+        self.sizes: dict[int, dict[str, int]] = {}
 
-def _check_true_output(task: Task, x: Any, y: Any, i: int, stack: StackedParts) -> None:
-    _joint_feature(task, x, y, i, stack.example(i))
-    own = loss_of(task, y, y, i)
-    if own != 0:
-        raise TaskError(f"loss(Y[{i}], Y[{i}]) is {own}; the loss of the true output must be 0.")
+    # -- the four methods ---------------------------------------------------------------------
 
+    def check_parts(self) -> None:
+        """Shapes, finite values, determinism, selected features."""
+        for i in self.examples:
+            self.parts[i] = self._call("parts", i, x=self.X[i])
+            if not deeply_equal(self.parts[i], self._call("parts", i, x=self.X[i])):
+                raise TaskError(f"parts(X[{i}]) is not deterministic: two calls gave different features.")
+            self._check_against_first(i)
+            self.sizes[i] = {kind: len(rows) for kind, rows in self._rows(i).items()}
+            if self.task.selects_features:
+                self._check_selected_features(i)
 
-def _joint_feature(task: Task, x: Any, y: Any, i: int, like: Any) -> dict[str, Measure]:
-    """Checked measures of an output; ``like`` tells the number of parts."""
-    joint = task.joint_feature(x, y)
-    parts = like if isinstance(like, Mapping) else {next(iter(task.kinds)): like}
-    return {kind: measure_of(task.kinds, joint, kind, len(parts[kind]), i) for kind in task.kinds}
+    def _check_against_first(self, i: int) -> None:
+        """Shape and values of the parts of ``X[i]``; as many features as those of the first example."""
+        first = self.examples[0]
+        pair = [self.parts[first], self.parts[i]] if i != first else [self.parts[i]]
+        try:
+            stack_parts(self.task.kinds, pair)
+        except TaskError as error:
+            raise TaskError(str(error).replace(f"X[{len(pair) - 1}]", f"X[{i}]")) from error
 
+    def _rows(self, i: int) -> dict[str, NDArray[Any]]:
+        return _by_kind(self.task.kinds, self.parts[i])
 
-def _value(task: Task, x: Any, y: Any, i: int, scores: Any) -> float:
-    """<M(x, y), scores>."""
-    by_kind = scores if isinstance(scores, Mapping) else {next(iter(task.kinds)): scores}
-    measures = _joint_feature(task, x, y, i, scores)
-    return float(sum(m.values @ by_kind[kind][m.parts, m.channels] for kind, m in measures.items()))
+    def _check_selected_features(self, i: int) -> None:
+        whole = self._rows(i)
+        chosen = {
+            kind: self.random.permutation(rows.shape[1])[: rows.shape[1] // 2 + 1] for kind, rows in whole.items()
+        }
+        features = chosen if len(chosen) > 1 else next(iter(chosen.values()))
+        parts: Any = self.task.parts
+        selected = self._try("parts", i, lambda: parts(self.X[i], features=features))
+        for kind, rows in _by_kind(self.task.kinds, selected).items():
+            if not np.array_equal(rows, whole[kind][:, chosen[kind]]):
+                raise TaskError(
+                    f"parts(X[{i}], features=...) of kind {kind!r} differs from those columns of parts(X[{i}]); "
+                    "compute the asked columns, in the asked order, or set selects_features = False."
+                )
 
+    def check_truth(self, i: int) -> None:
+        """Joint feature of the true output; its loss against itself."""
+        first, second = (self._measures(i, self.Y[i]) for _ in range(2))
+        if not deeply_equal(first, second):
+            raise TaskError(f"joint_feature(X[{i}], Y[{i}]) is not deterministic: two calls gave different weights.")
+        loss = self._loss(i, self.Y[i])
+        if loss > _TOLERANCE:
+            raise TaskError(f"loss(Y[{i}], Y[{i}]) is {loss:.6g}; the loss of the true output must be 0.")
 
-def _check_argmax(task: Task, x: Any, y: Any, i: int, draws: Sequence[Any], rivals: list[Any]) -> None:
-    """No output known is better than the argmax, with and without the loss."""
-    for true in (None, y):
-        found = []
-        for scores in draws:
-            given = copy.deepcopy(scores)
-            output = task.argmax(x, given, true)
-            if not _equal(given, scores):
-                raise TaskError(f"argmax(X[{i}], scores, y) changed its scores; work on a copy.")
-            if not _equal(output, task.argmax(x, copy.deepcopy(scores), true)):
-                raise TaskError(f"argmax(X[{i}], scores, y) differs between two calls; it must be deterministic.")
-            _joint_feature(task, x, output, i, scores)
-            loss_of(task, y, output, i)
-            found.append(output)
-        if not task.exact_argmax:
-            continue
-        # Plain outputs may be of a coarser kind than augmented ones (ranks instead of pairs): compare like with like.
-        known = [*found, *rivals] if true is None else [*found, *rivals, y]
-        for scores, best in zip(draws, found, strict=True):
-            _check_not_beaten(task, x, y, i, scores, best, known, augmented=true is not None)
+    def check_argmax(self, i: int, given: Iterable[Any]) -> None:
+        """Determinism and optimality at several random scores, plain and augmented."""
+        scores = [self._random_scores(i, scale) for scale in _SCALES]
+        plain, augmented = (
+            [
+                self._evaluate(i, f"its own output at other scores (set {k})", self._found(i, s, with_truth), scores)
+                for k, s in enumerate(scores)
+            ]
+            for with_truth in (False, True)
+        )
+        self._call("predict", i, x=self.X[i], scores=scores[1])
+        if not self.task.exact_argmax:
+            return
+        others = [self._evaluate(i, name, output, scores) for name, output in self._outputs_at_hand(i, given)]
+        if self.comparable:
+            _check_not_beaten(f"argmax(X[{i}], scores)", plain, plain + augmented + others, loss_weight=0)
+            _check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, plain + augmented + others, loss_weight=1)
+        else:
+            _check_not_beaten(f"argmax(X[{i}], scores)", plain, plain, loss_weight=0)
+            _check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, augmented + others, loss_weight=1)
 
+    def _outputs_at_hand(self, i: int, given: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """True outputs, given and enumerated ones, each with a name."""
+        yield f"the true output Y[{i}]", self.Y[i]
+        for k, output in enumerate(given):
+            yield f"outputs[{i}][{k}]", output
+        enumerate_outputs = getattr(self.task, "outputs", None)
+        if enumerate_outputs is not None:
+            for k, output in enumerate(self._try("outputs", i, lambda: enumerate_outputs(self.X[i]))):
+                yield f"output {k} of task.outputs(X[{i}])", output
+        if self.comparable:
+            alike = [j for j in self.examples if j != i and self.sizes[j] == self.sizes[i]]
+            for j in self.random.permutation(alike)[:_MAX_FOREIGN].astype(int):
+                if self._fits(i, self.Y[j]):
+                    yield f"the output Y[{j}]", self.Y[j]
 
-def _check_not_beaten(
-    task: Task, x: Any, y: Any, i: int, scores: Any, best: Any, known: Sequence[Any], *, augmented: bool
-) -> None:
-    def value(output: Any) -> float:
-        return _value(task, x, output, i, scores) + (loss_of(task, y, output, i) if augmented else 0.0)
+    def _fits(self, i: int, y: Any) -> bool:
+        """Whether the true output of another example is one of ``X[i]``."""
+        try:
+            self._measures(i, y)
+            self.task.loss(self.Y[i], y)
+        except Exception:  # whatever the task raises: it refuses the output
+            return False
+        return True
 
-    reached = value(best)
-    for output in known:
-        other = value(output)
-        if other > reached + _TOLERANCE * max(1.0, abs(reached)):
-            kind = "loss-augmented " if augmented else ""
+    # -- the batch forms ----------------------------------------------------------------------
+
+    def check_batch_forms(self) -> None:
+        """``stack``, ``separate`` and ``separate_slacks`` against the four methods."""
+        stack = self._batch("stack", self.X)
+        check_stack(self.task, stack, len(self.X), {i: self._rows(i) for i in self.examples})
+        for scale in (0.0, 1.0, 10.0):
+            rows = {kind: self._random_rows(kind, len(stack.rows[kind]), scale) for kind in self.task.kinds}
+            scores = StackedParts(rows, stack.offsets)
+            found = self._batch("separate", self.X, self.Y, scores)
+            check_separation(self.task, found, scores)
+            if self.task.exact_argmax:
+                self._check_batch_values(found, scores)
+            slacks = self._batch("separate_slacks", self.X, self.Y, scores, 2 * len(self.X))
+            check_slacks(self.task, slacks, scores)
+            if self.task.exact_argmax:
+                self._check_all_slacks(found, scores)
+
+    def _check_batch_values(self, found: Separation, scores: StackedParts) -> None:
+        """The same augmented values as the argmax of each example."""
+        batch, sizes = violations(found, scores)
+        for i in self.examples:
+            output = self._found(i, scores.example(i), with_truth=True)
+            offsets = {kind: scores.offsets[kind][i : i + 2] for kind in self.task.kinds}
+            own = separation_of(self.task, [self.X[i]], [self.Y[i]], [output], offsets)
+            single, size = violations(own, scores)
+            if abs(batch[i] - single[0]) > _TOLERANCE * (1.0 + sizes[i] + size[0]):
+                raise TaskError(
+                    f"separate and argmax disagree on X[{i}]: loss minus difference of scores is {batch[i]:.6g} by "
+                    f"separate, {single[0]:.6g} by argmax(X[{i}], scores, Y[{i}])."
+                )
+
+    def _check_all_slacks(self, found: Separation, scores: StackedParts) -> None:
+        """With all its outputs the m-slack form has the risk of the 1-slack form (Theorem 2.1)."""
+        n = len(self.X)
+        n_rows = max(len(rows) for rows in scores.rows.values())
+        if n_rows > _MAX_ROWS_FOR_ALL_SLACKS:
+            return
+        limit = max(n_rows, n) ** 2
+        slacks = self._batch("separate_slacks", self.X, self.Y, scores, limit)
+        check_slacks(self.task, slacks, scores)
+        weights = np.full(n, 1.0 / n) if slacks.weights is None else slacks.weights
+        values, sizes = violations(slacks, scores)
+        expected, expected_sizes = violations(found, scores)
+        risk, expected_risk = float(weights @ np.maximum(values, 0.0)), float(np.maximum(expected, 0.0).mean())
+        if abs(risk - expected_risk) > 1e-6 * (1.0 + float(weights @ sizes) + float(expected_sizes.mean())):
             raise TaskError(
-                f"The {kind}argmax of X[{i}] reaches {reached:.6g}, but the output {_shown(output)} reaches "
-                f"{other:.6g} on the same scores; repair argmax, or set exact_argmax = False."
+                f"separate_slacks with a limit of {limit} has the risk {risk:.6g}, separate has {expected_risk:.6g} at "
+                "the same scores; give every violated slack, with weights that make the risks equal."
             )
 
+    # -- pickling -----------------------------------------------------------------------------
 
-def _check_batch_forms(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], stack: StackedParts, scores: StackedParts
-) -> None:
-    """``separate`` finds for every example as much as the argmax; ``separate_slacks`` adds up to it."""
-    singles = [task.argmax(X[i], scores.example(i), Y[i]) for i in range(len(X))]
-    expected = np.maximum(_violations(task, separation_of(task, X, Y, singles, stack.offsets), scores, "argmax"), 0)
-    found = np.maximum(_violations(task, task.separate(X, Y, scores), scores, "separate"), 0)
-    if len(found) != len(X):
-        raise TaskError(f"separate(X, Y, scores) gave {len(found)} outputs for {len(X)} examples; give one for each.")
-    wrong = np.flatnonzero(np.abs(found - expected) > _TOLERANCE * np.maximum(1.0, np.abs(expected)))
-    if len(wrong):
-        i = int(wrong[0])
-        raise TaskError(
-            f"separate(X, Y, scores) finds a violation of {found[i]:.6g} for X[{i}], the argmax {expected[i]:.6g}."
-        )
-    slack_cuts = task.separate_slacks(X, Y, scores, 10**6)
-    violations = _violations(task, slack_cuts, scores, "separate_slacks")
-    weights = np.full(len(X), 1.0 / len(X)) if slack_cuts.weights is None else slack_cuts.weights
-    total = float(weights @ np.maximum(violations, 0.0))
-    if abs(total - expected.mean()) > _TOLERANCE * max(1.0, expected.mean()):
-        raise TaskError(
-            f"separate_slacks(X, Y, scores) adds up to a risk of {total:.6g}, the argmax to {expected.mean():.6g}; "
-            "the two forms must have the same risk (Theorem 2.1)."
-        )
+    def check_pickling(self) -> None:
+        """A pickled and unpickled task does the same."""
+        try:
+            twin = pickle.loads(pickle.dumps(self.task))
+        except Exception as error:
+            raise TaskError(
+                f"task cannot be pickled ({type(error).__name__}: {error}); define its class at the top of a module, "
+                "and keep no open files, lambdas or solver objects in it."
+            ) from error
+        other = _Kit(twin, self.X, self.Y, self.random)
+        for i in self.examples[:10]:
+            other.sizes[i] = self.sizes[i]
+            scores = self._random_scores(i, 1.0)
+            same = deeply_equal(self.parts[i], other._call("parts", i, x=self.X[i]))
+            for with_truth in (False, True):
+                mine = self._evaluate(i, "", self._found(i, scores, with_truth), [scores])
+                same = same and deeply_equal(
+                    mine, other._evaluate(i, "", other._found(i, scores, with_truth), [scores])
+                )
+            if not same:
+                raise TaskError(
+                    f"The task gives other results for X[{i}] after pickling; keep all that its methods read in "
+                    "attributes that are pickled."
+                )
+
+    # -- calls, with the sample named in every error ------------------------------------------
+
+    def _try(self, name: str, i: int, call: Any) -> Any:
+        try:
+            return call()
+        except TaskError:
+            raise
+        except Exception as error:
+            raise TaskError(f"{name} raised {type(error).__name__} for X[{i}]: {error}") from error
+
+    def _call(self, name: str, i: int, **arguments: Any) -> Any:
+        """Result of a method, called by position; its arguments must stay as they were."""
+        before = deep_copy(arguments)
+        result = self._try(name, i, lambda: getattr(self.task, name)(*arguments.values()))
+        for key, value in arguments.items():
+            if before is not None and not deeply_equal(value, before[key]):
+                raise TaskError(f"{name} changed its argument {key!r} in place for X[{i}]; work on a copy.")
+        return result
+
+    def _batch(self, name: str, *arguments: Any) -> Any:
+        """Result of a batch form; X, Y and the scores must stay as they were."""
+        scores_before = deep_copy(arguments[2:])
+        try:
+            result = getattr(self.task, name)(*arguments)
+        except TaskError:
+            raise
+        except Exception as error:
+            raise TaskError(f"{name} raised {type(error).__name__}: {error}") from error
+        if not deeply_equal(arguments[2:], scores_before):
+            raise TaskError(f"{name} changed the scores in place; work on a copy.")
+        for i, (x, y) in self.before.items():
+            for argument, now, then in (("X", self.X[i], x), ("Y", self.Y[i], y)):
+                if then is not None and not deeply_equal(now, then):
+                    raise TaskError(f"{name} changed {argument}[{i}] in place; work on a copy.")
+        return result
+
+    def _found(self, i: int, scores: Any, with_truth: bool) -> Any:
+        """Output of the argmax, twice the same."""
+        arguments = {"x": self.X[i], "scores": scores} | ({"y": self.Y[i]} if with_truth else {})
+        first, second = (self._call("argmax", i, **arguments) for _ in range(2))
+        same = deeply_equal(self._measures(i, first), self._measures(i, second))
+        if not same or self._loss(i, first) != self._loss(i, second):
+            call = f"argmax(X[{i}], scores, Y[{i}])" if with_truth else f"argmax(X[{i}], scores)"
+            raise TaskError(f"{call} is not deterministic: two calls gave different outputs.")
+        return first
+
+    def _measures(self, i: int, y: Any) -> dict[str, Measure]:
+        """Joint feature of an output, checked."""
+        value = self._call("joint_feature", i, x=self.X[i], y=y)
+        for of_kind in value.values() if isinstance(value, Mapping) else (value,):
+            if isinstance(of_kind, tuple) and not all(_whole_numbers(index) for index in of_kind[:2]):
+                raise TaskError(f"joint_feature(X[{i}], y) names a part or channel that is not a whole number.")
+        return {
+            kind: self._try("joint_feature", i, lambda kind=kind, n=n: measure_of(self.task.kinds, value, kind, n, i))
+            for kind, n in self.sizes[i].items()
+        }
+
+    def _loss(self, i: int, y_pred: Any) -> float:
+        """Loss of an output against the truth, checked."""
+        self._call("loss", i, y=self.Y[i], y_pred=y_pred)
+        return float(self._try("loss", i, lambda: loss_of(self.task, self.Y[i], y_pred, i)))
+
+    def _evaluate(self, i: int, name: str, output: Any, scores: list[Any]) -> _Output:
+        """Loss of an output, its scores, and the sums of the sizes of their terms."""
+        measures = self._measures(i, output)
+        values, sizes = np.zeros(len(scores)), np.zeros(len(scores))
+        for k, of_set in enumerate(scores):
+            for kind, measure in measures.items():
+                rows = of_set[kind] if isinstance(of_set, Mapping) else of_set
+                terms = measure.values * rows[measure.parts, measure.channels]
+                values[k] += terms.sum()
+                sizes[k] += np.abs(terms).sum()
+        return _Output(name, self._loss(i, output), values, sizes)
+
+    def _random_scores(self, i: int, scale: float) -> Any:
+        rows = {kind: self._random_rows(kind, n, scale) for kind, n in self.sizes[i].items()}
+        return rows if len(rows) > 1 else next(iter(rows.values()))
+
+    def _random_rows(self, kind: str, n_rows: int, scale: float) -> FloatArray:
+        """Normal scores; absolute values where scores must not be negative."""
+        part = self.task.kinds[kind]
+        scores = scale * self.random.standard_normal((n_rows, part.n_channels))
+        return np.abs(scores) if min(part.response) >= 0 else scores
 
 
-def _violations(task: Task, found: Separation, scores: StackedParts, method: str) -> NDArray[np.float64]:
-    """``loss - <difference, scores>`` of every output of a well-formed separation."""
-    n = len(found.losses)
-    if not (np.isfinite(found.losses).all() and (found.losses >= 0).all()):
-        bad = int(np.flatnonzero(~np.isfinite(found.losses) | (found.losses < 0))[0])
-        raise TaskError(f"{method} gave the loss {found.losses[bad]} for output {bad}; losses are finite and >= 0.")
-    out = found.losses.astype(np.float64)
-    for kind in task.kinds:
-        measure, indptr = found.differences[kind], np.asarray(found.indptr[kind])
-        if len(indptr) != n + 1 or indptr[0] != 0 or indptr[-1] != len(measure.values) or (np.diff(indptr) < 0).any():
-            raise TaskError(f"{method} gave an indptr for kind {kind!r} that does not fit its {n} outputs.")
-        n_rows, n_channels = scores.rows[kind].shape
-        for name, index, limit in (("part", measure.parts, n_rows), ("channel", measure.channels, n_channels)):
-            if len(index) and not 0 <= index.min() <= index.max() < limit:
-                raise TaskError(f"{method} names a {name} outside 0..{limit - 1} of kind {kind!r}.")
-        owner = np.repeat(np.arange(n), np.diff(indptr))
-        np.subtract.at(out, owner, measure.values * scores.rows[kind][measure.parts, measure.channels])
-    return out
+def _check_not_beaten(call: str, found: list[_Output], rivals: list[_Output], loss_weight: int) -> None:
+    """``found[k]`` has the highest ``loss_weight * loss + score`` of all rivals at the k-th scores."""
+    for k, best in enumerate(found):
+        value = loss_weight * best.loss + best.scores[k]
+        for rival in rivals:
+            other = loss_weight * rival.loss + rival.scores[k]
+            if other > value + _TOLERANCE * (1.0 + best.sizes[k] + rival.sizes[k] + rival.loss):
+                terms = "loss plus score" if loss_weight else "score"
+                raise TaskError(
+                    f"{call} is beaten: its output has {terms} {value:.6g}, {rival.name} has {other:.6g}. "
+                    "Search all outputs, or set exact_argmax = False."
+                )
 
 
-def _check_pickling(task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> None:
-    try:
-        loaded = pickle.loads(pickle.dumps(task))
-    except Exception as error:
-        raise TaskError(f"The task cannot be pickled ({error}); keep handles and lambdas out of it.") from error
-    for i in range(len(X)):
-        same = _equal(
-            loaded.argmax(X[i], scores.example(i), Y[i]), task.argmax(X[i], scores.example(i), Y[i])
-        ) and _equal(loaded.parts(X[i]), task.parts(X[i]))
-        if not same:
-            raise TaskError(f"The pickled task gives another result for X[{i}]; its state must be in its attributes.")
+def _by_kind(kinds: Mapping[str, PartKind], parts: Any) -> dict[str, NDArray[Any]]:
+    """Parts as a dict of arrays."""
+    return {kind: np.asarray(parts[kind] if isinstance(parts, Mapping) else parts) for kind in kinds}
 
 
-def _equal(a: Any, b: Any) -> bool:
-    """Equality of nested containers and arrays; other things by ``==``, or by their pickles."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(np.asarray(a), np.asarray(b))
-    if isinstance(a, Mapping):
-        return isinstance(b, Mapping) and a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)):
-        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(_equal, a, b))
-    same = a == b
-    return bool(same) if isinstance(same, (bool, np.bool_)) else pickle.dumps(a) == pickle.dumps(b)
-
-
-def _shown(output: Any) -> str:
-    text = repr(output)
-    return text if len(text) <= 80 else text[:77] + "..."
+def _whole_numbers(index: Any) -> bool:
+    values = np.asarray(index)
+    return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool((values == np.round(values)).all()))

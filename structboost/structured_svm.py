@@ -32,17 +32,20 @@ _LEAST_NEW = 0.1
 class StructuredSVM:
     """Linear structured SVM, trained to a certified duality gap.
 
-    The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:, c]>`` on channel c,
-    and the joint feature map is ``Psi(x, y) = sum_p x_p (x) M(x, y)[p]``.  Minimises ::
+    The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:, c]>`` on
+    channel c, and the joint feature map is ``Psi(x, y) = sum_p x_p (x) M(x, y)[p]``.  Minimises ::
 
         1/2 |W|^2 + C/m sum_i max_y [Delta(y_i, y) - <W, Psi(x_i, y_i) - Psi(x_i, y)>]
 
     by block-coordinate Frank-Wolfe with averaging (Lacoste-Julien et al., ICML 2013) on cached cuts
     (:mod:`structboost.block_frank_wolfe`).
 
-    Kinds of parts whose weak learners answer in (-1, 1) get a constant feature 1, whose weight is the bias; it is
-    regularised like the others.  Kinds that answer in (0, 1), the edges of a CRF, must have scores >= 0: their
-    features must be >= 0, their weights are kept >= 0 by the solver, and they have no bias.
+    Kinds of parts whose weak learners answer in (-1, 1) get a constant feature 1, whose weight is the bias;
+    it is regularised like the others.  Kinds that answer in (0, 1), the edges of a CRF, must have scores >= 0:
+    their features must be >= 0, their weights are kept >= 0 by the solver, and they have no bias.
+
+    Scale the features: the regulariser treats all alike, and on raw scales the gap may not close in any
+    reasonable number of passes.
 
     Parameters
     ----------
@@ -208,7 +211,7 @@ class _Run:
         return max(0.0, (self.primal - self.bound) / self.primal) if self.primal > 0 else 0.0
 
     def optimise(self) -> bool:
-        """Train; False if Ctrl-C ended it.  Before the first exact pass there is no model, and Ctrl-C is raised."""
+        """Train; False if Ctrl-C ended it.  Before the first exact pass there is no model: Ctrl-C is raised."""
         bar = ProgressBar(self.svm.tol, self.svm.max_epochs) if self.svm.verbose else None
         try:
             weights, share_of_new = self.best, 1.0

@@ -78,6 +78,13 @@ class Method:
         return [Path(sys.modules[type(self).__module__].__file__ or "")]
 
 
+def uninterrupted(trainer: Any) -> Any:
+    """The trainer; goes on with Ctrl-C, after which ours keep their model and return: such a model is no result."""
+    if trainer.interrupted_:
+        raise KeyboardInterrupt
+    return trainer
+
+
 def best_round(values: np.ndarray | list[float], better: Callable[..., Any] = np.argmax) -> tuple[int, float]:
     """Number of rounds, from 1, at the best validation value, and that value."""
     index = int(better(values))

@@ -23,7 +23,7 @@ class OneVsAllSVM(Method):
 
     name = "ovr_svm"
     packages = ("sklearn",)
-    candidates = [{"C": float(C)} for C in np.logspace(1, 5, 6)]
+    candidates = [{"C": float(C)} for C in np.logspace(0, 5, 6)]
 
     def fit(self, train: Table, params: dict[str, Any]) -> Pipeline:
         """Scaler and machine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks.methods.base import Method, Table, Trial
+from benchmarks.methods.base import Method, Table, Trial, uninterrupted
 
 MAX_ROUNDS = 200
 # A fit of the path over C stops here, at the gap it has; the fit at the chosen C does not.
@@ -69,8 +69,7 @@ class StructBoostMethod(Method):
         """Each C, warm started from the one before."""
         task, X, Y = self.problem(train)
         Cs = [params["C"] for params in candidates]
-        trained = self.trainer(task, Cs[0], callbacks=[_out_of_time]).path(X, Y, Cs)
-        _stop_if_interrupted(trained, len(Cs))
+        trained = list(map(uninterrupted, self.trainer(task, Cs[0], callbacks=[_out_of_time]).path(X, Y, Cs)))
         trials = []
         for C, one in zip(Cs, trained, strict=True):
             value = objective.measure(validation.y, self.output(one, validation.X))
@@ -80,9 +79,7 @@ class StructBoostMethod(Method):
     def fit(self, train: Table, params: dict[str, Any], callbacks: Any = None) -> Any:
         """Trained from scratch."""
         task, X, Y = self.problem(train)
-        trained = self.trainer(task, params["C"], callbacks).fit(X, Y)
-        _stop_if_interrupted([trained], 1)
-        return trained
+        return uninterrupted(self.trainer(task, params["C"], callbacks).fit(X, Y))
 
     def facts(self, model: Any) -> dict[str, Any]:
         """The certificate and the counts of the last round."""
@@ -150,12 +147,6 @@ class Multiclass(StructBoostMethod):
         X = rng.normal(size=(60, 3)).astype(np.float32)
         model = self.fit(Table(X, np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])), {"C": 10.0})
         self.output(model, X)
-
-
-def _stop_if_interrupted(trained: Sequence[Any], n_wanted: int) -> None:
-    """Go on with Ctrl-C: a trainer keeps its model and returns, but such a model is no result."""
-    if len(trained) < n_wanted or any(one.interrupted_ for one in trained):
-        raise KeyboardInterrupt
 
 
 def _out_of_time(last: dict[str, Any], trainer: Any) -> bool:
