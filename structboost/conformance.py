@@ -23,7 +23,6 @@ from structboost.task import (
     separation_of,
     stack_parts,
 )
-from structboost.tasks.ranking import RankingTask
 
 FloatArray = NDArray[np.float64]
 
@@ -124,7 +123,7 @@ class _Kit:
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any], random: np.random.Generator) -> None:
         self.task, self.X, self.Y, self.random = task, X, Y, random
         self.examples: list[int] = sorted(random.permutation(len(X))[:_MAX_EXAMPLES].tolist())
-        self.comparable = bool(getattr(task, "comparable_outputs", not isinstance(task, RankingTask)))
+        self.comparable = task.comparable_outputs
         self.before = {i: (deep_copy(X[i]), deep_copy(Y[i])) for i in self.examples}
         self.parts: dict[int, Any] = {}
         self.sizes: dict[int, dict[str, int]] = {}

@@ -133,6 +133,9 @@ class Task(ABC):
     exact_argmax : bool
         Whether :meth:`argmax` always finds the best output.  If False, primal values
         are estimates and nothing is certified.
+    comparable_outputs : bool
+        Whether the scores of any two outputs compare.  False where a joint feature is scaled by its own output
+        (rankings); :func:`structboost.check_task` then compares plain argmaxes among themselves only.
     selects_features : bool
         Whether :meth:`parts` takes ``features=`` (indices, or a dict of indices by kind)
         and then computes those columns only, in that order.
@@ -140,6 +143,7 @@ class Task(ABC):
 
     kinds: Mapping[str, PartKind] = {"x": PartKind()}
     exact_argmax: ClassVar[bool] = True
+    comparable_outputs: ClassVar[bool] = True
     selects_features: ClassVar[bool] = False
 
     @abstractmethod

@@ -37,6 +37,7 @@ class RankingTask(Task):
     """
 
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
+    comparable_outputs = False
 
     def parts(self, x: Any) -> NDArray[Any]:
         """The items of the query."""
