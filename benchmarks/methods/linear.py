@@ -11,7 +11,9 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.methods.base import Method, Table
 
-MAX_ITERATIONS = 10_000
+MAX_ITERATIONS = 2_000
+# From here on the dual solver is the faster one on our tables, at equal error.
+DUAL_FROM_FEATURES = 100
 
 
 class OneVsAllSVM(Method):
@@ -27,7 +29,12 @@ class OneVsAllSVM(Method):
 
     def fit(self, train: Table, params: dict[str, Any]) -> Pipeline:
         """Scaler and machine."""
-        machine = LinearSVC(C=params["C"] / len(train.y), max_iter=MAX_ITERATIONS, random_state=0)
+        machine = LinearSVC(
+            C=params["C"] / len(train.y),
+            dual=train.X.shape[1] >= DUAL_FROM_FEATURES,
+            max_iter=MAX_ITERATIONS,
+            random_state=0,
+        )
         return make_pipeline(StandardScaler(), machine).fit(train.X, train.y)
 
     def output(self, model: Pipeline, X: np.ndarray) -> np.ndarray:
