@@ -321,3 +321,25 @@ class BadJointFeature(FourMethods):
 def test_a_task_that_breaks_its_contract_is_named(task, message):
     with pytest.raises(TaskError, match=message):
         StructBoost(task, C=1.0).fit(np.eye(3), [0, 1, 2])
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_spread_weights_are_shorter_and_within_the_gap(name):
+    task, X, Y, optimum = PROBLEMS[name](np.random.default_rng(3), 30.0)
+    plain = StructBoost(task, C=30.0, tol=1e-3).fit(X, Y)
+    spread = StructBoost(task, C=30.0, tol=1e-3, spread=0.05).fit(X, Y)
+    last = spread.history_[-1]
+    assert last["gap"] <= 0.05
+    assert last["bound"] <= optimum * (1 + 1e-9)
+    assert spread.objective_ == last["primal"] >= optimum * (1 - 1e-9)
+    assert np.sum(spread.model_.weights**2) < np.sum(plain.model_.weights**2)
+    assert spread.model_.n_stages == len(spread.history_) == len(plain.history_) + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"spread": 1.0}, "spread is 1.0"), ({"spread": 0.1, "formulation": "m_slack"}, "spread needs formulation")],
+)
+def test_bad_spread(changes, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoost(BinaryTask(), C=1.0, **changes).fit(np.zeros((2, 1)), [1, -1])

@@ -37,6 +37,7 @@ class _StructBoostEstimator(BaseEstimator):
         exact: bool = False,
         pricing: str = "own",
         columns_per_channel: int = 5,
+        spread: float = 0.0,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -54,6 +55,7 @@ class _StructBoostEstimator(BaseEstimator):
         self.exact = exact
         self.pricing = pricing
         self.columns_per_channel = columns_per_channel
+        self.spread = spread
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -68,7 +70,7 @@ class _StructBoostEstimator(BaseEstimator):
         check_is_fitted(self)
         return self.model_.feature_importances()
 
-    def _trainer(self, task: Task, callbacks: Sequence[Callback]) -> StructBoost:
+    def _trainer(self, task: Task, callbacks: Sequence[Callback], *, early_stopping: bool) -> StructBoost:
         return StructBoost(
             task,
             C=self.C,
@@ -80,6 +82,7 @@ class _StructBoostEstimator(BaseEstimator):
             exact=self.exact,
             pricing=self.pricing,
             columns_per_channel=self.columns_per_channel,
+            spread=0.0 if early_stopping else self.spread,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
@@ -95,7 +98,7 @@ class _StructBoostEstimator(BaseEstimator):
         if validation is not None:
             stopping = EarlyStopping(*validation, n_iter_no_change=self.n_iter_no_change)
             callbacks.append(stopping)
-        trainer = self._trainer(task, callbacks)
+        trainer = self._trainer(task, callbacks, early_stopping=stopping is not None)
         trainer.fit(*train, sample_weight=sample_weight)
         self.task_ = task
         self.model_: Ensemble = trainer.model_
@@ -151,13 +154,14 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
 
     Parameters
     ----------
-    C, tol, max_rounds, weak_learner, formulation, stabilize, exact, pricing, columns_per_channel
+    C, tol, max_rounds, weak_learner, formulation, stabilize, exact, pricing, columns_per_channel, spread
         As in :class:`structboost.StructBoost`.
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
-        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the last round trained.
+        ``n_iter_no_change`` rounds, and keep the best round, without ``spread``.  The certificate then speaks of
+        the last round trained.
     validation_fraction : float
         Share that is held out.
     n_iter_no_change : int
@@ -189,6 +193,7 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
         exact: bool = False,
         pricing: str = "own",
         columns_per_channel: int = 5,
+        spread: float = 0.0,
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -208,6 +213,7 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
             exact=exact,
             pricing=pricing,
             columns_per_channel=columns_per_channel,
+            spread=spread,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
@@ -285,7 +291,7 @@ class StructBoostRanker(_StructBoostEstimator):
 
     Parameters
     ----------
-    C, tol, max_rounds, weak_learner, formulation, stabilize, exact, pricing, columns_per_channel
+    C, tol, max_rounds, weak_learner, formulation, stabilize, exact, pricing, columns_per_channel, spread
         As in :class:`structboost.StructBoost`.
     early_stopping, validation_fraction, n_iter_no_change
         As in :class:`StructBoostClassifier`; held out are samples of one query, or whole queries.

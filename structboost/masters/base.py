@@ -59,6 +59,10 @@ class HingeMaster(ABC):
     def solve(self, tolerance: float) -> None:
         """Solve until the relative gap over the columns so far is at most ``tolerance``."""
 
+    def spread(self, limit: float) -> None:
+        """Exchange the weights for ones of smaller Euclidean norm with a primal of at most ``limit``, if it can."""
+        raise NotImplementedError(f"{type(self).__name__} cannot spread weights.")
+
     @abstractmethod
     def duals(self) -> dict[str, NDArray[np.float64]]:
         """Signed weight of every (part, channel), by kind: what pricing maximises against."""

@@ -4,8 +4,9 @@ Algorithm 2 as printed is Kelley's method, which zigzags: every cut is made at t
 minimiser of the cuts so far, far away from the last one.  The stabilised form makes it at the
 minimiser of the cuts plus ``|w - center|^2 / (2 step)``, the center being the best weights so far
 (Teo et al. 2010, Kiwiel 1990).  Its quadratic step has as many unknowns as there are live
-cuts, about a hundred.  How near the optimum the center is follows from a linear program
-over the same cuts, solved when the steps promise little.  Figures: docs/decisions/one-slack-master.md.
+cuts, about a hundred.  How near the optimum the center is follows from the linear program
+over the same cuts, solved by the proximal point method when the steps promise little, and by HiGHS
+where that does not end.  Figures: docs/decisions/one-slack-master.md and docs/decisions/spread-weights.md.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ _MAX_IDLE = 20
 _MAX_CUTS_PER_SOLVE = 5000
 _MAX_NEWTON_STEPS = 500
 _LONGER = 100.0
+_MAX_LONG_STEPS = 30
+_MAX_RIDGES = 4
+# Shares of what the objective may rise: how exactly a ridge is solved, and which rise is enough.
+_RIDGE_ACCURACY = 0.2
+_ENOUGH_USED = 0.6
 
 
 class OneSlackMaster(HingeMaster):
@@ -51,6 +57,7 @@ class OneSlackMaster(HingeMaster):
         self._multipliers = np.array([C])
         self._duals = np.zeros(1)
         self._step = 1.0
+        self._ridge = 0.0
 
     @property
     def n_cuts(self) -> int:
@@ -92,22 +99,84 @@ class OneSlackMaster(HingeMaster):
         else:
             self._solve_by_cutting_planes(tolerance)
 
+    def spread(self, limit: float) -> None:
+        """Go to weights of small Euclidean norm whose objective is at most ``limit``.
+
+        Minimises the objective plus ``ridge / 2 |w|^2`` for a few ridges, each chosen by how much of what is allowed
+        the one before used; the largest within the limit is kept.
+        """
+        allowed = limit - self.primal
+        norm = float(self.weights @ self.weights)
+        if allowed <= 0 or norm == 0:
+            return
+        start = self.primal
+        kept = self.weights, self.risk
+        # The objective at a ridge's minimiser is at most ridge / 2 |w|^2 above the optimum.
+        self._ridge = 2.0 * allowed / norm
+        too_large = np.inf
+        try:
+            for _ in range(_MAX_RIDGES):
+                self._solve_with_ridge(_RIDGE_ACCURACY * allowed)
+                used = (self.primal - start) / allowed
+                if used <= 1.0:
+                    kept = self.weights, self.risk
+                    if used > _ENOUGH_USED:
+                        break
+                    self._ridge *= float(np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0))
+                else:
+                    too_large = self._ridge
+                    self._ridge *= 0.6
+                if self._ridge >= too_large:
+                    break
+        finally:
+            self._ridge = 0.0
+            self.weights, self.risk = kept
+
+    def _solve_with_ridge(self, accuracy: float) -> None:
+        """Proximal bundle as without a ridge, which moves and shortens the step; closed by a step from zero."""
+        step = self._step
+        zero = np.zeros(len(self.weights))
+        for _ in range(_MAX_CUTS_PER_SOLVE):
+            before = self._regularised(self.weights, self.risk)
+            shortened = 1.0 / (self._ridge + 1.0 / step)
+            weights = self._proximal_step(self.weights * (shortened / step), shortened, 0.01 * accuracy)
+            predicted = before - self._regularised(weights, self._model_risk(weights))
+            if predicted <= 0.3 * accuracy:
+                weights = self._proximal_step(zero, 1.0 / self._ridge, 0.01 * accuracy)
+                if before - self._regularised(weights, self._model_risk(weights)) <= accuracy:
+                    return
+                step *= 2.0
+            rise = self._cut(weights) - before
+            if rise <= -0.5 * predicted:
+                step *= 1.5
+            elif rise > predicted:
+                step *= 0.8
+            self._drop_idle_cuts()
+
+    def _proximal_step(self, center: NDArray[np.float64], step: float, accuracy: float) -> NDArray[np.float64]:
+        """Minimiser of the cuts plus ``|w - center|^2 / (2 step)``; the cuts that it rests on stay young."""
+        program = self._program
+        weights, _, _ = proximal_step(
+            program.matrix, program.losses, self.C, center, step, self._multipliers, accuracy, _MAX_NEWTON_STEPS
+        )
+        self._age_cuts(self._multipliers)
+        return weights
+
+    def _model_risk(self, weights: NDArray[np.float64]) -> float:
+        """Risk of ``weights`` as the cuts know it."""
+        return float((self._program.losses - self._program.matrix @ weights).max())
+
+    def _regularised(self, weights: NDArray[np.float64], risk: float) -> float:
+        return float(weights.sum()) + self.C * risk + 0.5 * self._ridge * float(weights @ weights)
+
     def _solve_by_proximal_bundle(self, tolerance: float) -> None:
         promise = 0.3
         for _ in range(_MAX_CUTS_PER_SOLVE):
             target = tolerance * self.primal
-            weights, _, _ = proximal_step(
-                self._program.matrix, self._program.losses, self.C, self.weights, self._step,
-                self._multipliers, 1e-2 * target, _MAX_NEWTON_STEPS,
-            )  # fmt: skip
-            self._age_cuts(self._multipliers)
-            model = self._program.losses - self._program.matrix @ weights
-            predicted = self.primal - (weights.sum() + self.C * model.max())
+            weights = self._proximal_step(self.weights, self._step, 1e-2 * target)
+            predicted = self.primal - self._regularised(weights, self._model_risk(weights))
             if predicted <= promise * target:
-                if self.primal - self._bound_by_long_step(target) <= target:
-                    return
-                self._bound_by_program()
-                if self.primal - self.dual_value <= target or self._step > 1e12:
+                if self._bound_within(target) or self._step > 1e12:
                     return
                 # The center is near its proximal point, not yet near the optimum: longer steps.
                 self._step *= 2.0
@@ -134,10 +203,10 @@ class OneSlackMaster(HingeMaster):
     def _cut(self, weights: NDArray[np.float64]) -> float:
         """Add the cut at ``weights``, keep them if they are the best so far; returns their objective."""
         cut, products, risk = self.oracle.cut_at(weights)
-        objective = float(weights.sum()) + self.C * risk
+        objective = self._regularised(weights, risk)
         if not np.isfinite(objective):
             raise SolverError(f"The objective is {objective!r} at finite weights; check that losses are finite.")
-        if objective < self.primal:
+        if objective < self._regularised(self.weights, self.risk):
             self.weights, self.risk = weights.copy(), risk
         self._cuts.append(cut)
         self._program.add_rows(products[None], np.array([cut.loss]), np.zeros(1, np.int64))
@@ -146,23 +215,30 @@ class OneSlackMaster(HingeMaster):
         self._duals = np.append(self._duals, 0.0)
         return objective
 
-    def _bound_by_long_step(self, target: float) -> float:
-        """Duals of a much longer proximal step, scaled to be feasible; returns the bound that they prove.
+    def _bound_within(self, target: float) -> bool:
+        """Whether the cuts prove that the center is within ``target`` of the optimum; their duals are the proof.
 
-        With an infinite step they would be those of the linear program, which takes far longer where there
-        are thousands of columns.
+        The proximal point method on the linear program over the cuts: long steps, each from where the last one ended.
+        With an infinite step it would be one step, but the simplex method takes far longer where there are
+        thousands of columns, and most of the time what the program could prove is not enough.
         """
         program = self._program
         multipliers = self._multipliers.copy()
-        proximal_step(
-            program.matrix, program.losses, self.C, self.weights, _LONGER * self._step,
-            multipliers, 0.05 * target, _MAX_NEWTON_STEPS,
-        )  # fmt: skip
-        largest = (multipliers @ program.matrix).max(initial=1.0)
-        self._duals = multipliers / largest
-        self.dual_value = float(self._duals @ program.losses)
-        self._age_cuts(self._duals, by=0)
-        return self.dual_value
+        weights, step = self.weights, _LONGER * self._step
+        for _ in range(_MAX_LONG_STEPS):
+            weights, _, _ = proximal_step(
+                program.matrix, program.losses, self.C, weights, step, multipliers, 0.05 * target, _MAX_NEWTON_STEPS
+            )
+            duals = multipliers / (multipliers @ program.matrix).max(initial=1.0)
+            self._duals, self.dual_value = duals, float(duals @ program.losses)
+            self._age_cuts(duals, by=0)
+            if self.primal - self.dual_value <= target:
+                return True
+            if self.primal - self._regularised(weights, self._model_risk(weights)) > target:
+                return False
+            step *= 2.0
+        self._bound_by_program()
+        return self.primal - self.dual_value <= target
 
     def _bound_by_program(self) -> NDArray[np.float64]:
         """Solve the linear program over the cuts: its duals are the master's; returns its weights."""
