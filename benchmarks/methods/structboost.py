@@ -39,7 +39,7 @@ class StructBoostMethod(Method):
 
     packages = ("numba", "scipy")
     candidates = [{"C": float(C)} for C in np.logspace(1, 3, 6)]
-    gap: ClassVar[float]
+    gap: float
     exact: ClassVar[bool]
 
     def __init__(self, formulation: str = "one_slack", *, stabilize: bool = True, spreads: bool = True) -> None:
@@ -129,10 +129,19 @@ class Ranking(StructBoostMethod):
 
 
 class Multiclass(StructBoostMethod):
-    """Class-specific stumps (section 3.3); predicts by its compiled tables."""
+    """Class-specific stumps (section 3.3); predicts by its compiled tables.
 
-    gap = 0.02
+    Parameters
+    ----------
+    gap : float
+        Relative gap to which C is chosen and the model fitted.
+    """
+
     exact = False
+
+    def __init__(self, gap: float) -> None:
+        super().__init__()
+        self.gap = gap
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
         """One example a row."""

@@ -14,8 +14,8 @@ from structboost.masters.hinge_program import HingeProgram
 from structboost.masters.oracle import HingeOracle, SlackCuts
 from structboost.task import Measure
 
-_MAX_IDLE = 10
-_MIN_NEW_ROWS = 200
+_MAX_IDLE = 3
+_MIN_NEW_ROWS = 500
 _MAX_SOLVES = 1000
 _MAX_LIMIT = 10_000_000
 
