@@ -26,14 +26,14 @@ QUICK_CLASSES = 2
 # What does not fit in 90 minutes at 5 repeats and 6 candidates.
 CUT: dict[tuple[str, str], Protocol] = {}
 
-# The slow formulations run on the first repeat of the first classes, at the C chosen there, for at most 50 times
-# our seconds measured beside them.
-COMPARED_CLASSES = 3
-LIMIT_RATIO = 50.0
+# The slow formulations run on the first repeat, at the C chosen there, for at most 60 times our seconds measured beside
+# them: a target is 50 times.
+LIMIT_RATIO = 60.0
 LIMIT_SECONDS = 600.0
 
 FULL_PROGRAM = "highs_full_lp"
 FULL_PROGRAM_SECONDS = 120.0
+FULL_PROGRAM_CLASSES = 3
 
 METHODS: tuple[Method, ...] = (
     structboost.Ranking("one_slack"),
@@ -41,9 +41,13 @@ METHODS: tuple[Method, ...] = (
     LightGBMStumpRanker(),
     LightGBMRanker(),
 )
+M_SLACK = structboost.Ranking("m_slack", spreads=False)
+PRINTED = structboost.Ranking("one_slack", stabilize=False, spreads=False)
+# Name in the records, what is compared, and the C if not the chosen one: what an easy class is given is no test.
 SLOW_METHODS = (
-    structboost.Ranking("m_slack", spreads=False),
-    structboost.Ranking("one_slack", stabilize=False, spreads=False),
+    (M_SLACK.name, M_SLACK, None),
+    (PRINTED.name, PRINTED, None),
+    (f"{PRINTED.name}_at_1000", PRINTED, 1000.0),
 )
 TIMED = structboost.Ranking("one_slack", spreads=False)
 
@@ -60,9 +64,13 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
             for repeat in range(protocol.repeats)
             for positive in classes
         )
-    tuned = planned[: min(len(classes), COMPARED_CLASSES)]
-    planned.extend(_slow_unit(data, method, unit) for method in SLOW_METHODS for unit in tuned)
-    planned.extend(_full_program_unit(data, unit) for unit in tuned if _pairs(data, unit) <= full_program.MAX_PAIRS)
+    tuned = planned[: len(classes)]
+    planned.extend(_slow_unit(data, *slow, unit) for slow in SLOW_METHODS for unit in tuned)
+    planned.extend(
+        _full_program_unit(data, unit)
+        for unit in tuned[:FULL_PROGRAM_CLASSES]
+        if _pairs(data, unit) <= full_program.MAX_PAIRS
+    )
     return planned
 
 
@@ -76,15 +84,15 @@ def _unit(data: Dataset, method: Method, protocol: Protocol, positive: int, repe
     )
 
 
-def _slow_unit(data: Dataset, method: structboost.Ranking, tuned: Unit) -> Unit:
-    """A slow formulation at the C chosen for 1-slack, under a limit."""
+def _slow_unit(data: Dataset, name: str, method: structboost.Ranking, C: float | None, tuned: Unit) -> Unit:
+    """A slow formulation at a given C, or the one chosen for 1-slack, under a limit."""
     params = {"class": tuned.params["class"], "repeat": tuned.params["repeat"]}
     tables = (data, params["class"], params["repeat"])
     return Unit(
-        *("auc", data.name, method.name),
-        {**params, "limit_ratio": LIMIT_RATIO, "limit_seconds": LIMIT_SECONDS},
+        *("auc", data.name, name),
+        {**params, "C": C, "limit_ratio": LIMIT_RATIO, "limit_seconds": LIMIT_SECONDS},
         version(method, data),
-        lambda chosen: compare(method, _tables(*tables), chosen["C"]),
+        lambda chosen: compare(method, _tables(*tables), C or chosen["C"]),
         needs=tuned,
     )
 
@@ -96,7 +104,7 @@ def _full_program_unit(data: Dataset, tuned: Unit) -> Unit:
     return Unit(
         *("auc", data.name, FULL_PROGRAM),
         {**params, "limit_seconds": FULL_PROGRAM_SECONDS},
-        version(SLOW_METHODS[0], data),
+        version(M_SLACK, data),
         lambda chosen: full_program.compare(_tables(*tables)[0], chosen["C"], FULL_PROGRAM_SECONDS),
         needs=tuned,
     )
@@ -139,7 +147,7 @@ def compare(method: structboost.Ranking, tables: tuple[Table, Table, Table], C: 
 def records(name: str, finished: Sequence[tuple[Unit, Result]]) -> list[dict[str, Any]]:
     """Records of each class and of their mean."""
     made = []
-    for method in (*(m.name for m in (*METHODS, *SLOW_METHODS)), FULL_PROGRAM):
+    for method in (*(m.name for m in METHODS), *(name for name, *_ in SLOW_METHODS), FULL_PROGRAM):
         by_class: dict[int, list[Result]] = {}
         note = None
         for unit, result in finished:
@@ -174,8 +182,9 @@ def more(results: list[Result]) -> dict[str, Any]:
         fields["gap_at_1000"] = None if None in at_largest else max(at_largest)
         fields["certified"] = all(r["certified"] for r in results)
     if "ratio" in results[0]:
-        timed = ("ratio", "seconds_1slack", "seconds_master", "pairs")
+        timed = ("seconds_1slack", "seconds_master", "pairs")
         fields |= {key: median(r[key] for r in results) for key in timed if key in results[0]}
+        fields["ratio"] = sum(r["seconds"] for r in results) / sum(r["seconds"] / r["ratio"] for r in results)
     return fields
 
 
@@ -197,7 +206,7 @@ def show(made: Sequence[dict[str, Any]]) -> str:
     for name in dict.fromkeys(r["dataset"] for r in made):
         means = {method.name: by_key.get((name, method.name, "mean"), {}) for method in METHODS}
         ours = means["structboost_1slack"]
-        slow = [r for r in made if r["dataset"] == name and r["class"] != "mean" and "ratio" in r]
+        slow = [r for r in made if r["dataset"] == name and "ratio" in r]
         rows.append(
             [
                 name,
@@ -208,7 +217,7 @@ def show(made: Sequence[dict[str, Any]]) -> str:
                 str(paper.TABLE_1_SECONDS[name]),
                 table.share(ours.get("gap")),
                 table.share(ours.get("gap_at_1000")),
-                *(_slowdown(slow, method.name) for method in SLOW_METHODS),
+                *(_slowdown(slow, method) for method, *_ in SLOW_METHODS),
                 _slowdown(slow, FULL_PROGRAM),
             ]
         )
@@ -225,11 +234,12 @@ def show(made: Sequence[dict[str, Any]]) -> str:
         "gap C=1000",
         "m-slack",
         "printed",
+        "printed, C=1000",
         "full LP",
     ]
     note = (
-        "Test AUC in %; worst gaps; m-slack and printed: seconds over 1-slack's in the same run, least and most "
-        "over the classes (>: stopped there); full LP: HiGHS's seconds over the m-slack master's, same columns."
+        "Test AUC in %; worst gaps; m-slack and printed: seconds over 1-slack's in the same run, all classes together "
+        "(least .. most, >: stopped there); full LP: HiGHS's seconds over the m-slack master's, same columns."
     )
     return f"{table.aligned(head, rows)}\n{note}"
 
@@ -245,7 +255,11 @@ def best_class(name: str, made: Sequence[dict[str, Any]]) -> str:
 
 
 def _slowdown(slow: list[dict[str, Any]], method: str) -> str:
-    """How many times slower a formulation is than 1-slack, over the classes."""
-    ratios = sorted((r["ratio"], r["status"] != "ok") for r in slow if r["method"] == method)
+    """How many times slower a formulation is than 1-slack: in all, and over the classes."""
+    of_method = [r for r in slow if r["method"] == method]
+    ratios = sorted((r["ratio"], r["status"] != "ok") for r in of_method if r["class"] != "mean")
+    if not ratios:
+        return "-"
+    in_all = next(r["ratio"] for r in of_method if r["class"] == "mean")
     shown = [f"{'>' if stopped else ''}{ratio:.1f}" for ratio, stopped in (ratios[:1] + ratios[1:][-1:])]
-    return " .. ".join(shown) or "-"
+    return f"{in_all:.1f} ({' .. '.join(shown)})"

@@ -283,7 +283,7 @@ def finished(method, value, **params):
 
 def test_auc_records_by_class_and_mean():
     done = [finished("structboost_1slack", 0.8 + 0.1 * c, **{"class": c, "repeat": r}) for c in (0, 1) for r in (0, 1)]
-    slow = {"status": "time_limit", "ratio": 50.0, "seconds_1slack": 1.0, "pairs": 7, "value": None}
+    slow = {"status": "time_limit", "ratio": 50.0, "seconds": 50.0, "seconds_1slack": 1.0, "pairs": 7, "value": None}
     done.append((finished("structboost_printed", None, **{"class": 0})[0], slow))
     made = auc.records("glass", done)
     assert [(r["method"], r["class"]) for r in made] == [

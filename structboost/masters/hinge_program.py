@@ -48,6 +48,7 @@ class HingeProgram:
         self.matrix = np.zeros((0, 0))
         self.losses = np.zeros(0)
         self.row_slacks = np.zeros(0, np.int64)
+        self._n_sent = 0
         self.slack_costs = np.zeros(0)
         self.cold_solves = 0
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -77,7 +78,7 @@ class HingeProgram:
     def add_columns(self, products: NDArray[np.float64]) -> None:
         """Append weights; ``products`` has shape (n_rows, n_new)."""
         n = products.shape[1]
-        rows, columns = np.nonzero(products.T)[::-1]
+        rows, columns = np.nonzero(products[: self._n_sent].T)[::-1]
         starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=n))))[:-1]
         self._weight_at = np.concatenate((self._weight_at, self._next_column() + np.arange(n)))
         self._call(
@@ -89,8 +90,17 @@ class HingeProgram:
         self.matrix = np.hstack((self.matrix, products))
 
     def add_rows(self, products: NDArray[np.float64], losses: NDArray[np.float64], slacks: NDArray[np.int64]) -> None:
-        """Append rows; ``products`` has shape (n_new, n_weights)."""
-        n = len(losses)
+        """Append rows; ``products`` has shape (n_new, n_weights).  HiGHS sees them at the next :meth:`solve`."""
+        self.matrix = np.vstack((self.matrix, products))
+        self.losses = np.concatenate((self.losses, losses))
+        self.row_slacks = np.concatenate((self.row_slacks, slacks))
+
+    def _send_rows(self) -> None:
+        """Give HiGHS the rows that it has not seen; many come and go between two solves."""
+        products, slacks = self.matrix[self._n_sent :], self.row_slacks[self._n_sent :]
+        n = len(slacks)
+        if n == 0:
+            return
         rows, columns = np.nonzero(products)
         at = np.concatenate((self._weight_at[columns], self._slack_at[slacks]))
         values = np.concatenate((products[rows, columns], np.ones(n)))
@@ -98,19 +108,19 @@ class HingeProgram:
         starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n) + 1)))[:-1]
         self._call(
             self._highs.addRows(
-                n, losses, np.full(n, _FREE), len(at),
+                n, self.losses[self._n_sent :], np.full(n, _FREE), len(at),
                 starts.astype(np.int32), at[order].astype(np.int32), values[order],
             )
         )  # fmt: skip
-        self.matrix = np.vstack((self.matrix, products))
-        self.losses = np.concatenate((self.losses, losses))
-        self.row_slacks = np.concatenate((self.row_slacks, slacks))
+        self._n_sent += n
 
     def keep_rows(self, kept: NDArray[np.bool_]) -> None:
         """Drop the rows that are not ``kept``."""
-        gone = np.flatnonzero(~kept).astype(np.int32)
+        gone = np.flatnonzero(~kept[: self._n_sent]).astype(np.int32)
         if len(gone):
             self._call(self._highs.deleteRows(len(gone), gone))
+            self._n_sent -= len(gone)
+        if not kept.all():
             self.matrix = self.matrix[kept]
             self.losses = self.losses[kept]
             self.row_slacks = self.row_slacks[kept]
@@ -132,6 +142,7 @@ class HingeProgram:
         SolverError
             If neither the warm nor a cold solve gives an answer that passes the checks.
         """
+        self._send_rows()
         solution, trouble = self._run()
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
