@@ -9,9 +9,10 @@ from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
 from structboost.estimators import StructBoostClassifier, StructBoostRanker, StructuredSVMClassifier
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
+from structboost.masters.exponential import Exponential
 from structboost.model_file import load_model
 from structboost.structured_svm import StructuredSVM
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 
 try:
@@ -24,10 +25,12 @@ __all__ = [
     "ConvergenceDisplay",
     "EarlyStopping",
     "Ensemble",
+    "Exponential",
     "InterruptedFitWarning",
     "Measure",
     "ModelFileError",
     "MulticlassTask",
+    "OutputCodes",
     "PartKind",
     "RankingTask",
     "Separation",

@@ -19,27 +19,30 @@ from typing import Any
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from structboost.columns import ColumnRegistry
+from structboost.columns import ColumnRegistry, ColumnWeights
 from structboost.ensemble import Ensemble
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
-from structboost.masters.base import HingeMaster
+from structboost.masters.base import RestrictedMaster
+from structboost.masters.exponential import Exponential, exponential_master
 from structboost.masters.m_slack import MSlackMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.masters.oracle import HingeOracle
 from structboost.model_file import load_model
 from structboost.progress import ProgressBar
 from structboost.task import StackedParts, Task
-from structboost.validation import checked_choice, checked_example_weights, checked_positive
+from structboost.validation import checked_choice, checked_example_weights, checked_positive, checked_regularisation
 from structboost.weak.pricing import RULES, Priced, price
 from structboost.weak.stump import StumpFamily
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
 _FAMILIES = {"stump": StumpFamily}
-_FORMULATIONS = ("one_slack", "m_slack")
+_HINGE_FORMULATIONS = ("one_slack", "m_slack")
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
 # Solving a restricted master far below the gap that pricing leaves is wasted.
@@ -60,14 +63,15 @@ class StructBoost:
     task : Task
         The problem: parts, joint feature, loss and argmax.
     C : float
-        Weight of the training loss against the l1 norm of the weights.
+        Weight of the training loss against the l1 norm of the weights; may be infinite in the exponential formulation.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops; with 0 only an exhausted pricing stops it.
     max_rounds : int
         Most rounds of column generation.
     weak_learner : {"stump"}
-    formulation : {"one_slack", "m_slack"}
-        Which restricted master; the optimum is the same (Theorem 2.1).
+    formulation : {"one_slack", "m_slack"} or Exponential
+        Which restricted master: one of the two for the hinge loss, whose optimum is the same (Theorem 2.1),
+        or the exponential loss over all outputs (:class:`structboost.Exponential`).
     stabilize : bool
         Whether the 1-slack master is stabilised; False is Algorithm 2 as printed.
     exact : bool
@@ -94,7 +98,7 @@ class StructBoost:
     model_ : Ensemble
     history_ : list of dict
         One a round: round, primal, bound, gap, certified, cuts, columns, oracle_calls, seconds. The primal never rises,
-        but for a last record of the spread weights.
+        but for a last record of the spread weights; bound and gap are None where there is no bound (C infinite).
     objective_ : float
         Primal objective of the model, in the paper's units.
     interrupted_ : bool
@@ -114,7 +118,7 @@ class StructBoost:
         tol: float = 0.01,
         max_rounds: int = 200,
         weak_learner: str = "stump",
-        formulation: str = "one_slack",
+        formulation: str | Exponential = "one_slack",
         stabilize: bool = True,
         exact: bool = False,
         pricing: str = "own",
@@ -242,8 +246,9 @@ class StructBoost:
             raise TypeError(f"task is {self.task!r}; give an instance of a subclass of Task.")
         if not len(Cs):
             raise ValueError("Cs is empty; give at least one C.")
+        exponential = isinstance(self.formulation, Exponential)
         for C in Cs:
-            checked_positive(C, "C")
+            (checked_regularisation if exponential else checked_positive)(C, "C")
         if isinstance(self.tol, bool) or not 0 <= self.tol < np.inf:
             raise ValueError(f"tol is {self.tol!r}; give a relative gap from 0.")
         if isinstance(self.spread, bool) or not 0 <= self.spread < 1:
@@ -255,7 +260,10 @@ class StructBoost:
             if isinstance(value, bool) or int(value) != value or value < 1:
                 raise ValueError(f"{name} is {value!r}; give a whole number from 1.")
         checked_choice(self.weak_learner, "weak_learner", tuple(_FAMILIES))
-        checked_choice(self.formulation, "formulation", _FORMULATIONS)
+        if isinstance(self.formulation, Exponential):
+            self.formulation.check()
+        else:
+            checked_choice(self.formulation, "formulation", _HINGE_FORMULATIONS)
         checked_choice(self.pricing, "pricing", RULES)
 
     def _start(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> _Run:
@@ -267,13 +275,7 @@ class StructBoost:
         began = time.perf_counter()
         task = self.task
         stack = task.stack(X)
-        oracle = HingeOracle(
-            lambda scores: task.separate(X, Y, scores),
-            lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
-            stack.offsets,
-            {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
-            checked_example_weights(sample_weight, len(X)),
-        )
+        example_weights = checked_example_weights(sample_weight, len(X))
         families = {
             kind: _FAMILIES[self.weak_learner](
                 stack.rows[kind], of_kind.response, exact=self.exact,
@@ -281,13 +283,29 @@ class StructBoost:
             )
             for kind, of_kind in task.kinds.items()
         }  # fmt: skip
-        columns = ColumnRegistry(oracle, families)
-        master: HingeMaster = (
-            OneSlackMaster(oracle, self.C, stabilize=self.stabilize)
-            if self.formulation == "one_slack"
-            else MSlackMaster(oracle, self.C)
+        master = self._master(X, Y, stack, example_weights)
+        return _Run(self, master, ColumnRegistry(master, families), began)
+
+    def _master(
+        self, X: Sequence[Any], Y: Sequence[Any], stack: StackedParts, example_weights: NDArray[np.float64]
+    ) -> RestrictedMaster:
+        """The restricted master of the formulation, without columns."""
+        task = self.task
+        if isinstance(self.formulation, Exponential):
+            return exponential_master(
+                self.formulation, task.codes(Y), stack.offsets, example_weights, self.C,
+                check_random_state(self.random_state),
+            )  # fmt: skip
+        oracle = HingeOracle(
+            lambda scores: task.separate(X, Y, scores),
+            lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
+            stack.offsets,
+            {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
+            example_weights,
         )
-        return _Run(self, oracle, master, columns, began)
+        if self.formulation == "one_slack":
+            return OneSlackMaster(oracle, self.C, stabilize=self.stabilize)
+        return MSlackMaster(oracle, self.C)
 
 
 class _Run:
@@ -296,31 +314,29 @@ class _Run:
     def __init__(
         self,
         trainer: StructBoost,
-        oracle: HingeOracle,
-        master: HingeMaster,
+        master: RestrictedMaster,
         columns: ColumnRegistry,
         began: float,
     ) -> None:
         self.trainer = trainer
-        self.oracle = oracle
         self.master = master
         self.columns = columns
         self.began = began
-        self.bound = 0.0
-        self.calls_before = oracle.calls
+        self.bound: float | None = None
+        self.calls_before = master.oracle_calls
 
     def go_on(self, trainer: StructBoost) -> _Run:
         """The same state for another C."""
         began = time.perf_counter()
         self.master.set_C(trainer.C)
-        return _Run(trainer, self.oracle, self.master, self.columns, began)
+        return _Run(trainer, self.master, self.columns, began)
 
     def boost(self) -> None:
         """The loop of Algorithm 1; leaves the fitted attributes on the trainer."""
         trainer = self.trainer
         trainer.history_ = []
         trainer.interrupted_ = False
-        stages: list[dict[int, float]] = []
+        stages: list[ColumnWeights] = []
         callbacks = [*(trainer.callbacks or [])]
         bar = ProgressBar(trainer.tol, trainer.max_rounds) if trainer.verbose else None
         if bar is not None:
@@ -331,20 +347,21 @@ class _Run:
                 self.master.solve(max(trainer.tol, _FINEST))
             priced = self._price()
             for round_ in range(1, trainer.max_rounds + 1):
-                n_new = self.columns.add(priced.candidates, self.master)
-                gap = self._gap()
+                n_new = self.columns.add(priced.candidates)
+                left = self._gap() or 0.0
                 # Without new columns only a better solution of this master can help.
-                tolerance = max(_INNER_SHARE * gap if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
-                self.master.solve(tolerance)
-                self.columns.drop_idle(self.master, _MAX_IDLE_ROUNDS)
+                tolerance = max(_INNER_SHARE * left if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
+                self.master.solve(tolerance, self.columns.selected)
+                self.columns.drop_idle(_MAX_IDLE_ROUNDS)
                 priced = self._price()
-                stages.append(self.columns.weights_of(self.master.weights))
+                stages.append(self.columns.weights())
                 self._record(round_)
-                if self._stop(callbacks) or (not n_new and priced.largest_edge <= 1 + _EDGE_TOLERANCE):
+                if self._stop(callbacks) or (not n_new and priced.largest_edge <= self._min_edge):
                     break
-            if trainer.spread and self._gap() < trainer.spread:
+            gap = self._gap()
+            if trainer.spread and self.bound and gap is not None and gap < trainer.spread:
                 self.master.spread(self.bound / (1.0 - trainer.spread))
-                stages.append(self.columns.weights_of(self.master.weights))
+                stages.append(self.columns.weights())
                 self._record(round_ + 1)
         except KeyboardInterrupt:
             trainer.interrupted_ = True
@@ -361,7 +378,7 @@ class _Run:
 
     def current_model(self) -> Ensemble:
         """The model kept so far, for callbacks."""
-        final = self.columns.weights_of(self.master.weights)
+        final = self.columns.weights()
         return self.columns.ensemble(self.trainer.task.kinds, final, [final], {})
 
     def _price(self) -> Priced:
@@ -369,19 +386,30 @@ class _Run:
         trainer = self.trainer
         priced = price(
             self.columns.families, self.master.duals(), trainer.pricing,
-            trainer.columns_per_channel, 1 + _EDGE_TOLERANCE,
+            trainer.columns_per_channel, self._min_edge,
         )  # fmt: skip
-        self.bound = max(self.bound, self.master.dual_value / max(1.0, priced.largest_edge))
+        bound = self.master.bound(priced.largest_edge)
+        if bound is not None:
+            self.bound = bound if self.bound is None else max(self.bound, bound)
         return priced
+
+    @property
+    def _min_edge(self) -> float:
+        """Edge from which a column is violated."""
+        return self.master.min_edge * (1 + _EDGE_TOLERANCE)
 
     @property
     def certified(self) -> bool:
         """Whether the primal is exact and the bound holds for the whole family of weak learners."""
         exact_pricing = all(family.exact_pricing for family in self.columns.families.values())
-        return exact_pricing and self.trainer.task.exact_argmax
+        return self.bound is not None and exact_pricing and self.trainer.task.exact_argmax
 
-    def _gap(self) -> float:
-        return max(0.0, (self.master.primal - self.bound) / self.master.primal) if self.master.primal > 0 else 0.0
+    def _gap(self) -> float | None:
+        """Relative gap; None without a bound."""
+        if self.bound is None:
+            return None
+        primal = self.master.primal
+        return max(0.0, (primal - self.bound) / primal) if primal > 0 else 0.0
 
     def _record(self, round_: int) -> None:
         self.trainer.history_.append(
@@ -393,7 +421,7 @@ class _Run:
                 "certified": self.certified,
                 "cuts": self.master.n_cuts,
                 "columns": int(np.count_nonzero(self.master.weights)),
-                "oracle_calls": self.oracle.calls - self.calls_before,
+                "oracle_calls": self.master.oracle_calls - self.calls_before,
                 "seconds": time.perf_counter() - self.began,
             }
         )
@@ -401,19 +429,20 @@ class _Run:
     def _stop(self, callbacks: Sequence[Callback]) -> bool:
         record = self.trainer.history_[-1]
         asked = [callback(record, self.trainer) for callback in callbacks]
-        return bool(record["gap"] <= self.trainer.tol or any(answer is True for answer in asked))
+        reached = record["gap"] is not None and record["gap"] <= self.trainer.tol
+        return bool(reached or any(answer is True for answer in asked))
 
-    def _keep_model(self, stages: list[dict[int, float]]) -> None:
+    def _keep_model(self, stages: list[ColumnWeights]) -> None:
         trainer = self.trainer
         trainer.objective_ = self.master.primal
         metadata = {
             "C": float(trainer.C),
             "objective": trainer.objective_,
             "history": trainer.history_,
-            "formulation": trainer.formulation,
+            "formulation": str(trainer.formulation),
             "certified": self.certified,
         }
-        final = self.columns.weights_of(self.master.weights)
+        final = self.columns.weights()
         trainer.model_ = self.columns.ensemble(trainer.task.kinds, final, stages, metadata)
 
 

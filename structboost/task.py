@@ -119,6 +119,24 @@ class Separation:
     weights: FloatArray | None = None
 
 
+class OutputCodes(NamedTuple):
+    """All outputs of a task by their label codes, for masters that sum over every output.
+
+    Parameters
+    ----------
+    codes : ndarray of int8, shape (n_outputs, n_channels)
+        Output y scores ``<codes[y], F(x)>``, up to what all outputs have in common.
+    labels : ndarray of int64, shape (n_examples,)
+        Row of each true output.
+    losses : ndarray of float64, shape (n_outputs, n_outputs)
+        Delta(true, output).
+    """
+
+    codes: NDArray[np.int8]
+    labels: IntArray
+    losses: FloatArray
+
+
 class Task(ABC):
     """A structured prediction problem.
 
@@ -200,6 +218,19 @@ class Task(ABC):
         (pairs of a ranking) gives one for each, so that the m-slack master sees (14) as printed.
         """
         return self.separate(X, Y, scores)
+
+    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """Codes of all outputs, and which are true: what the exponential formulation needs.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it: its outputs are too many to list.
+        """
+        raise TaskError(
+            f"{type(self).__name__} has no codes(Y), which this formulation needs; define it, or use "
+            "formulation='one_slack'."
+        )
 
 
 def stack_parts(kinds: Mapping[str, PartKind], parts: Sequence[Any]) -> StackedParts:

@@ -30,6 +30,11 @@ def checked_positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def checked_regularisation(value: Any, name: str) -> float:
+    """``value`` as a number above 0, infinity included."""
+    return value if isinstance(value, float) and value == np.inf else checked_positive(value, name)
+
+
 def checked_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """``value`` as one of ``choices``."""
     if value not in choices:

@@ -1,4 +1,4 @@
-"""What the boosting loop asks of a hinge master."""
+"""What the boosting loop asks of a restricted master."""
 
 from __future__ import annotations
 
@@ -12,40 +12,49 @@ from structboost.masters.cuts import Terms
 from structboost.masters.oracle import HingeOracle
 
 
-class HingeMaster(ABC):
-    """``min sum(w) + C risk(w)`` over the columns so far.
+class RestrictedMaster(ABC):
+    """``min sum(w) + C risk(w)`` over the columns so far, ``w >= 0``.
 
     Attributes
     ----------
     weights : ndarray, shape (n_columns,)
         The best weights found: the model kept so far.
     risk : float
-        Their true risk, by the task's argmax over all examples.
-    dual_value : float
-        Objective of dual multipliers that are feasible up to the edges of columns: divided by
-        max(1, largest edge) it bounds the optimum from below (fact 5 of the design; Farley 1990).
+        Their true risk on all examples; infinite before it was first computed.
     """
 
-    def __init__(self, oracle: HingeOracle, C: float) -> None:
-        self.oracle = oracle
+    def __init__(self, C: float) -> None:
         self.C = C
-        self.weights = np.zeros(oracle.n_columns)
+        self.weights = np.zeros(0)
         self.risk = np.inf
-        self.dual_value = 0.0
 
     @property
     def primal(self) -> float:
-        """Objective of the model kept so far, in the paper's units (9a)."""
+        """Objective of the model kept so far, in the paper's units."""
         return float(self.weights.sum()) + self.C * self.risk
+
+    @property
+    def min_edge(self) -> float:
+        """Edge that a column must exceed to be worth adding: what a unit of its weight costs."""
+        return 1.0
 
     @property
     @abstractmethod
     def n_cuts(self) -> int:
-        """Number of cuts held."""
+        """Number of cuts held; 0 for a master without."""
+
+    @property
+    @abstractmethod
+    def oracle_calls(self) -> int:
+        """How often the outputs of all examples were searched or summed over."""
 
     @abstractmethod
     def set_C(self, C: float) -> None:
-        """Go on with another C; cuts, columns and weights stay."""
+        """Go on with another C; columns and weights stay."""
+
+    @abstractmethod
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        """Append learners, shape (n_new, n_parts); returns the number of the first."""
 
     @abstractmethod
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -56,13 +65,55 @@ class HingeMaster(ABC):
         """Drop the columns that are not ``kept``; their weights must be zero."""
 
     @abstractmethod
-    def solve(self, tolerance: float) -> None:
-        """Solve until the relative gap over the columns so far is at most ``tolerance``."""
+    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+        """Solve over the columns so far.
+
+        Parameters
+        ----------
+        tolerance : float
+            Relative gap to reach, where the master knows its gap.
+        selected : ndarray of int64, optional
+            The columns that pricing chose last, new or not: where a coordinate method begins.
+        """
+
+    @abstractmethod
+    def duals(self) -> dict[str, NDArray[np.float64]]:
+        """Signed weight of every (part, channel), by kind: what pricing maximises against."""
+
+    @abstractmethod
+    def bound(self, largest_edge: float) -> float | None:
+        """Lower bound of the optimum over all weak learners, given the largest edge of any against the duals."""
 
     def spread(self, limit: float) -> None:
         """Exchange the weights for ones of smaller Euclidean norm with a primal of at most ``limit``, if it can."""
         raise NotImplementedError(f"{type(self).__name__} cannot spread weights.")
 
-    @abstractmethod
-    def duals(self) -> dict[str, NDArray[np.float64]]:
-        """Signed weight of every (part, channel), by kind: what pricing maximises against."""
+
+class HingeMaster(RestrictedMaster):
+    """Masters of the hinge loss, which know the training set by its cuts.
+
+    Attributes
+    ----------
+    dual_value : float
+        Objective of dual multipliers that are feasible up to the edges of columns: divided by
+        max(1, largest edge) it bounds the optimum from below (fact 5 of the design; Farley 1990).
+    """
+
+    def __init__(self, oracle: HingeOracle, C: float) -> None:
+        super().__init__(C)
+        self.oracle = oracle
+        self.weights = np.zeros(oracle.n_columns)
+        self.dual_value = 0.0
+
+    @property
+    def oracle_calls(self) -> int:
+        """Passes of the loss-augmented argmax over the examples."""
+        return self.oracle.calls
+
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        """Append learners of a kind; returns the number of the first."""
+        return self.oracle.columns[kind].add_responses(responses)
+
+    def bound(self, largest_edge: float) -> float | None:
+        """Dual multipliers divided by the largest edge are feasible."""
+        return self.dual_value / max(1.0, largest_edge)

@@ -75,7 +75,7 @@ class MSlackMaster(HingeMaster):
             add_measure(grouped.parts, grouped.values, grouped.indptr, 1.0, out[kind])
         return out
 
-    def solve(self, tolerance: float) -> None:
+    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
         """Add violated constraints until the relative gap over the columns so far is at most ``tolerance``."""
         weights = self.weights if np.isinf(self.risk) else self._solve_program()
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)

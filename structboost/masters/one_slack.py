@@ -89,7 +89,7 @@ class OneSlackMaster(HingeMaster):
         """The sum of dual multiplier times measure over the cuts."""
         return self.oracle.combine(self._cuts[1:], self._duals[1:])
 
-    def solve(self, tolerance: float) -> None:
+    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
         """Cut until the relative gap over the columns so far is at most ``tolerance``."""
         if np.isinf(self.risk):
             self._cut(self.weights)

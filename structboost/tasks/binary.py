@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
 from structboost.tasks.tables import stack_table
 
 
@@ -46,12 +46,23 @@ class BinaryTask(Task):
 
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         """Every example whose margin is below 1, in one pass."""
-        y = np.asarray(Y, dtype=np.float64)
-        if not np.isin(y, (-1.0, 1.0)).all():
-            bad = int(np.flatnonzero(~np.isin(y, (-1.0, 1.0)))[0])
-            raise TaskError(f"Y[{bad}] is {Y[bad]!r}; BinaryTask takes the labels -1 and 1.")
+        y = _checked_labels(Y)
         wrong = 1.0 - y * scores.rows["x"][:, 0] >= 0
         rows = np.flatnonzero(wrong)
         difference = Measure(rows, np.zeros(len(rows), np.int64), y[rows])
         indptr = np.concatenate(([0], np.cumsum(wrong))).astype(np.int64)
         return Separation(wrong.astype(np.float64), {"x": difference}, {"x": indptr})
+
+    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """The two labels, with codes that differ by 1 as their joint features do."""
+        labels = (_checked_labels(Y) > 0).astype(np.int64)
+        return OutputCodes(np.array([[0], [1]], np.int8), labels, 1.0 - np.eye(2))
+
+
+def _checked_labels(Y: Sequence[Any]) -> NDArray[np.float64]:
+    """Labels as floats, each of them -1 or 1."""
+    y = np.asarray(Y, dtype=np.float64)
+    bad = np.flatnonzero(~np.isin(y, (-1.0, 1.0)))
+    if len(bad):
+        raise TaskError(f"Y[{bad[0]}] is {Y[bad[0]]!r}; BinaryTask takes the labels -1 and 1.")
+    return y

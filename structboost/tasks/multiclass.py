@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
 from structboost.tasks.tables import stack_table
 
 
@@ -60,6 +60,11 @@ class MulticlassTask(Task):
         y = self._checked_labels(Y)
         losses, parts, channels, values, indptr = _rival_classes(scores.rows["x"], y)
         return Separation(losses, {"x": Measure(parts, channels, values)}, {"x": indptr})
+
+    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """One channel a class, 0/1 loss."""
+        same = np.eye(self.n_classes)
+        return OutputCodes(same.astype(np.int8), self._checked_labels(Y), 1.0 - same)
 
     def _checked_labels(self, Y: Sequence[Any]) -> NDArray[np.int64]:
         """Labels as int64, each of them in 0..n_classes-1."""

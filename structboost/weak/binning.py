@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,28 @@ from numpy.typing import NDArray
 from structboost.exceptions import TaskError
 
 MAX_BINS = 256
+# A row costs five bytes in the sparse form, one in the dense.
+_MIN_COMMON_SHARE = 0.3
+
+
+class RareRows(NamedTuple):
+    """Rows outside the commonest bin of each feature: all that a histogram must visit.
+
+    Parameters
+    ----------
+    common : ndarray of int64, shape (n_features,)
+        The commonest bin; -1 where so few rows share it that the feature stays dense.
+    indptr : ndarray of int64, shape (n_features + 1,)
+    rows : ndarray of int32
+        Rows of feature f at ``indptr[f]:indptr[f + 1]``, ascending; none where it is dense.
+    codes : ndarray
+        Their bins.
+    """
+
+    common: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    codes: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -25,11 +47,14 @@ class BinnedFeatures:
         Ascending for each feature.
     indptr : ndarray of int64, shape (n_features + 1,)
         Thresholds of feature f are ``thresholds[indptr[f]:indptr[f + 1]]``.
+    rare : RareRows
+        Sparse form of the features with one bin that holds most rows.
     """
 
     codes: NDArray[Any]
     thresholds: NDArray[np.float64]
     indptr: NDArray[np.int64]
+    rare: RareRows
 
     @property
     def n_features(self) -> int:
@@ -80,7 +105,26 @@ def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatur
     for f, thresholds in enumerate(per_feature):
         codes[f] = np.searchsorted(thresholds, features[:, f].astype(np.float64), side="left")
     flat = np.concatenate(per_feature) if per_feature else np.zeros(0)
-    return BinnedFeatures(codes, flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64))
+    return BinnedFeatures(codes, flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), _rare_rows(codes))
+
+
+def _rare_rows(codes: NDArray[Any]) -> RareRows:
+    """Sparse form of the features with a bin that is common enough."""
+    n_features, n_rows = codes.shape
+    common = np.full(n_features, -1, np.int64)
+    rows: list[NDArray[np.int32]] = []
+    sizes = np.zeros(n_features, np.int64)
+    for f, code in enumerate(codes):
+        counts = np.bincount(code) if n_rows else np.zeros(1, np.int64)
+        if counts.max() >= max(1, _MIN_COMMON_SHARE * n_rows):
+            common[f] = counts.argmax()
+            rows.append(np.flatnonzero(code != common[f]).astype(np.int32))
+            sizes[f] = len(rows[-1])
+        else:
+            rows.append(np.zeros(0, np.int32))
+    indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    outside = [code[of_feature] for code, of_feature in zip(codes, rows, strict=True)]
+    return RareRows(common, indptr, np.concatenate(rows), np.concatenate(outside))
 
 
 def _thresholds(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exact: bool) -> NDArray[np.float64]:

@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 def best_splits(
     codes: NDArray[Any],
     n_bins: NDArray[np.int64],
+    common: NDArray[np.int64],
+    rare_indptr: NDArray[np.int64],
+    rare_rows: NDArray[np.int32],
+    rare_codes: NDArray[Any],
     rows: NDArray[np.int64],
     duals: NDArray[np.float64],
     low: float,
@@ -33,43 +37,69 @@ def best_splits(
     codes : ndarray, shape (n_features, n_rows)
     n_bins : ndarray, shape (n_features,)
         Bins of each feature; a stump may split after bin b for b < n_bins - 1.
+    common, rare_indptr, rare_rows, rare_codes : ndarray
+        The sparse form of the features (:class:`structboost.weak.binning.RareRows`): the common bin gets what the
+        others leave of the total.
     rows : ndarray, shape (n_active,)
         Rows where the duals are not all zero.
-    duals : ndarray, shape (n_active, n_channels)
+    duals : ndarray, shape (n_rows, n_channels)
     edges, bins, flipped : ndarray, shape (n_features, n_channels)
         Filled for features ``first <= f < last``; edge -inf where a feature has one bin.
     """
     n_channels = duals.shape[1]
     totals = np.zeros(n_channels)
-    for r in range(len(rows)):
+    for row in rows:
         for c in range(n_channels):
-            totals[c] += duals[r, c]
+            totals[c] += duals[row, c]
     histogram = np.zeros((n_bins[first:last].max(), n_channels))
+    left = np.zeros(n_channels)
     for f in range(first, last):
-        histogram[: n_bins[f]] = 0.0
-        code = codes[f]
-        for r in range(len(rows)):
-            bin_ = code[rows[r]]
+        of_feature = histogram[: n_bins[f]]
+        of_feature[:] = 0.0
+        start, stop = rare_indptr[f], rare_indptr[f + 1]
+        if common[f] >= 0 and stop - start < len(rows):
+            _fill_rare(rare_rows[start:stop], rare_codes[start:stop], common[f], duals, totals, of_feature)
+        else:
+            code = codes[f]
+            for row in rows:
+                bin_ = code[row]
+                for c in range(n_channels):
+                    of_feature[bin_, c] += duals[row, c]
+        left[:] = 0.0
+        edges[f] = -np.inf
+        bins[f] = 0
+        flipped[f] = False
+        for b in range(n_bins[f] - 1):
             for c in range(n_channels):
-                histogram[bin_, c] += duals[r, c]
+                left[c] += of_feature[b, c]
+                right = totals[c] - left[c]
+                straight = low * left[c] + high * right
+                turned = high * left[c] + low * right
+                edge = max(straight, turned)
+                if edge > edges[f, c]:
+                    edges[f, c] = edge
+                    bins[f, c] = b
+                    flipped[f, c] = turned > straight
+
+
+@njit(cache=True, nogil=True)
+def _fill_rare(
+    rows: NDArray[np.int32],
+    codes: NDArray[Any],
+    common: int,
+    duals: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    histogram: NDArray[np.float64],
+) -> None:
+    """Histogram of a feature from the rows outside its common bin; that bin is what they leave of ``totals``."""
+    n_channels = duals.shape[1]
+    for e in range(len(rows)):
+        bin_ = codes[e]
+        row = rows[e]
         for c in range(n_channels):
-            edge = -np.inf
-            bin_of_best = 0
-            flip = False
-            left = 0.0
-            for b in range(n_bins[f] - 1):
-                left += histogram[b, c]
-                right = totals[c] - left
-                straight = low * left + high * right
-                turned = high * left + low * right
-                if straight > edge:
-                    edge = straight
-                    bin_of_best = b
-                    flip = False
-                if turned > edge:
-                    edge = turned
-                    bin_of_best = b
-                    flip = True
-            edges[f, c] = edge
-            bins[f, c] = bin_of_best
-            flipped[f, c] = flip
+            histogram[bin_, c] += duals[row, c]
+    for c in range(n_channels):
+        others = 0.0
+        for b in range(len(histogram)):
+            others += histogram[b, c]
+        histogram[common, c] = totals[c] - others

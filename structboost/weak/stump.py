@@ -133,7 +133,7 @@ class StumpFamily(WeakLearnerFamily):
             simplest = constant.edge > 0 and constant.edge >= (1 - _TIE) * best_split
             # Its edge stands for theirs, so that the bound holds for the whole family.
             alone = constant._replace(edge=max(constant.edge, best_split))
-            found += [alone] if simplest else [*splits, constant]
+            found += [alone] if simplest else splits if per_channel == 1 and splits else [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def refine(self, learner: Stump, duals: NDArray[np.float64]) -> list[Candidate]:
@@ -173,13 +173,13 @@ class StumpFamily(WeakLearnerFamily):
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
         """Edge, bin and orientation of the best stump, each of shape (n_features, n_channels)."""
         rows = np.flatnonzero(duals.any(axis=1))
-        active = np.ascontiguousarray(duals[rows])
+        duals = np.ascontiguousarray(duals, np.float64)
         shape = (self.binned.n_features, duals.shape[1])
         edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
 
         def run(first: int, last: int) -> None:
             best_splits(
-                self.binned.codes, self._n_bins, rows, active, self.low, self.high,
+                self.binned.codes, self._n_bins, *self.binned.rare, rows, duals, self.low, self.high,
                 edges, bins, flipped, first, last,
             )  # fmt: skip
 

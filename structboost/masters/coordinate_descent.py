@@ -1,0 +1,163 @@
+"""Kernels of the exponential master: coordinate updates in closed form and KKT violations.
+
+The weight of a pair (example i, wrong output y) is ``mu[y, i] = rho[y, i] exp(F_y(x_i) - F_{y_i}(x_i))``
+((15) of MultiBoost^cw).  Examples are ordered by true output, so that a column on channel c meets, for each
+pair of outputs (a, y) whose codes differ there, one slice of ``mu[y]``: an update reads and writes each pair
+that it changes once, in order.  With one channel a class that is 2m (1 - 1/K) of the m (K - 1) pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# Sums may be taken in any order, which lets them be vectorised.
+_FAST = {"reassoc", "nsz"}
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def signed_sums(weights: NDArray[np.float64], response: NDArray[Any]) -> tuple[float, float]:
+    """Sums of ``weights`` where the response is positive, and where it is negative."""
+    positive = 0.0
+    negative = 0.0
+    for i in range(len(weights)):
+        positive += weights[i] if response[i] > 0 else 0.0
+        negative += weights[i] if response[i] < 0 else 0.0
+    return positive, negative
+
+
+@njit(cache=True, nogil=True)
+def scale_by_sign(weights: NDArray[np.float64], response: NDArray[Any], positive: float, negative: float) -> None:
+    """Multiply ``weights`` by ``positive`` where the response is positive, by ``negative`` where it is negative."""
+    for i in range(len(weights)):
+        factor = positive if response[i] > 0 else (negative if response[i] < 0 else 1.0)
+        weights[i] *= factor
+
+
+@njit(cache=True, nogil=True)
+def closed_form(weight: float, v_plus: float, v_minus: float, half_price: float, largest: float) -> float:
+    """Minimiser of one weight: (12), from the sums (21) taken at the current weight.
+
+    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p); where C is infinite
+    too, ``largest``, which bounds all weights.
+    """
+    if v_plus <= 0.0:
+        return 0.0
+    below = np.sqrt(v_plus * v_minus + half_price * half_price) + half_price
+    if below <= 0.0:
+        return largest
+    return float(min(max(weight + np.log(v_plus / below), 0.0), largest))
+
+
+@njit(cache=True, nogil=True)
+def update_coordinates(
+    order: NDArray[np.int64],
+    responses: NDArray[Any],
+    learners: NDArray[np.int64],
+    channels: NDArray[np.int64],
+    signs: NDArray[np.int8],
+    starts: NDArray[np.int64],
+    half_price: float,
+    largest: float,
+    pair_weights: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> None:
+    """Minimise over each weight in turn, in the order given (lines 5-10 of Algorithm 2).
+
+    Parameters
+    ----------
+    order : ndarray of int64
+        Columns to update.
+    responses : ndarray, shape (n_learners, n_examples)
+        Answers in {-1, 0, 1}, examples ordered by true output.
+    learners, channels : ndarray of int64, shape (n_columns,)
+    signs : ndarray of int8, shape (n_channels, n_outputs, n_outputs)
+        ``code[a, c] - code[y, c]`` for true output a and output y.
+    starts : ndarray of int64, shape (n_outputs + 1,)
+        First example of each true output.
+    pair_weights : ndarray, shape (n_outputs, n_examples)
+        mu, updated in place.
+    weights : ndarray, shape (n_columns,)
+        Updated in place.
+    """
+    n_outputs = len(starts) - 1
+    for j in order:
+        response = responses[learners[j]]
+        sign = signs[channels[j]]
+        v_plus = 0.0
+        v_minus = 0.0
+        for a in range(n_outputs):
+            start, stop = starts[a], starts[a + 1]
+            for y in range(n_outputs):
+                if sign[a, y] != 0:
+                    positive, negative = signed_sums(pair_weights[y, start:stop], response[start:stop])
+                    v_plus += positive if sign[a, y] > 0 else negative
+                    v_minus += negative if sign[a, y] > 0 else positive
+        new = closed_form(weights[j], v_plus, v_minus, half_price, largest)
+        change = new - weights[j]
+        if change == 0.0:
+            continue
+        weights[j] = new
+        down, up = np.exp(-change), np.exp(change)
+        for a in range(n_outputs):
+            start, stop = starts[a], starts[a + 1]
+            for y in range(n_outputs):
+                if sign[a, y] > 0:
+                    scale_by_sign(pair_weights[y, start:stop], response[start:stop], down, up)
+                elif sign[a, y] < 0:
+                    scale_by_sign(pair_weights[y, start:stop], response[start:stop], up, down)
+
+
+@njit(cache=True, nogil=True)
+def channel_weights(
+    pair_weights: NDArray[np.float64], signs: NDArray[np.int8], starts: NDArray[np.int64], out: NDArray[np.float64]
+) -> None:
+    """Signed weight of every (channel, example): the sum over outputs of sign times mu; ``out`` starts at zero."""
+    n_channels, n_outputs, _ = signs.shape
+    for c in range(n_channels):
+        for a in range(n_outputs):
+            start, stop = starts[a], starts[a + 1]
+            for y in range(n_outputs):
+                sign = signs[c, a, y]
+                if sign != 0:
+                    for i in range(start, stop):
+                        out[c, i] += sign * pair_weights[y, i]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def column_edges(
+    responses: NDArray[Any],
+    learners: NDArray[np.int64],
+    channels: NDArray[np.int64],
+    duals: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """``out[j] = <duals[channel], response>`` of every column; duals are (n_channels, n_examples)."""
+    for j in range(len(learners)):
+        response = responses[learners[j]]
+        row = duals[channels[j]]
+        total = 0.0
+        for i in range(len(row)):
+            total += row[i] * response[i]
+        out[j] = total
+
+
+@njit(cache=True, nogil=True)
+def column_scores(
+    responses: NDArray[Any],
+    learners: NDArray[np.int64],
+    channels: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """``out[channel] += weight * response`` over all columns; ``out`` is (n_channels, n_examples), zero at first."""
+    for j in range(len(learners)):
+        weight = weights[j]
+        if weight != 0.0:
+            response = responses[learners[j]]
+            row = out[channels[j]]
+            for i in range(len(row)):
+                row[i] += weight * response[i]
