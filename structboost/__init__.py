@@ -7,7 +7,13 @@ from structboost.conformance import check_task
 from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
-from structboost.estimators import StructBoostClassifier, StructBoostRanker, StructuredSVMClassifier
+from structboost.estimators import (
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    StructBoostClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+)
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
 from structboost.masters.exponential import Exponential
 from structboost.model_file import load_model
@@ -29,6 +35,8 @@ __all__ = [
     "InterruptedFitWarning",
     "Measure",
     "ModelFileError",
+    "MultiBoostCWClassifier",
+    "MultiBoostClassifier",
     "MulticlassTask",
     "OutputCodes",
     "PartKind",

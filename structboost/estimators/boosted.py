@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from structboost.boosting import Callback, StructBoost
-from structboost.early_stopping import EarlyStopping
-from structboost.ensemble import Ensemble
-from structboost.estimators.classes import classification_examples, classification_task, decision_of, labels_of
-from structboost.exceptions import ModelFileError
-from structboost.model_file import load_model
+from structboost.estimators.fitted import BoostedClassifier, BoostedEstimator
 from structboost.task import Task
 from structboost.tasks import RankingTask
 
 
-class _StructBoostEstimator(BaseEstimator):
-    """What the scikit-learn faces of :class:`StructBoost` share: parameters and the fitted model."""
+class _StructBoostEstimator(BoostedEstimator):
+    """The parameters that the classifier and the ranker share."""
 
     def __init__(
         self,
@@ -64,12 +59,6 @@ class _StructBoostEstimator(BaseEstimator):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Share of the total weight that falls on stumps of each feature."""
-        check_is_fitted(self)
-        return self.model_.feature_importances()
-
     def _trainer(self, task: Task, callbacks: Sequence[Callback], *, early_stopping: bool) -> StructBoost:
         return StructBoost(
             task,
@@ -89,67 +78,8 @@ class _StructBoostEstimator(BaseEstimator):
             callbacks=callbacks,
         )
 
-    def _train(
-        self, task: Task, train: tuple[Any, Any], validation: tuple[Any, Any] | None, sample_weight: Any
-    ) -> None:
-        """Fit the trainer, keep its results as fitted attributes."""
-        callbacks = list(self.callbacks or [])
-        stopping = None
-        if validation is not None:
-            stopping = EarlyStopping(*validation, n_iter_no_change=self.n_iter_no_change)
-            callbacks.append(stopping)
-        trainer = self._trainer(task, callbacks, early_stopping=stopping is not None)
-        trainer.fit(*train, sample_weight=sample_weight)
-        self.task_ = task
-        self.model_: Ensemble = trainer.model_
-        self.history_ = trainer.history_
-        self.objective_ = trainer.objective_
-        if stopping is not None and trainer.history_:
-            self.model_ = trainer.model_.at_stage(stopping.best_stage)
-            self.objective_ = trainer.history_[stopping.best_stage]["primal"]
-            self.validation_losses_ = stopping.losses
-        self.n_iter_ = max(1, self.model_.n_stages)
 
-    def _scores(self, X: Any, model: Ensemble | None = None) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32, np.uint8))
-        return (model or self.model_).scores(X)
-
-    def _save(self, path: str | PathLike[str], **facts: Any) -> None:
-        """Save the model with the estimator's name, its parameters of plain type and ``facts``."""
-        check_is_fitted(self)
-        parameters = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if isinstance(value, (bool, int, float, str, type(None)))
-        }
-        facts |= {"estimator": type(self).__name__, "parameters": parameters}
-        if hasattr(self, "feature_names_in_"):
-            facts["feature_names"] = self.feature_names_in_.tolist()
-        metadata = {**self.model_.metadata, "objective": self.objective_, **facts}
-        model = self.model_
-        Ensemble(model.kinds, model.members, model.weights, model.stages, metadata).save(path)
-
-    @classmethod
-    def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
-        model = load_model(path)
-        metadata = model.metadata
-        if metadata.get("estimator") != cls.__name__:
-            raise ModelFileError(
-                f"{path} holds a {metadata.get('estimator', 'StructBoost')} model; load it with that class."
-            )
-        estimator = cls(**metadata["parameters"])
-        estimator.model_ = model
-        estimator.history_ = list(metadata["history"])
-        estimator.objective_ = float(metadata["objective"])
-        estimator.n_iter_ = max(1, model.n_stages)
-        estimator.n_features_in_ = model.members["x"].n_features
-        if "feature_names" in metadata:
-            estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
-        return estimator, metadata
-
-
-class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
+class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     Parameters
@@ -223,67 +153,6 @@ class StructBoostClassifier(ClassifierMixin, _StructBoostEstimator):
             callbacks=callbacks,
         )
         self.class_weight = class_weight
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on a table and its labels.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-        y : array-like, shape (n_samples,)
-            Any labels; at least two different ones.
-        sample_weight : array-like, shape (n_samples,), optional
-            Weight of each sample in the mean loss; samples of weight zero are left out.
-        """
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32, np.uint8))
-        self.classes_, X, outputs, weights = classification_examples(X, y, sample_weight, self.class_weight)
-        task = classification_task(len(self.classes_))
-        validation = None
-        if self.early_stopping:
-            X, held_X, outputs, held, weights, _ = train_test_split(
-                X, outputs, weights, test_size=self.validation_fraction, stratify=outputs,
-                random_state=self.random_state,
-            )  # fmt: skip
-            validation = (held_X, held)
-        self._train(task, (X, outputs), validation, weights)
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
-        return decision_of(self._scores(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score."""
-        return labels_of(self.decision_function(X), self.classes_)
-
-    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Scores after each round, with the weights of that round."""
-        check_is_fitted(self)
-        return (decision_of(self._scores(X, model)) for model in self.model_.staged())
-
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Labels after each round."""
-        return (labels_of(scores, self.classes_) for scores in self.staged_decision_function(X))
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, atomically and without pickle.
-
-        Raises
-        ------
-        TypeError
-            If the labels are not numbers or strings.
-        """
-        check_is_fitted(self)
-        self._save(path, classes=self.classes_.tolist(), classes_dtype=self.classes_.dtype.str)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote."""
-        estimator, metadata = cls._load(path)
-        dtype = metadata["classes_dtype"]
-        estimator.classes_ = np.array(metadata["classes"], dtype=object if dtype == "|O" else dtype)
-        estimator.task_ = classification_task(len(estimator.classes_))
-        return estimator
 
 
 class StructBoostRanker(_StructBoostEstimator):

@@ -263,7 +263,10 @@ class ExponentialMaster(RestrictedMaster):
         self._measure()
 
     def _value_and_gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Objective and its gradient: one product of the learners with the scores, one with the duals."""
+        """Objective and its gradient: one product of the learners with the scores, one with the duals.
+
+        With C infinite it is the logarithm of the risk, whose gradient does not vanish with the risk.
+        """
         self._calls += 1
         columns = self._columns
         by_output = self._code.astype(np.float64) @ self._scores(weights)
@@ -273,7 +276,8 @@ class ExponentialMaster(RestrictedMaster):
         edges = np.empty(len(weights))
         column_edges(columns.responses, columns.learners, columns.channels, duals, edges)
         if np.isinf(self.C):
-            return float(pairs.sum()), -edges
+            risk = float(pairs.sum())
+            return float(np.log(risk)), -edges / risk
         return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
 
 
