@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.conformance_batch import check_separation, check_slacks, check_stack, violations
+from structboost.conformance_batch import check_codes, check_separation, check_slacks, check_stack, violations
 from structboost.deep_equality import deep_copy, deeply_equal
 from structboost.exceptions import TaskError
 from structboost.task import (
@@ -57,7 +57,8 @@ def check_task(
 
     A task may declare ``comparable_outputs = False``: the joint feature of an output is scaled by the truth
     that it was found for (a ranking: shares of the pairs of one truth).  Then the plain argmax is compared
-    with its own outputs at other scores only, and true outputs of other examples are left out.
+    with its own outputs at other scores only, and true outputs of other examples are left out.  Where the task lists
+    the codes of all outputs, they must give the augmented values of the argmax.
 
     Parameters
     ----------
@@ -235,6 +236,8 @@ class _Kit:
             check_separation(self.task, found, scores)
             if self.task.exact_argmax:
                 self._check_batch_values(found, scores)
+                if type(self.task).codes is not Task.codes:
+                    check_codes(self.task, self._batch("codes", self.Y), scores, violations(found, scores)[0])
             slacks = self._batch("separate_slacks", self.X, self.Y, scores, 2 * len(self.X))
             check_slacks(self.task, slacks, scores)
             if self.task.exact_argmax:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
-from structboost.task import PartKind, Separation, StackedParts, Task
+from structboost.task import OutputCodes, PartKind, Separation, StackedParts, Task
 
 FloatArray = NDArray[np.float64]
 
@@ -85,6 +85,48 @@ def check_slacks(task: Task, found: Any, scores: StackedParts) -> None:
     weights = np.asarray(np.nan if found.weights is None else found.weights, dtype=np.float64)
     if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
         raise TaskError(f"separate_slacks must give each of its {n} numbered slacks a weight, finite and >= 0.")
+
+
+def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
+    """Well-formed answer of ``codes(Y)``, with the augmented values of the loss-augmented argmax.
+
+    Parameters
+    ----------
+    task : Task
+    codes : OutputCodes
+    scores : StackedParts
+        One part an example.
+    augmented : ndarray, shape (n_examples,)
+        ``loss - <difference, scores>`` of the argmax of each example.
+
+    Raises
+    ------
+    TaskError
+        If they differ; the message names the example.
+    """
+    if not isinstance(codes, OutputCodes):
+        raise TaskError(f"codes(Y) returned {type(codes).__name__}; it must return OutputCodes.")
+    ((kind, rows),) = scores.rows.items()
+    code, labels = np.asarray(codes.codes), np.asarray(codes.labels)
+    losses = np.asarray(codes.losses, np.float64)
+    n_channels = task.kinds[kind].n_channels
+    if code.ndim != 2 or code.shape[1] != n_channels or code.dtype.kind not in "iu":
+        raise TaskError(f"codes(Y).codes must be whole numbers of shape (n_outputs, {n_channels}), not {code.shape}.")
+    n_outputs = len(code)
+    if labels.shape != (len(rows),) or labels.dtype.kind not in "iu" or not np.isin(labels, range(n_outputs)).all():
+        raise TaskError(f"codes(Y).labels must give each of the {len(rows)} examples an output in 0..{n_outputs - 1}.")
+    if losses.shape != (n_outputs, n_outputs) or not (losses >= 0).all() or np.diag(losses).any():
+        raise TaskError(f"codes(Y).losses must be >= 0, zero on the diagonal, of shape ({n_outputs}, {n_outputs}).")
+    by_output = rows @ code.T
+    own = by_output[np.arange(len(labels)), labels]
+    values = (losses[labels] + by_output - own[:, None]).max(axis=1)
+    wrong = np.flatnonzero(np.abs(values - augmented) > 1e-8 * (1.0 + np.abs(by_output).sum(axis=1)))
+    if len(wrong):
+        i = wrong[0]
+        raise TaskError(
+            f"codes and separate disagree on X[{i}]: the largest loss minus difference of scores is {values[i]:.6g} by "
+            f"codes(Y), {augmented[i]:.6g} by separate."
+        )
 
 
 def violations(found: Separation, scores: StackedParts) -> tuple[FloatArray, FloatArray]:

@@ -544,3 +544,23 @@ def test_deep_equality(a, b, equal):
 
 def test_deep_copy_of_what_has_none():
     assert deep_copy(threading.Lock()) is None
+
+
+def test_codes_agree_with_the_argmax():
+    class Swapped(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(codes=codes.codes[::-1])
+
+    class Negative(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(losses=-codes.losses)
+
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
+    check_task(MulticlassTask(3), X, y)
+    check_task(BinaryTask(), X, np.where(y > 0, 1, -1))
+    with pytest.raises(TaskError, match=r"codes and separate disagree on X\[0\]"):
+        check_task(Swapped(3), X, y)
+    with pytest.raises(TaskError, match="losses must be >= 0"):
+        check_task(Negative(3), X, y)
