@@ -354,3 +354,13 @@ def test_made_data_and_samples():
     assert data.content != made_table(500, 3, 4, seed=1).content
     y = np.repeat([0, 1], 50)
     assert np.bincount(y[some_of_each_class(y, 7, seed=0)]).tolist() == [7, 7]
+
+
+def test_imports_are_followed():
+    from benchmarks.imports import imported_sources
+
+    names = {"/".join(path.parts[-2:]) for path in imported_sources("structboost.tasks.multiclass")}
+    assert {"tasks/multiclass.py", "structboost/task.py", "tasks/tables.py"} <= names
+    assert not any("masters" in name or "__init__" in name for name in names)
+    with pytest.raises(ModuleNotFoundError):
+        imported_sources("structboost.nothing_of_the_kind")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.imports import imported_sources
 from benchmarks.methods.base import Method, Table, uninterrupted
 
 
@@ -51,7 +52,5 @@ class SSVM(Method):
         return {"rounds": last["round"], "gap": last["gap"], "certified": last["certified"]}
 
     def sources(self) -> list[Path]:
-        """This file and the whole package."""
-        import structboost
-
-        return [*super().sources(), Path(structboost.__file__).parent]
+        """This file and what it uses of the package."""
+        return [*super().sources(), *imported_sources("structboost.structured_svm", "structboost.tasks.multiclass")]

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from benchmarks.imports import imported_sources
 from benchmarks.methods.base import Method, Table, Trial, uninterrupted
 
 MAX_ROUNDS = 200
@@ -41,6 +42,7 @@ class StructBoostMethod(Method):
     candidates = [{"C": float(C)} for C in np.logspace(1, 3, 6)]
     gap: float
     exact: ClassVar[bool]
+    task_module: ClassVar[str]
 
     def __init__(self, formulation: str = "one_slack", *, stabilize: bool = True, spreads: bool = True) -> None:
         self.formulation = formulation
@@ -98,10 +100,8 @@ class StructBoostMethod(Method):
         return {"path": path, "gap_at_1000": next((p["gap"] for p in path if p["C"] == LARGEST_C), None)}
 
     def sources(self) -> list[Path]:
-        """This file and the whole package."""
-        import structboost
-
-        return [*super().sources(), Path(structboost.__file__).parent]
+        """This file and what it uses of the package."""
+        return [*super().sources(), *imported_sources("structboost.boosting", self.task_module)]
 
 
 class Ranking(StructBoostMethod):
@@ -109,6 +109,7 @@ class Ranking(StructBoostMethod):
 
     gap = 0.01
     exact = True
+    task_module = "structboost.tasks.ranking"
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
         """One query that holds all rows."""
@@ -138,6 +139,7 @@ class Multiclass(StructBoostMethod):
     """
 
     exact = False
+    task_module = "structboost.tasks.multiclass"
 
     def __init__(self, gap: float) -> None:
         super().__init__()
