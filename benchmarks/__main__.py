@@ -10,11 +10,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import auc, multiclass, speed
-from benchmarks.records import write_json
+from benchmarks import auc, multiboost_cw, multiclass, speed
+from benchmarks.records import write_json, write_text
 from benchmarks.units import Runner, Store
 
-BENCHMARKS: dict[str, ModuleType] = {"auc": auc, "multiclass": multiclass, "speed": speed}
+BENCHMARKS: dict[str, ModuleType] = {
+    "auc": auc,
+    "multiclass": multiclass,
+    "speed": speed,
+    "multiboost-cw": multiboost_cw,
+}
 INTERRUPTED = 130
 
 
@@ -39,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     runs.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
     runs.add_argument("--only", nargs="+", metavar="DATASET", help="these data sets only")
     runs.add_argument("--quick", action="store_true", help="one repeat, two candidates, the small data sets")
+    runs.add_argument("--results", type=Path, metavar="DIR", help="write NAME.md and NAME.png there too")
     runs.add_argument("--cache", type=Path, metavar="DIR", help="finished units (default: .bench beside FILE)")
     return top
 
@@ -62,10 +68,23 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"\nInterrupted; finished units are in {store.directory}, the same command goes on.\n")
         return INTERRUPTED
-    print(benchmark.show(made))
+    shown = benchmark.show(made)
+    print(shown)
+    if options.results is not None:
+        write_results(options, benchmark, made, shown)
     for title in runner.failures:
         sys.stderr.write(f"failed: {title}\n")
     return 1 if runner.failures else 0
+
+
+def write_results(options: argparse.Namespace, benchmark: ModuleType, made: list[dict[str, Any]], shown: str) -> None:
+    """The table as a page, and the plot if the benchmark has one."""
+    options.results.mkdir(parents=True, exist_ok=True)
+    text = f"# {options.name}\n\n{(benchmark.__doc__ or '').strip()}\n\n```\n{shown}\n```\n"
+    if hasattr(benchmark, "plot"):
+        benchmark.plot(made, options.results / f"{options.name}.png")
+        text += f"\n![{options.name}]({options.name}.png)\n"
+    write_text(options.results / f"{options.name}.md", text)
 
 
 if __name__ == "__main__":

@@ -50,13 +50,17 @@ def plain(value: Any) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """Write all of the file or nothing of it."""
+    write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write all of the file or nothing of it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w") as file:
-            json.dump(plain(value), file, indent=1, allow_nan=False)
-            file.write("\n")
+            file.write(text)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

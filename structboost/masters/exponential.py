@@ -137,6 +137,12 @@ class ExponentialMaster(RestrictedMaster):
         """Go on with another C."""
         self.C = C
 
+    def start_at(self, weights: NDArray[np.float64]) -> None:
+        """Go on from other weights of the columns."""
+        self.weights = weights.copy()
+        self._refresh()
+        self._measure()
+
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners; their answers must be -1, 0 or 1, for the closed form."""
         if responses.dtype != np.int8 or np.abs(responses).max(initial=0) > 1:
@@ -198,6 +204,24 @@ class ExponentialMaster(RestrictedMaster):
         scale = min(1.0 / max(largest_edge, 1e-300), float(np.exp(min(margins / mass, 700.0))))
         return max(0.0, float(scale * (mass * (1.0 - np.log(scale)) + margins)))
 
+    def value_and_gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Objective and its gradient: one product of the learners with the scores, one with the duals.
+
+        With C infinite it is the logarithm of the risk, whose gradient does not vanish with the risk.
+        """
+        self._calls += 1
+        columns = self._columns
+        by_output = self._code.astype(np.float64) @ self._scores(weights)
+        pairs = self._rho * np.exp(by_output - by_output[self._labels, np.arange(len(self._labels))])
+        duals = np.zeros((columns.n_channels, columns.n_parts))
+        channel_weights(pairs, self._signs, self._starts, duals)
+        edges = np.empty(len(weights))
+        column_edges(columns.responses, columns.learners, columns.channels, duals, edges)
+        if np.isinf(self.C):
+            risk = float(pairs.sum())
+            return float(np.log(risk)), -edges / risk
+        return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
+
     @property
     def _largest(self) -> float:
         return LARGEST_WEIGHT if np.isinf(self.C) else np.inf
@@ -257,28 +281,8 @@ class ExponentialMaster(RestrictedMaster):
     def _solve_by_lbfgs(self) -> None:
         """The same problem by a quasi-Newton method with bounds."""
         bounds = [(0.0, self._largest)] * len(self.weights)
-        answer = minimize(self._value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds)
-        self.weights = np.asarray(answer.x, np.float64)
-        self._refresh()
-        self._measure()
-
-    def _value_and_gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Objective and its gradient: one product of the learners with the scores, one with the duals.
-
-        With C infinite it is the logarithm of the risk, whose gradient does not vanish with the risk.
-        """
-        self._calls += 1
-        columns = self._columns
-        by_output = self._code.astype(np.float64) @ self._scores(weights)
-        pairs = self._rho * np.exp(by_output - by_output[self._labels, np.arange(len(self._labels))])
-        duals = np.zeros((columns.n_channels, columns.n_parts))
-        channel_weights(pairs, self._signs, self._starts, duals)
-        edges = np.empty(len(weights))
-        column_edges(columns.responses, columns.learners, columns.channels, duals, edges)
-        if np.isinf(self.C):
-            risk = float(pairs.sum())
-            return float(np.log(risk)), -edges / risk
-        return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
+        answer = minimize(self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds)
+        self.start_at(np.asarray(answer.x, np.float64))
 
 
 def exponential_master(
