@@ -19,7 +19,7 @@ from structboost.masters.exponential import Exponential
 from structboost.model_file import load_model
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
+from structboost.tasks import BinaryTask, MulticlassTask, RankingTask, TaxonomyTask
 
 try:
     __version__ = version("structboost-learn")
@@ -51,6 +51,7 @@ __all__ = [
     "StructuredSVMClassifier",
     "Task",
     "TaskError",
+    "TaxonomyTask",
     "check_task",
     "load_model",
 ]

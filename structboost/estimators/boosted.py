@@ -86,6 +86,9 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
     ----------
     C, tol, max_rounds, weak_learner, formulation, stabilize, exact, pricing, columns_per_channel, spread
         As in :class:`structboost.StructBoost`.
+    taxonomy : nested lists, parent array or networkx.DiGraph, optional
+        Tree whose leaves are the labels: classes share the weak learners of their ancestors, and a wrong class costs
+        the height of the first common ancestor (:class:`structboost.TaxonomyTask`).
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
     early_stopping : bool
@@ -124,6 +127,7 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
         pricing: str = "own",
         columns_per_channel: int = 5,
         spread: float = 0.0,
+        taxonomy: Any = None,
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -152,6 +156,7 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
             verbose=verbose,
             callbacks=callbacks,
         )
+        self.taxonomy = taxonomy
         self.class_weight = class_weight
 
 

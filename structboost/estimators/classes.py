@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,29 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from structboost.inference.label_tree import label_tree
 from structboost.task import Task
-from structboost.tasks import BinaryTask, MulticlassTask
+from structboost.tasks import BinaryTask, MulticlassTask, TaxonomyTask
 from structboost.tasks.tables import merge_repeated_rows
 from structboost.validation import checked_example_weights
 
 
-def classification_task(n_classes: int) -> Task:
-    """BinaryTask for two classes, else MulticlassTask."""
-    return BinaryTask() if n_classes == 2 else MulticlassTask(n_classes)
+def classification_task(classes: Sequence[Any], taxonomy: Any = None) -> BinaryTask | MulticlassTask | TaxonomyTask:
+    """TaxonomyTask where there is a taxonomy of the labels, else BinaryTask for two classes, else MulticlassTask."""
+    if taxonomy is not None:
+        return TaxonomyTask(label_tree(taxonomy, classes))
+    return BinaryTask() if len(classes) == 2 else MulticlassTask(len(classes))
+
+
+def outputs_of(labels: NDArray[np.int64], task: Task) -> NDArray[np.int64]:
+    """Numbers of the classes as the outputs that the task takes."""
+    return 2 * labels - 1 if isinstance(task, BinaryTask) else labels
 
 
 def classification_examples(
     X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
 ) -> tuple[NDArray[Any], NDArray[Any], Any, NDArray[np.float64]]:
-    """Classes, and the distinct examples that count, with the task's outputs and their weights.
+    """Classes, and the distinct examples that count, with the numbers of their classes and their weights.
 
     Raises
     ------
@@ -43,11 +52,14 @@ def classification_examples(
     X, labels, weights = merge_repeated_rows(X[counted], labels[counted], weights[counted])
     if len(np.unique(labels)) < 2:
         raise ValueError("sample_weight leaves samples of 1 class only; at least two classes must count.")
-    return classes, X, 2 * labels - 1 if len(classes) == 2 else labels, weights
+    return classes, X, labels, weights
 
 
-def decision_of(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores as scikit-learn wants them: one-dimensional for two classes."""
+def decision_of(scores: NDArray[np.float64], task: Task | None = None) -> NDArray[np.float64]:
+    """Scores as scikit-learn wants them: one for each class, one-dimensional for two classes."""
+    if isinstance(task, TaxonomyTask):
+        scores = task.class_scores(scores)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 

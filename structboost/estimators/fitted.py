@@ -15,10 +15,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from structboost.boosting import Callback, StructBoost
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
-from structboost.estimators.classes import classification_examples, classification_task, decision_of, labels_of
+from structboost.estimators.classes import (
+    classification_examples,
+    classification_task,
+    decision_of,
+    labels_of,
+    outputs_of,
+)
 from structboost.exceptions import ModelFileError
 from structboost.model_file import load_model
 from structboost.task import Task
+from structboost.tasks import TaxonomyTask
 
 
 class BoostedEstimator(BaseEstimator):
@@ -110,6 +117,7 @@ class BoostedEstimator(BaseEstimator):
 class BoostedClassifier(ClassifierMixin, BoostedEstimator):
     """Classifiers of any labels: fitting, predictions round by round, files."""
 
+    taxonomy: Any
     class_weight: Any
     early_stopping: bool
     validation_fraction: float
@@ -127,8 +135,9 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
             Weight of each sample in the mean loss; samples of weight zero are left out.
         """
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32, np.uint8))
-        self.classes_, X, outputs, weights = classification_examples(X, y, sample_weight, self.class_weight)
-        task = classification_task(len(self.classes_))
+        self.classes_, X, labels, weights = classification_examples(X, y, sample_weight, self.class_weight)
+        task = classification_task(self.classes_.tolist(), self.taxonomy)
+        outputs = outputs_of(labels, task)
         validation = None
         if self.early_stopping:
             X, held_X, outputs, held, weights, _ = train_test_split(
@@ -141,7 +150,7 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
-        return decision_of(self._scores(X))
+        return decision_of(self._scores(X), self.task_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the highest score."""
@@ -150,7 +159,7 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Scores after each round, with the weights of that round."""
         check_is_fitted(self)
-        return (decision_of(self._scores(X, model)) for model in self.model_.staged())
+        return (decision_of(self._scores(X, model), self.task_) for model in self.model_.staged())
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Labels after each round."""
@@ -165,7 +174,10 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
             If the labels are not numbers or strings.
         """
         check_is_fitted(self)
-        self._save(path, classes=self.classes_.tolist(), classes_dtype=self.classes_.dtype.str)
+        facts = {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+        if isinstance(self.task_, TaxonomyTask):
+            facts["tree"] = self.task_.tree.parents.tolist()
+        self._save(path, **facts)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -173,5 +185,6 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         estimator, metadata = cls._load(path)
         dtype = metadata["classes_dtype"]
         estimator.classes_ = np.array(metadata["classes"], dtype=object if dtype == "|O" else dtype)
-        estimator.task_ = classification_task(len(estimator.classes_))
+        estimator.taxonomy = metadata.get("tree")
+        estimator.task_ = classification_task(estimator.classes_.tolist(), estimator.taxonomy)
         return estimator

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from structboost.estimators.classes import classification_examples, classification_task, decision_of, labels_of
+from structboost.estimators.classes import (
+    classification_examples,
+    classification_task,
+    decision_of,
+    labels_of,
+    outputs_of,
+)
 from structboost.structured_svm import StructuredSVM
 
 
@@ -66,9 +72,11 @@ class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array-like, shape (n_samples,), optional
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
-        self.classes_, X, outputs, weights = classification_examples(X, y, sample_weight, self.class_weight)
+        self.classes_, X, labels, weights = classification_examples(X, y, sample_weight, self.class_weight)
+        task = classification_task(self.classes_.tolist())
+        outputs: Any = outputs_of(labels, task)
         svm = StructuredSVM(
-            classification_task(len(self.classes_)),
+            task,
             C=self.C,
             tol=self.tol,
             max_epochs=self.max_epochs,

@@ -36,6 +36,9 @@ class MultiBoostCWClassifier(BoostedClassifier):
     weak_learner : {"stump"}
     exact : bool
         Whether pricing goes over all distinct thresholds, or over at most 255 of a feature.
+    taxonomy : nested lists, parent array or networkx.DiGraph, optional
+        Tree whose leaves are the labels: classes share the weak learners of their ancestors, and a wrong class costs
+        the height of the first common ancestor (:class:`structboost.TaxonomyTask`).
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
     early_stopping : bool
@@ -74,6 +77,7 @@ class MultiBoostCWClassifier(BoostedClassifier):
         epsilon: float = 1e-3,
         weak_learner: str = "stump",
         exact: bool = False,
+        taxonomy: Any = None,
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -91,6 +95,7 @@ class MultiBoostCWClassifier(BoostedClassifier):
         self.epsilon = epsilon
         self.weak_learner = weak_learner
         self.exact = exact
+        self.taxonomy = taxonomy
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -133,7 +138,7 @@ class MultiBoostClassifier(BoostedClassifier):
         Of the exponential loss.
     tau_max, epsilon
         Of ``solver="fcd"``, as in :class:`MultiBoostCWClassifier`.
-    weak_learner, exact, class_weight, early_stopping, validation_fraction, n_iter_no_change
+    weak_learner, exact, taxonomy, class_weight, early_stopping, validation_fraction, n_iter_no_change
         As in :class:`MultiBoostCWClassifier`.
     random_state, n_jobs, verbose, callbacks
         As in :class:`MultiBoostCWClassifier`.
@@ -156,6 +161,7 @@ class MultiBoostClassifier(BoostedClassifier):
         epsilon: float = 1e-3,
         weak_learner: str = "stump",
         exact: bool = False,
+        taxonomy: Any = None,
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -174,6 +180,7 @@ class MultiBoostClassifier(BoostedClassifier):
         self.epsilon = epsilon
         self.weak_learner = weak_learner
         self.exact = exact
+        self.taxonomy = taxonomy
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction

@@ -3,5 +3,6 @@
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.ranking import RankingTask
+from structboost.tasks.taxonomy import TaxonomyTask
 
-__all__ = ["BinaryTask", "MulticlassTask", "RankingTask"]
+__all__ = ["BinaryTask", "MulticlassTask", "RankingTask", "TaxonomyTask"]
