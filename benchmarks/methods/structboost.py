@@ -42,6 +42,7 @@ class StructBoostMethod(Method):
     candidates = [{"C": float(C)} for C in np.logspace(1, 3, 6)]
     gap: float
     exact: ClassVar[bool]
+    columns_per_channel: ClassVar[int] = 5
     task_module: ClassVar[str]
 
     def __init__(self, formulation: str = "one_slack", *, stabilize: bool = True, spreads: bool = True) -> None:
@@ -68,6 +69,7 @@ class StructBoostMethod(Method):
             formulation=self.formulation,
             stabilize=self.stabilize,
             exact=self.exact,
+            columns_per_channel=self.columns_per_channel,
             random_state=0,
             callbacks=callbacks,
         )
@@ -109,6 +111,8 @@ class Ranking(StructBoostMethod):
 
     gap = 0.01
     exact = True
+    # One channel: a few columns a round are few to choose from, and to spread weight over.
+    columns_per_channel = 20
     task_module = "structboost.tasks.ranking"
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
