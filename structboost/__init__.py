@@ -17,6 +17,7 @@ from structboost.estimators import (
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
 from structboost.masters.exponential import Exponential
 from structboost.model_file import load_model
+from structboost.shape_display import ShapeDisplay
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask, TaxonomyTask
@@ -42,6 +43,7 @@ __all__ = [
     "PartKind",
     "RankingTask",
     "Separation",
+    "ShapeDisplay",
     "SolverError",
     "StackedParts",
     "StructBoost",
