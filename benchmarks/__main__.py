@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import auc, multiboost_cw, multiclass, speed
+from benchmarks import auc, hierarchy, multiboost_cw, multiclass, speed
 from benchmarks.records import write_json, write_text
 from benchmarks.units import Runner, Store
 
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "multiclass": multiclass,
     "speed": speed,
     "multiboost-cw": multiboost_cw,
+    "hierarchy": hierarchy,
 }
 INTERRUPTED = 130
 
