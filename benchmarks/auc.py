@@ -28,8 +28,9 @@ QUICK_CLASSES = 2
 CUT: dict[tuple[str, str], Protocol] = {}
 
 # The slow formulations run on the first repeat, at the C chosen there, for at most 60 times our seconds measured beside
-# them: a target is 50 times.
+# them: a target is 50 times. On segment three classes are trivial, which the others must make up for in the sum.
 LIMIT_RATIO = 60.0
+LIMIT_RATIOS = {"segment": 150.0}
 LIMIT_SECONDS = 600.0
 
 FULL_PROGRAM = "highs_full_lp"
@@ -91,9 +92,9 @@ def _slow_unit(data: Dataset, name: str, method: structboost.Ranking, C: float |
     tables = (data, params["class"], params["repeat"])
     return Unit(
         *("auc", data.name, name),
-        {**params, "C": C, "limit_ratio": LIMIT_RATIO, "limit_seconds": LIMIT_SECONDS},
+        {**params, "C": C, "limit_ratio": LIMIT_RATIOS.get(data.name, LIMIT_RATIO), "limit_seconds": LIMIT_SECONDS},
         version(method, data),
-        lambda chosen: compare(method, _tables(*tables), C or chosen["C"]),
+        lambda chosen: compare(method, _tables(*tables), C or chosen["C"], LIMIT_RATIOS.get(data.name, LIMIT_RATIO)),
         needs=tuned,
     )
 
@@ -122,12 +123,14 @@ def _tables(data: Dataset, positive: int, repeat: int) -> tuple[Table, Table, Ta
     return parts(data.X, (data.y == positive).astype(np.int64), data.y, repeat)
 
 
-def compare(method: structboost.Ranking, tables: tuple[Table, Table, Table], C: float) -> Result:
+def compare(
+    method: structboost.Ranking, tables: tuple[Table, Table, Table], C: float, limit_ratio: float = LIMIT_RATIO
+) -> Result:
     """Time stabilised 1-slack and, in the same run, another formulation to the same gap at the same C."""
     train, _, test = tables
     ours = run_limited(structboost.fit_reporting, (TIMED, train, test, C), LIMIT_SECONDS)
     ours_seconds = ours.result.get("seconds", ours.seconds)
-    limit = min(LIMIT_RATIO * ours_seconds, LIMIT_SECONDS)
+    limit = min(limit_ratio * ours_seconds, LIMIT_SECONDS)
     theirs = run_limited(structboost.fit_reporting, (method, train, test, C), limit)
     seconds = theirs.result.get("seconds", theirs.seconds)
     n_positive = int(train.y.sum())
