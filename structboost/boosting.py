@@ -338,6 +338,7 @@ class _Run:
             if np.isinf(self.master.risk):
                 self.master.solve(max(trainer.tol, _FINEST))
             priced = self._price()
+            exhausted = 0
             for round_ in range(1, trainer.max_rounds + 1):
                 n_new = self.columns.add(priced.columns)
                 left = self._gap() or 0.0
@@ -348,7 +349,8 @@ class _Run:
                 priced = self._price()
                 stages.append(self.columns.weights())
                 self._record(round_)
-                if self._stop(callbacks) or (not n_new and priced.largest_edge <= self._min_edge):
+                exhausted = 0 if n_new or priced.largest_edge > self._min_edge else exhausted + 1
+                if self._stop(callbacks) or exhausted >= self.rule.patience:
                     break
             gap = self._gap()
             if trainer.spread and self.bound and gap is not None and gap < trainer.spread:
@@ -381,7 +383,9 @@ class _Run:
         )
         bound = self.master.bound(priced.largest_edge)
         if bound is not None:
-            self.bound = bound if self.bound is None else max(self.bound, bound)
+            # What is proved over fewer columns than may come does not outlive them.
+            best = bound if self.bound is None or not self.rule.covers_family else max(self.bound, bound)
+            self.bound = best
         return priced
 
     @property
@@ -420,7 +424,7 @@ class _Run:
     def _stop(self, callbacks: Sequence[Callback]) -> bool:
         record = self.trainer.history_[-1]
         asked = [callback(record, self.trainer) for callback in callbacks]
-        reached = record["gap"] is not None and record["gap"] <= self.trainer.tol
+        reached = self.rule.covers_family and record["gap"] is not None and record["gap"] <= self.trainer.tol
         return bool(reached or any(answer is True for answer in asked))
 
     def _keep_model(self, stages: list[ColumnWeights]) -> None:

@@ -25,11 +25,14 @@ class PricingRule(ABC):
     Attributes
     ----------
     covers_family : bool
-        Whether :meth:`columns` sees the largest edge of every column that the rule could ever make: only then is there a
-        bound over all of them.
+        Whether :meth:`columns` sees the largest edge of every column that the rule could ever make: only then is there
+        a bound over all of them.
+    patience : int
+        Rounds without a violated column after which training stops.
     """
 
     covers_family: bool = True
+    patience: int = 1
 
     @abstractmethod
     def columns(
@@ -109,6 +112,7 @@ class Code(PricingRule):
     """
 
     covers_family = False
+    patience = 20
 
     def __init__(self, draw: Callable[[], NDArray[np.float64]]) -> None:
         self.draw = draw
