@@ -15,6 +15,7 @@ from benchmarks.methods import full_program, structboost
 from benchmarks.methods.base import Method, Table
 from benchmarks.methods.boosted_trees import LightGBMRanker, LightGBMStumpRanker
 from benchmarks.methods.rankboost import RankBoost
+from benchmarks.methods.tight_ranking import TightRanking
 from benchmarks.protocol import AUC, Protocol, measure, parts, version
 from benchmarks.records import mean, median, record, summary
 from benchmarks.units import Result, Unit
@@ -36,7 +37,7 @@ FULL_PROGRAM_SECONDS = 120.0
 FULL_PROGRAM_CLASSES = 3
 
 METHODS: tuple[Method, ...] = (
-    structboost.Ranking("one_slack"),
+    TightRanking("one_slack"),
     RankBoost(),
     LightGBMStumpRanker(),
     LightGBMRanker(),
