@@ -8,8 +8,13 @@ from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
 from structboost.estimators import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
     StructBoostClassifier,
     StructBoostRanker,
     StructuredSVMClassifier,
@@ -20,7 +25,7 @@ from structboost.model_file import load_model
 from structboost.shape_display import ShapeDisplay
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks import BinaryTask, MulticlassTask, RankingTask, TaxonomyTask
+from structboost.tasks import BinaryTask, CodedTask, MulticlassTask, RankingTask, TaxonomyTask
 
 try:
     __version__ = version("structboost-learn")
@@ -28,7 +33,11 @@ except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "AdaBoostECCClassifier",
+    "AdaBoostMHClassifier",
+    "AdaBoostMOClassifier",
     "BinaryTask",
+    "CodedTask",
     "ConvergenceDisplay",
     "EarlyStopping",
     "Ensemble",
@@ -38,6 +47,8 @@ __all__ = [
     "ModelFileError",
     "MultiBoostCWClassifier",
     "MultiBoostClassifier",
+    "MultiBoostECCClassifier",
+    "MultiBoostMOClassifier",
     "MulticlassTask",
     "OutputCodes",
     "PartKind",

@@ -68,7 +68,8 @@ class StructBoost:
     max_rounds : int
         Most rounds of column generation.
     weak_learner : {"stump"} or callable
-        Family of weak learners; a callable makes it of the training parts, as :class:`structboost.weak.stump.StumpFamily`.
+        Family of weak learners; a callable makes it of the training parts, as
+        :class:`structboost.weak.stump.StumpFamily` does.
     formulation : {"one_slack", "m_slack", "exponential"} or Formulation
         Which restricted master: one of the first two for the hinge loss, whose optimum is the same (Theorem 2.1),
         or the exponential loss over all outputs (:class:`structboost.Exponential`).

@@ -119,7 +119,7 @@ class ColumnRegistry:
         return Ensemble(kinds, members, weights, stage_weights, metadata)
 
     def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
-        """Terms of new columns, numbered from ``first``; learners not seen before give their responses to the master."""
+        """Terms of new columns, numbered from ``first``; learners not seen before give the master their responses."""
         known = self._learners[kind]
         own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
         new = [learner for learner in dict.fromkeys(term.learner for _, term in own) if learner not in known]

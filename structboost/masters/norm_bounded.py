@@ -15,6 +15,8 @@ from structboost.validation import checked_choice
 
 _MAX_NEWTON_STEPS = 200
 _FINEST = 1e-9
+# Totally corrective: a round's weights are the optimum over the columns so far, however far the others are.
+_COARSEST = 1e-5
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class NormBoundedMaster(RestrictedMaster):
     @property
     def min_edge(self) -> float:
         """R of Algorithm 3: the largest edge of a column in the master, which a new one must exceed (step 3)."""
-        edges = self._edges(self._distribution()) * self.risk
+        edges = self._edges(self._distribution())
         return max(0.0, float(edges.max(initial=0.0)))
 
     @property
@@ -109,19 +111,19 @@ class NormBoundedMaster(RestrictedMaster):
 
     def duals(self) -> dict[str, NDArray[np.float64]]:
         """U of (15), summed over the pairs of an example with their signs."""
-        return self._pairs.duals(self._distribution() * self.risk)
+        return self._pairs.duals(self._distribution())
 
     def bound(self, largest_edge: float) -> float | None:
         """``sum(u - u log u) - theta v``: the dual of Theorem 1 at the u of (15)."""
         u = self._distribution()
         edges = self._edges(u)
         # u - u log(u / rho) = u (1 + margin), with sum(u margin) = w' edges.
-        largest = max(largest_edge / self.risk, float(edges.max(initial=0.0)), 0.0)
+        largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
         return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
 
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
         """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
-        target = max(tolerance, _FINEST)
+        target = min(max(tolerance, _FINEST), _COARSEST)
         value = self._log_objective(self.weights)
         for _ in range(_MAX_NEWTON_STEPS):
             self._calls += 1

@@ -60,7 +60,7 @@ class CodedTask(Task):
         augmented[np.arange(len(labels)), labels] -= 1.0
         rivals = augmented.argmax(axis=1)
         rows, channels = np.nonzero(self.code[labels] != self.code[rivals])
-        values = 2.0 * self.code[labels[rows], channels]
+        values = 2.0 * self.code[labels[rows], channels].astype(np.float64)
         indptr = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)
         return Separation((rivals != labels).astype(np.float64), {"x": Measure(rows, channels, values)}, {"x": indptr})
 
