@@ -35,12 +35,13 @@ from structboost.progress import ProgressBar
 from structboost.task import StackedParts, Task
 from structboost.validation import checked_choice, checked_example_weights
 from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.feature import FeatureFamily
 from structboost.weak.pricing import RULES, Priced, PricingRule
 from structboost.weak.stump import StumpFamily
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
-_FAMILIES = {"stump": StumpFamily}
+_FAMILIES: dict[str, Callable[..., WeakLearnerFamily]] = {"stump": StumpFamily, "feature": FeatureFamily}
 _FORMULATIONS = ("one_slack", "m_slack", "exponential")
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
@@ -67,7 +68,7 @@ class StructBoost:
         Relative gap ``(primal - bound) / primal`` at which training stops; with 0 only an exhausted pricing stops it.
     max_rounds : int
         Most rounds of column generation.
-    weak_learner : {"stump"} or callable
+    weak_learner : {"stump", "feature"} or callable
         Family of weak learners; a callable makes it of the training parts, as
         :class:`structboost.weak.stump.StumpFamily` does.
     formulation : {"one_slack", "m_slack", "exponential"} or Formulation

@@ -74,7 +74,7 @@ class ColumnRegistry:
 
     def drop_idle(self, max_idle: int) -> None:
         """Drop from the master what had no weight for more than ``max_idle`` rounds."""
-        self._idle = np.where(self._master.weights > 0, 0, self._idle + 1)
+        self._idle = np.where(self._master.weights != 0, 0, self._idle + 1)
         kept = self._idle <= max_idle
         if not kept.all():
             self._master.keep_columns(kept)

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.exceptions import ModelFileError
 from structboost.task import PartKind
+from structboost.weak.feature import FeatureTable
 from structboost.weak.stump import StumpTable
 
 _FORMAT = "structboost-model"
 _VERSION = 1
-_TABLES = {"stump": StumpTable}
+_TABLES: dict[str, Any] = {"stump": StumpTable, "feature": FeatureTable}
 _TERMS = ("columns", "term_learners", "channels", "coefficients")
 
 

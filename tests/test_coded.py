@@ -29,7 +29,7 @@ FACES = [
     AdaBoostMHClassifier(max_rounds=15),
     AdaBoostECCClassifier(max_rounds=10),
     MultiBoostMOClassifier(max_rounds=15),
-    MultiBoostECCClassifier(max_rounds=10),
+    MultiBoostECCClassifier(theta=1.0, max_rounds=10),
 ]
 
 
