@@ -15,12 +15,14 @@ from structboost.estimators import (
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
+    ShareBoostClassifier,
     StructBoostClassifier,
     StructBoostRanker,
     StructuredSVMClassifier,
 )
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
 from structboost.masters.exponential import Exponential
+from structboost.masters.logistic import Logistic
 from structboost.model_file import load_model
 from structboost.shape_display import ShapeDisplay
 from structboost.structured_svm import StructuredSVM
@@ -43,6 +45,7 @@ __all__ = [
     "Ensemble",
     "Exponential",
     "InterruptedFitWarning",
+    "Logistic",
     "Measure",
     "ModelFileError",
     "MultiBoostCWClassifier",
@@ -55,6 +58,7 @@ __all__ = [
     "RankingTask",
     "Separation",
     "ShapeDisplay",
+    "ShareBoostClassifier",
     "SolverError",
     "StackedParts",
     "StructBoost",

@@ -36,12 +36,16 @@ from structboost.task import StackedParts, Task
 from structboost.validation import checked_choice, checked_example_weights
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.feature import FeatureFamily
+from structboost.weak.linear import LDAFamily, PerceptronFamily, SVMFamily
 from structboost.weak.pricing import RULES, Priced, PricingRule
 from structboost.weak.stump import StumpFamily
+from structboost.weak.tree import TreeFamily
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
-_FAMILIES: dict[str, Callable[..., WeakLearnerFamily]] = {"stump": StumpFamily, "feature": FeatureFamily}
+_FAMILIES: dict[str, Callable[..., WeakLearnerFamily]] = {
+    family.name: family for family in (StumpFamily, TreeFamily, PerceptronFamily, SVMFamily, LDAFamily, FeatureFamily)
+}
 _FORMULATIONS = ("one_slack", "m_slack", "exponential")
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
@@ -68,7 +72,7 @@ class StructBoost:
         Relative gap ``(primal - bound) / primal`` at which training stops; with 0 only an exhausted pricing stops it.
     max_rounds : int
         Most rounds of column generation.
-    weak_learner : {"stump", "feature"} or callable
+    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature"} or callable
         Family of weak learners; a callable makes it of the training parts, as
         :class:`structboost.weak.stump.StumpFamily` does.
     formulation : {"one_slack", "m_slack", "exponential"} or Formulation

@@ -10,6 +10,7 @@ from structboost.estimators.coded import (
 )
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
+from structboost.estimators.shareboost import ShareBoostClassifier
 
 __all__ = [
     "AdaBoostECCClassifier",
@@ -19,6 +20,7 @@ __all__ = [
     "MultiBoostClassifier",
     "MultiBoostECCClassifier",
     "MultiBoostMOClassifier",
+    "ShareBoostClassifier",
     "StructBoostClassifier",
     "StructBoostRanker",
     "StructuredSVMClassifier",

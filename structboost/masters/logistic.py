@@ -83,17 +83,17 @@ class LogisticMaster(RestrictedMaster):
         self._learners = np.zeros(0, np.int64)
         self._channels = np.zeros(0, np.int64)
         self._calls = 0
-        self.risk = self._loss_and_duals(np.zeros((len(codes.labels), self._code.shape[1])))[0]
+        self.risk: float = self._loss_and_duals(np.zeros((len(codes.labels), self._code.shape[1])))[0]
 
     @property
     def primal(self) -> float:
         """Mean loss, and the regulariser."""
-        return self.risk + self._penalty(self._matrix(self.weights))[0]
+        return float(self.risk + self._penalty(self._matrix(self.weights))[0])
 
     @property
     def min_edge(self) -> float:
         """l1 norm of a gradient that a re-fit leaves on its own learners; others within it gain nothing."""
-        return 2.0 * self.formulation.gradient_tolerance * self._code.shape[1]
+        return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
 
     @property
     def n_cuts(self) -> int:
