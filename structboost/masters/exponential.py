@@ -79,9 +79,10 @@ class Exponential(Formulation):
         TaskError
             If the task has no codes, or examples have several parts.
         """
-        kind = only_kind(problem.stack)
         codes = problem.task.codes(problem.Y)
-        return ExponentialMaster(codes, kind, problem.example_weights, C, self, problem.random_state)
+        return ExponentialMaster(
+            codes, only_kind(problem.stack), problem.example_weights, C, self, problem.random_state
+        )
 
 
 class ExponentialMaster(RestrictedMaster):
