@@ -8,19 +8,26 @@ from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
 from structboost.estimators import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    ShareBoostClassifier,
     StructBoostClassifier,
     StructBoostRanker,
     StructuredSVMClassifier,
 )
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
 from structboost.masters.exponential import Exponential
+from structboost.masters.logistic import Logistic
 from structboost.model_file import load_model
 from structboost.shape_display import ShapeDisplay
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks import BinaryTask, MulticlassTask, RankingTask, TaxonomyTask
+from structboost.tasks import BinaryTask, CodedTask, MulticlassTask, RankingTask, TaxonomyTask
 
 try:
     __version__ = version("structboost-learn")
@@ -28,22 +35,30 @@ except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "AdaBoostECCClassifier",
+    "AdaBoostMHClassifier",
+    "AdaBoostMOClassifier",
     "BinaryTask",
+    "CodedTask",
     "ConvergenceDisplay",
     "EarlyStopping",
     "Ensemble",
     "Exponential",
     "InterruptedFitWarning",
+    "Logistic",
     "Measure",
     "ModelFileError",
     "MultiBoostCWClassifier",
     "MultiBoostClassifier",
+    "MultiBoostECCClassifier",
+    "MultiBoostMOClassifier",
     "MulticlassTask",
     "OutputCodes",
     "PartKind",
     "RankingTask",
     "Separation",
     "ShapeDisplay",
+    "ShareBoostClassifier",
     "SolverError",
     "StackedParts",
     "StructBoost",

@@ -19,7 +19,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
@@ -27,22 +26,27 @@ from threadpoolctl import threadpool_limits
 from structboost.columns import ColumnRegistry, ColumnWeights
 from structboost.ensemble import Ensemble
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
-from structboost.masters.base import RestrictedMaster
-from structboost.masters.exponential import Exponential, exponential_master
-from structboost.masters.m_slack import MSlackMaster
-from structboost.masters.one_slack import OneSlackMaster
-from structboost.masters.oracle import HingeOracle
+from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.exponential import Exponential
+from structboost.masters.m_slack import MSlack
+from structboost.masters.one_slack import OneSlack
 from structboost.model_file import load_model
 from structboost.progress import ProgressBar
 from structboost.task import StackedParts, Task
-from structboost.validation import checked_choice, checked_example_weights, checked_positive, checked_regularisation
-from structboost.weak.pricing import RULES, Priced, price
+from structboost.validation import checked_choice, checked_example_weights
+from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.feature import FeatureFamily
+from structboost.weak.linear import LDAFamily, PerceptronFamily, SVMFamily
+from structboost.weak.pricing import RULES, Priced, PricingRule
 from structboost.weak.stump import StumpFamily
+from structboost.weak.tree import TreeFamily
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
-_FAMILIES = {"stump": StumpFamily}
-_HINGE_FORMULATIONS = ("one_slack", "m_slack")
+_FAMILIES: dict[str, Callable[..., WeakLearnerFamily]] = {
+    family.name: family for family in (StumpFamily, TreeFamily, PerceptronFamily, SVMFamily, LDAFamily, FeatureFamily)
+}
+_FORMULATIONS = ("one_slack", "m_slack", "exponential")
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
 # Solving a restricted master far below the gap that pricing leaves is wasted.
@@ -68,15 +72,17 @@ class StructBoost:
         Relative gap ``(primal - bound) / primal`` at which training stops; with 0 only an exhausted pricing stops it.
     max_rounds : int
         Most rounds of column generation.
-    weak_learner : {"stump"}
-    formulation : {"one_slack", "m_slack"} or Exponential
-        Which restricted master: one of the two for the hinge loss, whose optimum is the same (Theorem 2.1),
+    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature"} or callable
+        Family of weak learners; a callable makes it of the training parts, as
+        :class:`structboost.weak.stump.StumpFamily` does.
+    formulation : {"one_slack", "m_slack", "exponential"} or Formulation
+        Which restricted master: one of the first two for the hinge loss, whose optimum is the same (Theorem 2.1),
         or the exponential loss over all outputs (:class:`structboost.Exponential`).
     stabilize : bool
         Whether the 1-slack master is stabilised; False is Algorithm 2 as printed.
     exact : bool
         Whether pricing goes over all distinct thresholds, or over at most 255 of a feature.
-    pricing : {"own", "best"}
+    pricing : {"own", "best"} or PricingRule
         Whether each channel has weak learners of its own, or all share them (:mod:`structboost.weak.pricing`).
     columns_per_channel : int
         Most columns added for a channel in a round, each on another feature.
@@ -117,11 +123,11 @@ class StructBoost:
         C: float,
         tol: float = 0.01,
         max_rounds: int = 200,
-        weak_learner: str = "stump",
-        formulation: str | Exponential = "one_slack",
+        weak_learner: str | Callable[..., WeakLearnerFamily] = "stump",
+        formulation: str | Formulation = "one_slack",
         stabilize: bool = True,
         exact: bool = False,
-        pricing: str = "own",
+        pricing: str | PricingRule = "own",
         columns_per_channel: int = 5,
         spread: float = 0.0,
         random_state: Any = None,
@@ -246,25 +252,32 @@ class StructBoost:
             raise TypeError(f"task is {self.task!r}; give an instance of a subclass of Task.")
         if not len(Cs):
             raise ValueError("Cs is empty; give at least one C.")
-        exponential = isinstance(self.formulation, Exponential)
+        formulation = self._formulation()
+        formulation.check()
         for C in Cs:
-            (checked_regularisation if exponential else checked_positive)(C, "C")
+            formulation.check_C(C)
         if isinstance(self.tol, bool) or not 0 <= self.tol < np.inf:
             raise ValueError(f"tol is {self.tol!r}; give a relative gap from 0.")
         if isinstance(self.spread, bool) or not 0 <= self.spread < 1:
             raise ValueError(f"spread is {self.spread!r}; give a relative gap from 0 to below 1.")
-        if self.spread and not (self.formulation == "one_slack" and self.stabilize):
+        if self.spread and not formulation.can_spread:
             raise ValueError("spread needs formulation='one_slack' and stabilize=True; leave it at 0 with others.")
         for name in ("max_rounds", "columns_per_channel"):
             value = getattr(self, name)
             if isinstance(value, bool) or int(value) != value or value < 1:
                 raise ValueError(f"{name} is {value!r}; give a whole number from 1.")
-        checked_choice(self.weak_learner, "weak_learner", tuple(_FAMILIES))
-        if isinstance(self.formulation, Exponential):
-            self.formulation.check()
-        else:
-            checked_choice(self.formulation, "formulation", _HINGE_FORMULATIONS)
-        checked_choice(self.pricing, "pricing", RULES)
+        if not callable(self.weak_learner):
+            checked_choice(self.weak_learner, "weak_learner", tuple(_FAMILIES))
+        if not isinstance(self.pricing, PricingRule):
+            checked_choice(self.pricing, "pricing", tuple(RULES))
+
+    def _formulation(self) -> Formulation:
+        if isinstance(self.formulation, Formulation):
+            return self.formulation
+        name = checked_choice(self.formulation, "formulation", _FORMULATIONS)
+        if name == "one_slack":
+            return OneSlack(self.stabilize)
+        return MSlack() if name == "m_slack" else Exponential()
 
     def _start(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> _Run:
         """Stack the parts, bin the features, make the oracle and the master."""
@@ -275,37 +288,21 @@ class StructBoost:
         began = time.perf_counter()
         task = self.task
         stack = task.stack(X)
-        example_weights = checked_example_weights(sample_weight, len(X))
+        random_state = check_random_state(self.random_state)
+        make_family = self.weak_learner if callable(self.weak_learner) else _FAMILIES[self.weak_learner]
         families = {
-            kind: _FAMILIES[self.weak_learner](
-                stack.rows[kind], of_kind.response, exact=self.exact,
+            kind: make_family(
+                stack.rows[kind],
+                of_kind.response,
+                exact=self.exact,
                 n_threads=joblib.effective_n_jobs(self.n_jobs),
             )
             for kind, of_kind in task.kinds.items()
-        }  # fmt: skip
-        master = self._master(X, Y, stack, example_weights)
+        }
+        weights = checked_example_weights(sample_weight, len(X))
+        problem = Problem(task, X, Y, stack, weights, random_state)
+        master = self._formulation().master(problem, self.C)
         return _Run(self, master, ColumnRegistry(master, families), began)
-
-    def _master(
-        self, X: Sequence[Any], Y: Sequence[Any], stack: StackedParts, example_weights: NDArray[np.float64]
-    ) -> RestrictedMaster:
-        """The restricted master of the formulation, without columns."""
-        task = self.task
-        if isinstance(self.formulation, Exponential):
-            return exponential_master(
-                self.formulation, task.codes(Y), stack.offsets, example_weights, self.C,
-                check_random_state(self.random_state),
-            )  # fmt: skip
-        oracle = HingeOracle(
-            lambda scores: task.separate(X, Y, scores),
-            lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
-            stack.offsets,
-            {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
-            example_weights,
-        )
-        if self.formulation == "one_slack":
-            return OneSlackMaster(oracle, self.C, stabilize=self.stabilize)
-        return MSlackMaster(oracle, self.C)
 
 
 class _Run:
@@ -322,6 +319,7 @@ class _Run:
         self.master = master
         self.columns = columns
         self.began = began
+        self.rule = trainer.pricing if isinstance(trainer.pricing, PricingRule) else RULES[trainer.pricing]()
         self.bound: float | None = None
         self.calls_before = master.oracle_calls
 
@@ -346,8 +344,9 @@ class _Run:
             if np.isinf(self.master.risk):
                 self.master.solve(max(trainer.tol, _FINEST))
             priced = self._price()
+            exhausted = 0
             for round_ in range(1, trainer.max_rounds + 1):
-                n_new = self.columns.add(priced.candidates)
+                n_new = self.columns.add(priced.columns)
                 left = self._gap() or 0.0
                 # Without new columns only a better solution of this master can help.
                 tolerance = max(_INNER_SHARE * left if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
@@ -356,7 +355,8 @@ class _Run:
                 priced = self._price()
                 stages.append(self.columns.weights())
                 self._record(round_)
-                if self._stop(callbacks) or (not n_new and priced.largest_edge <= self._min_edge):
+                exhausted = 0 if n_new or priced.largest_edge > self._min_edge else exhausted + 1
+                if self._stop(callbacks) or exhausted >= self.rule.patience:
                     break
             gap = self._gap()
             if trainer.spread and self.bound and gap is not None and gap < trainer.spread:
@@ -384,13 +384,14 @@ class _Run:
     def _price(self) -> Priced:
         """Columns for the next round, and the lower bound that their edges give (fact 5)."""
         trainer = self.trainer
-        priced = price(
-            self.columns.families, self.master.duals(), trainer.pricing,
-            trainer.columns_per_channel, self._min_edge,
-        )  # fmt: skip
+        priced = self.rule.price(
+            self.columns.families, self.master.duals(), trainer.columns_per_channel, self._min_edge
+        )
         bound = self.master.bound(priced.largest_edge)
         if bound is not None:
-            self.bound = bound if self.bound is None else max(self.bound, bound)
+            # What is proved over fewer columns than may come does not outlive them.
+            best = bound if self.bound is None or not self.rule.covers_family else max(self.bound, bound)
+            self.bound = best
         return priced
 
     @property
@@ -401,7 +402,7 @@ class _Run:
     @property
     def certified(self) -> bool:
         """Whether the primal is exact and the bound holds for the whole family of weak learners."""
-        exact_pricing = all(family.exact_pricing for family in self.columns.families.values())
+        exact_pricing = self.rule.covers_family and all(f.exact_pricing for f in self.columns.families.values())
         return self.bound is not None and exact_pricing and self.trainer.task.exact_argmax
 
     def _gap(self) -> float | None:
@@ -429,7 +430,7 @@ class _Run:
     def _stop(self, callbacks: Sequence[Callback]) -> bool:
         record = self.trainer.history_[-1]
         asked = [callback(record, self.trainer) for callback in callbacks]
-        reached = record["gap"] is not None and record["gap"] <= self.trainer.tol
+        reached = self.rule.covers_family and record["gap"] is not None and record["gap"] <= self.trainer.tol
         return bool(reached or any(answer is True for answer in asked))
 
     def _keep_model(self, stages: list[ColumnWeights]) -> None:

@@ -12,7 +12,7 @@ from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.masters.base import RestrictedMaster
 from structboost.masters.cuts import Terms
 from structboost.task import PartKind
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.base import Column, Term, WeakLearnerFamily
 
 
 class ColumnWeights(NamedTuple):
@@ -25,7 +25,7 @@ class ColumnWeights(NamedTuple):
 class ColumnRegistry:
     """All columns ever added, numbered for good, and the places of the live ones in the master.
 
-    A column is a weak learner on one channel of one kind of part.
+    A column is made of weak learners on channels of one kind of part.
 
     Parameters
     ----------
@@ -43,30 +43,28 @@ class ColumnRegistry:
         self.families = families
         self.selected = np.zeros(0, np.int64)
         self._master = master
-        self._numbers: dict[tuple[str, Any, int], int] = {}
+        self._numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
         self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
         self._live = np.zeros(0, np.int64)
         self._idle = np.zeros(0, np.int64)
 
-    def add(self, candidates: Mapping[str, Sequence[Candidate]]) -> int:
-        """Add the candidates that the master does not hold; returns how many."""
+    def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
+        """Add the columns that the master does not hold; returns how many."""
         live = {number: place for place, number in enumerate(self._live.tolist())}
         terms: dict[str, Terms] = {}
         added: list[int] = []
         selected: list[int] = []
-        for kind, of_kind in candidates.items():
+        for kind, of_kind in priced.items():
             fresh = []
-            for candidate in of_kind:
-                key = (kind, candidate.learner, candidate.channel)
-                number = self._numbers.setdefault(key, len(self._numbers))
+            for column in of_kind:
+                number = self._numbers.setdefault((kind, column.terms), len(self._numbers))
                 if number not in live:
                     live[number] = len(live)
                     added.append(number)
-                    fresh.append(candidate)
+                    fresh.append(column)
                 selected.append(live[number])
             if fresh:
-                columns = np.arange(len(added) - len(fresh), len(added))
-                terms[kind] = self._terms(kind, fresh, columns)
+                terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
         self.selected = np.array(selected, np.int64)
         if added:
             self._master.add_columns(terms, len(added))
@@ -76,7 +74,7 @@ class ColumnRegistry:
 
     def drop_idle(self, max_idle: int) -> None:
         """Drop from the master what had no weight for more than ``max_idle`` rounds."""
-        self._idle = np.where(self._master.weights > 0, 0, self._idle + 1)
+        self._idle = np.where(self._master.weights != 0, 0, self._idle + 1)
         kept = self._idle <= max_idle
         if not kept.all():
             self._master.keep_columns(kept)
@@ -106,27 +104,31 @@ class ColumnRegistry:
         keys = {number: key for key, number in self._numbers.items() if number in place}
         members = {}
         for kind, family in self.families.items():
-            own = [number for number in place if keys[number][0] == kind]
-            learners = list(dict.fromkeys(keys[number][1] for number in own))
+            own = [(place[number], term) for number in place if keys[number][0] == kind for term in keys[number][1]]
+            learners = list(dict.fromkeys(term.learner for _, term in own))
             index = {learner: i for i, learner in enumerate(learners)}
             members[kind] = KindEnsemble(
                 family=family.name,
                 learners=family.table(learners),
-                columns=np.array([place[number] for number in own], np.int64),
-                term_learners=np.array([index[keys[number][1]] for number in own], np.int64),
-                channels=np.array([keys[number][2] for number in own], np.int64),
-                coefficients=np.ones(len(own)),
+                columns=np.array([column for column, _ in own], np.int64),
+                term_learners=np.array([index[term.learner] for _, term in own], np.int64),
+                channels=np.array([term.channel for _, term in own], np.int64),
+                coefficients=np.array([term.coefficient for _, term in own], np.float64),
                 n_features=family.n_features,
             )
         return Ensemble(kinds, members, weights, stage_weights, metadata)
 
-    def _terms(self, kind: str, fresh: Sequence[Candidate], columns: NDArray[np.int64]) -> Terms:
-        """Terms of new columns; learners not seen before give their responses to the oracle."""
+    def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
+        """Terms of new columns, numbered from ``first``; learners not seen before give the master their responses."""
         known = self._learners[kind]
-        new = [learner for learner in dict.fromkeys(c.learner for c in fresh) if learner not in known]
+        own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
+        new = [learner for learner in dict.fromkeys(term.learner for _, term in own) if learner not in known]
         if new:
-            first = self._master.add_responses(kind, self.families[kind].responses(new))
-            known.update({learner: first + i for i, learner in enumerate(new)})
-        learners = np.array([known[c.learner] for c in fresh], np.int64)
-        channels = np.array([c.channel for c in fresh], np.int64)
-        return columns.astype(np.int64), learners, channels, np.ones(len(fresh))
+            start = self._master.add_responses(kind, self.families[kind].responses(new))
+            known.update({learner: start + i for i, learner in enumerate(new)})
+        return (
+            np.array([column for column, _ in own], np.int64),
+            np.array([known[term.learner] for _, term in own], np.int64),
+            np.array([term.channel for _, term in own], np.int64),
+            np.array([term.coefficient for _, term in own], np.float64),
+        )

@@ -16,11 +16,21 @@ from numpy.typing import NDArray
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.exceptions import ModelFileError
 from structboost.task import PartKind
+from structboost.weak.feature import FeatureTable
+from structboost.weak.linear import HyperplaneTable
 from structboost.weak.stump import StumpTable
+from structboost.weak.tree import TreeTable
 
 _FORMAT = "structboost-model"
 _VERSION = 1
-_TABLES = {"stump": StumpTable}
+_TABLES: dict[str, Any] = {
+    "stump": StumpTable,
+    "tree": TreeTable,
+    "feature": FeatureTable,
+    "perceptron": HyperplaneTable,
+    "svm": HyperplaneTable,
+    "lda": HyperplaneTable,
+}
 _TERMS = ("columns", "term_learners", "channels", "coefficients")
 
 

@@ -1,12 +1,26 @@
 """scikit-learn faces of the trainers."""
 
 from structboost.estimators.boosted import StructBoostClassifier, StructBoostRanker
+from structboost.estimators.coded import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+)
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
+from structboost.estimators.shareboost import ShareBoostClassifier
 
 __all__ = [
+    "AdaBoostECCClassifier",
+    "AdaBoostMHClassifier",
+    "AdaBoostMOClassifier",
     "MultiBoostCWClassifier",
     "MultiBoostClassifier",
+    "MultiBoostECCClassifier",
+    "MultiBoostMOClassifier",
+    "ShareBoostClassifier",
     "StructBoostClassifier",
     "StructBoostRanker",
     "StructuredSVMClassifier",

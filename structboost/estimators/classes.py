@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from structboost.inference.label_tree import label_tree
 from structboost.task import Task
-from structboost.tasks import BinaryTask, MulticlassTask, TaxonomyTask
+from structboost.tasks import BinaryTask, CodedTask, MulticlassTask, TaxonomyTask
 from structboost.tasks.tables import merge_repeated_rows
 from structboost.validation import checked_example_weights
 
@@ -57,9 +57,10 @@ def classification_examples(
 
 def decision_of(scores: NDArray[np.float64], task: Task | None = None) -> NDArray[np.float64]:
     """Scores as scikit-learn wants them: one for each class, one-dimensional for two classes."""
-    if isinstance(task, TaxonomyTask):
+    if isinstance(task, (TaxonomyTask, CodedTask)):
         scores = task.class_scores(scores)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+    if scores.shape[1] == 2:
+        return scores[:, 1] - scores[:, 0]
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 

@@ -25,7 +25,7 @@ from structboost.estimators.classes import (
 from structboost.exceptions import ModelFileError
 from structboost.model_file import load_model
 from structboost.task import Task
-from structboost.tasks import TaxonomyTask
+from structboost.tasks import CodedTask, MulticlassTask, TaxonomyTask
 
 
 class BoostedEstimator(BaseEstimator):
@@ -136,7 +136,7 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         """
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32, np.uint8))
         self.classes_, X, labels, weights = classification_examples(X, y, sample_weight, self.class_weight)
-        task = classification_task(self.classes_.tolist(), self.taxonomy)
+        task = self._task()
         outputs = outputs_of(labels, task)
         validation = None
         if self.early_stopping:
@@ -147,6 +147,10 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
             validation = (held_X, held)
         self._train(task, (X, outputs), validation, weights)
         return self
+
+    def _task(self) -> Task:
+        """The task for the classes found."""
+        return classification_task(self.classes_.tolist(), self.taxonomy)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
@@ -177,6 +181,8 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         facts = {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
         if isinstance(self.task_, TaxonomyTask):
             facts["tree"] = self.task_.tree.parents.tolist()
+        if isinstance(self.task_, CodedTask):
+            facts["code"] = self.task_.code.tolist()
         self._save(path, **facts)
 
     @classmethod
@@ -185,6 +191,12 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         estimator, metadata = cls._load(path)
         dtype = metadata["classes_dtype"]
         estimator.classes_ = np.array(metadata["classes"], dtype=object if dtype == "|O" else dtype)
-        estimator.taxonomy = metadata.get("tree")
-        estimator.task_ = classification_task(estimator.classes_.tolist(), estimator.taxonomy)
+        if "tree" in metadata:
+            estimator.taxonomy = metadata["tree"]
+        if "code" in metadata:
+            estimator.task_ = CodedTask(metadata["code"])
+        elif estimator.model_.kinds["x"].n_channels == len(estimator.classes_) == 2:
+            estimator.task_ = MulticlassTask(2)
+        else:
+            estimator.task_ = classification_task(estimator.classes_.tolist(), metadata.get("tree"))
         return estimator

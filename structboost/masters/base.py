@@ -3,13 +3,77 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.exceptions import TaskError
 from structboost.masters.cuts import Terms
 from structboost.masters.oracle import HingeOracle
+from structboost.task import StackedParts, Task
+from structboost.validation import checked_positive
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a formulation makes a master of.
+
+    Parameters
+    ----------
+    task : Task
+    X, Y : sequence
+        Inputs and true outputs.
+    stack : StackedParts
+        The parts of the inputs.
+    example_weights : ndarray, shape (n_examples,)
+        They sum to 1.
+    random_state : RandomState
+    """
+
+    task: Task
+    X: Sequence[Any]
+    Y: Sequence[Any]
+    stack: StackedParts
+    example_weights: NDArray[np.float64]
+    random_state: np.random.RandomState
+
+    def hinge_oracle(self) -> HingeOracle:
+        """Cuts of the task's loss-augmented argmax."""
+        task, X, Y = self.task, self.X, self.Y
+        return HingeOracle(
+            lambda scores: task.separate(X, Y, scores),
+            lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
+            self.stack.offsets,
+            {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
+            self.example_weights,
+        )
+
+
+class Formulation(ABC):
+    """What is minimised over the weights, and how: a parameter of the trainer, plain data.
+
+    Attributes
+    ----------
+    can_spread : bool
+        Whether its master can spread weights.
+    """
+
+    can_spread: bool = False
+
+    def check(self) -> None:
+        """Raise if a parameter is out of its range."""
+        return
+
+    def check_C(self, C: Any) -> None:
+        """Raise if C is out of its range: by default a finite number above 0."""
+        checked_positive(C, "C")
+
+    @abstractmethod
+    def master(self, problem: Problem, C: float) -> RestrictedMaster:
+        """The restricted master of a problem, without columns."""
 
 
 class RestrictedMaster(ABC):
@@ -117,3 +181,17 @@ class HingeMaster(RestrictedMaster):
     def bound(self, largest_edge: float) -> float | None:
         """Dual multipliers divided by the largest edge are feasible."""
         return self.dual_value / max(1.0, largest_edge)
+
+
+def only_kind(stack: StackedParts) -> str:
+    """Kind of the parts of a task with one part an example.
+
+    Raises
+    ------
+    TaskError
+        If there are several kinds, or an example has several parts.
+    """
+    kind, offsets = next(iter(stack.offsets.items()))
+    if len(stack.offsets) > 1 or (np.diff(offsets) != 1).any():
+        raise TaskError("This formulation needs a task with one kind of parts and one part an example.")
+    return kind

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from structboost.exceptions import SolverError, TaskError
-from structboost.masters.base import RestrictedMaster
+from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
 from structboost.masters.coordinate_descent import (
     channel_weights,
     column_edges,
@@ -21,6 +21,7 @@ from structboost.masters.coordinate_descent import (
 )
 from structboost.masters.cuts import KindColumns, Terms
 from structboost.task import OutputCodes
+from structboost.validation import checked_regularisation
 
 SOLVERS = ("fcd", "lbfgs")
 LARGEST_WEIGHT = 30.0
@@ -29,7 +30,7 @@ _REFRESH = 10
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Formulation):
     """Exponential loss over all pairs (example, wrong output): (2) of MultiBoost^cw.
 
     Minimises ``sum(w) + C/p sum_i sum_{y != y_i} rho_(i,y) exp(-(F(x_i, y_i) - F(x_i, y)))`` over ``w >= 0``, with
@@ -65,6 +66,23 @@ class Exponential:
             raise ValueError(f"tau_max is {self.tau_max!r}; give a whole number of sweeps from 1.")
         if not 0 <= self.epsilon < np.inf:
             raise ValueError(f"epsilon is {self.epsilon!r}; give a violation from 0.")
+
+    def check_C(self, C: Any) -> None:
+        """Raise if C is out of its range, which includes infinity."""
+        checked_regularisation(C, "C")
+
+    def master(self, problem: Problem, C: float) -> ExponentialMaster:
+        """Coordinate descent or L-BFGS-B on all pairs.
+
+        Raises
+        ------
+        TaskError
+            If the task has no codes, or examples have several parts.
+        """
+        codes = problem.task.codes(problem.Y)
+        return ExponentialMaster(
+            codes, only_kind(problem.stack), problem.example_weights, C, self, problem.random_state
+        )
 
 
 class ExponentialMaster(RestrictedMaster):
@@ -283,25 +301,3 @@ class ExponentialMaster(RestrictedMaster):
         bounds = [(0.0, self._largest)] * len(self.weights)
         answer = minimize(self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds)
         self.start_at(np.asarray(answer.x, np.float64))
-
-
-def exponential_master(
-    formulation: Exponential,
-    codes: OutputCodes,
-    offsets: Mapping[str, NDArray[np.int64]],
-    example_weights: NDArray[np.float64],
-    C: float,
-    random_state: Any,
-) -> ExponentialMaster:
-    """The master of ``formulation``, for a task with one part an example.
-
-    Raises
-    ------
-    TaskError
-        If examples have several parts.
-    """
-    formulation.check()
-    kind, of_kind = next(iter(offsets.items()))
-    if len(offsets) > 1 or (np.diff(of_kind) != 1).any():
-        raise TaskError("The exponential formulation needs a task with one kind of parts and one part an example.")
-    return ExponentialMaster(codes, kind, example_weights, C, formulation, random_state)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from structboost.masters.base import HingeMaster
+from structboost.masters.base import Formulation, HingeMaster, Problem
 from structboost.masters.cuts import ChannelMeasure, Terms, add_measure, group_by_channel
 from structboost.masters.hinge_program import HingeProgram
 from structboost.masters.oracle import HingeOracle, SlackCuts
@@ -18,6 +19,15 @@ _MAX_IDLE = 3
 _MIN_NEW_ROWS = 500
 _MAX_SOLVES = 1000
 _MAX_LIMIT = 10_000_000
+
+
+@dataclass(frozen=True)
+class MSlack(Formulation):
+    """Hinge loss with a slack for each example, or each pair of a ranking: (35) of StructBoost."""
+
+    def master(self, problem: Problem, C: float) -> MSlackMaster:
+        """A linear program whose constraints come when they are violated."""
+        return MSlackMaster(problem.hinge_oracle(), C)
 
 
 class MSlackMaster(HingeMaster):

@@ -12,12 +12,13 @@ where that does not end.  Figures: docs/decisions/one-slack-master.md and docs/d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost.exceptions import SolverError
-from structboost.masters.base import HingeMaster
+from structboost.masters.base import Formulation, HingeMaster, Problem
 from structboost.masters.cuts import Cut, Terms
 from structboost.masters.hinge_program import HingeProgram
 from structboost.masters.oracle import HingeOracle
@@ -32,6 +33,28 @@ _MAX_RIDGES = 4
 # Shares of what the objective may rise: how exactly a ridge is solved, and which rise is enough.
 _RIDGE_ACCURACY = 0.2
 _ENOUGH_USED = 0.6
+
+
+@dataclass(frozen=True)
+class OneSlack(Formulation):
+    """Hinge loss with one slack for all examples: (9) of StructBoost.
+
+    Parameters
+    ----------
+    stabilize : bool
+        False is Algorithm 2 as printed.
+    """
+
+    stabilize: bool = True
+
+    @property
+    def can_spread(self) -> bool:  # type: ignore[override]
+        """The stabilised master can."""
+        return self.stabilize
+
+    def master(self, problem: Problem, C: float) -> OneSlackMaster:
+        """Cutting planes."""
+        return OneSlackMaster(problem.hinge_oracle(), C, stabilize=self.stabilize)
 
 
 class OneSlackMaster(HingeMaster):

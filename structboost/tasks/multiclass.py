@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks.tables import stack_table
+from structboost.tasks.tables import checked_classes, stack_table
 
 
 class MulticlassTask(Task):
@@ -57,26 +57,14 @@ class MulticlassTask(Task):
 
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         """Best wrong class of every example, in one pass over the scores."""
-        y = self._checked_labels(Y)
+        y = checked_classes(Y, self.n_classes, "MulticlassTask")
         losses, parts, channels, values, indptr = _rival_classes(scores.rows["x"], y)
         return Separation(losses, {"x": Measure(parts, channels, values)}, {"x": indptr})
 
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
         """One channel a class, 0/1 loss."""
         same = np.eye(self.n_classes)
-        return OutputCodes(same.astype(np.int8), self._checked_labels(Y), 1.0 - same)
-
-    def _checked_labels(self, Y: Sequence[Any]) -> NDArray[np.int64]:
-        """Labels as int64, each of them in 0..n_classes-1."""
-        labels = np.asarray(Y)
-        y = labels.astype(np.int64)
-        bad = np.flatnonzero((y != labels) | (y < 0) | (y >= self.n_classes))
-        if len(bad):
-            raise TaskError(
-                f"Y[{bad[0]}] is {labels[bad[0]].item()!r}; MulticlassTask(n_classes={self.n_classes}) takes "
-                f"the labels 0..{self.n_classes - 1}."
-            )
-        return y
+        return OutputCodes(same.astype(np.int8), checked_classes(Y, self.n_classes, "MulticlassTask"), 1.0 - same)
 
 
 @njit(cache=True, nogil=True)

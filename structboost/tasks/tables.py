@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,22 @@ def stack_table(X: Any) -> StackedParts:
             bad = int(np.flatnonzero(~finite.all(axis=1))[0])
             raise TaskError(f"X[{bad}] has NaN or infinite features; impute or drop them.")
     return StackedParts({"x": rows}, {"x": np.arange(len(rows) + 1, dtype=np.int64)})
+
+
+def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> NDArray[np.int64]:
+    """Labels as int64, each of them in 0..n_classes-1.
+
+    Raises
+    ------
+    TaskError
+        If one is not; the message names it and the task.
+    """
+    labels = np.asarray(Y)
+    y = labels.astype(np.int64)
+    bad = np.flatnonzero((y != labels) | (y < 0) | (y >= n_classes))
+    if len(bad):
+        raise TaskError(f"Y[{bad[0]}] is {labels[bad[0]].item()!r}; this {task} takes the labels 0..{n_classes - 1}.")
+    return y
 
 
 def merge_repeated_rows(

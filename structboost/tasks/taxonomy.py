@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structboost.exceptions import TaskError
 from structboost.inference.label_tree import LabelTree, label_tree
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks.tables import stack_table
+from structboost.tasks.tables import checked_classes, stack_table
 
 
 class TaxonomyTask(Task):
@@ -70,7 +70,7 @@ class TaxonomyTask(Task):
 
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         """Class of the largest loss plus score for every example, in one pass."""
-        labels = self._checked_labels(Y)
+        labels = checked_classes(Y, self.n_classes, "TaxonomyTask")
         rivals = (self.class_scores(scores.rows["x"]) + self._losses[labels]).argmax(axis=1)
         rows, channels = np.nonzero(self._codes[labels] != self._codes[rivals])
         values = (self._codes[labels[rows], channels] - self._codes[rivals[rows], channels]).astype(np.float64)
@@ -79,18 +79,7 @@ class TaxonomyTask(Task):
 
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
         """The codes with ancestors and the tree loss: pairs of the exponential loss are weighted by it."""
-        return OutputCodes(self._codes, self._checked_labels(Y), self._losses)
-
-    def _checked_labels(self, Y: Sequence[Any]) -> NDArray[np.int64]:
-        """Labels as int64, each of them in 0..n_classes-1."""
-        labels = np.asarray(Y)
-        y = labels.astype(np.int64)
-        bad = np.flatnonzero((y != labels) | (y < 0) | (y >= self.n_classes))
-        if len(bad):
-            raise TaskError(
-                f"Y[{bad[0]}] is {labels[bad[0]].item()!r}; this TaxonomyTask takes the labels 0..{self.n_classes - 1}."
-            )
-        return y
+        return OutputCodes(self._codes, checked_classes(Y, self.n_classes, "TaxonomyTask"), self._losses)
 
 
 def _leaves(taxonomy: Any) -> list[Any]:

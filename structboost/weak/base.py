@@ -18,6 +18,21 @@ class Candidate(NamedTuple):
     edge: float
 
 
+class Term(NamedTuple):
+    """A weak learner on one channel, times a coefficient."""
+
+    learner: Any
+    channel: int
+    coefficient: float
+
+
+class Column(NamedTuple):
+    """Terms under one weight: what pricing adds to the master, with its edge ``<duals, response>``."""
+
+    terms: tuple[Term, ...]
+    edge: float
+
+
 class LearnerTable(Protocol):
     """Fitted weak learners of one family, as plain arrays."""
 
@@ -67,6 +82,16 @@ class WeakLearnerFamily(ABC):
     @abstractmethod
     def refine(self, learner: Any, duals: NDArray[np.float64]) -> Sequence[Candidate]:
         """``learner`` on every channel, in the orientation the channel prefers (rule ``best``)."""
+
+    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> Sequence[tuple[Any, NDArray[np.float64]]]:
+        """Learners of largest l1 norm of edges over the channels, each with its edges, best first (rule ``l1``).
+
+        Raises
+        ------
+        NotImplementedError
+            Where the family has no search for it.
+        """
+        raise NotImplementedError(f"Weak learners of the family {self.name!r} cannot be priced by the rule 'l1'.")
 
     @abstractmethod
     def responses(self, learners: Sequence[Any]) -> NDArray[Any]:

@@ -55,16 +55,11 @@ def best_splits(
     left = np.zeros(n_channels)
     for f in range(first, last):
         of_feature = histogram[: n_bins[f]]
-        of_feature[:] = 0.0
         start, stop = rare_indptr[f], rare_indptr[f + 1]
         if common[f] >= 0 and stop - start < len(rows):
             _fill_rare(rare_rows[start:stop], rare_codes[start:stop], common[f], duals, totals, of_feature)
         else:
-            code = codes[f]
-            for row in rows:
-                bin_ = code[row]
-                for c in range(n_channels):
-                    of_feature[bin_, c] += duals[row, c]
+            _fill(codes[f], rows, duals, of_feature)
         left[:] = 0.0
         edges[f] = -np.inf
         bins[f] = 0
@@ -83,6 +78,74 @@ def best_splits(
 
 
 @njit(cache=True, nogil=True)
+def best_shared_splits(
+    codes: NDArray[Any],
+    n_bins: NDArray[np.int64],
+    common: NDArray[np.int64],
+    rare_indptr: NDArray[np.int64],
+    rare_rows: NDArray[np.int32],
+    rare_codes: NDArray[Any],
+    rows: NDArray[np.int64],
+    duals: NDArray[np.float64],
+    low: float,
+    high: float,
+    norms: NDArray[np.float64],
+    bins: NDArray[np.int64],
+    first: int,
+    last: int,
+) -> None:
+    """Stump of each feature with the largest l1 norm of edges over the channels, over all thresholds.
+
+    Parameters
+    ----------
+    codes, n_bins, common, rare_indptr, rare_rows, rare_codes, rows, duals, low, high
+        As in :func:`best_splits`.
+    norms : ndarray, shape (n_features,)
+        Filled for features ``first <= f < last``; -inf where a feature has one bin.
+    bins : ndarray of int64, shape (n_features,)
+        The bin after which it splits.
+    """
+    n_channels = duals.shape[1]
+    totals = np.zeros(n_channels)
+    for row in rows:
+        for c in range(n_channels):
+            totals[c] += duals[row, c]
+    histogram = np.zeros((n_bins[first:last].max(), n_channels))
+    left = np.zeros(n_channels)
+    for f in range(first, last):
+        of_feature = histogram[: n_bins[f]]
+        start, stop = rare_indptr[f], rare_indptr[f + 1]
+        if common[f] >= 0 and stop - start < len(rows):
+            _fill_rare(rare_rows[start:stop], rare_codes[start:stop], common[f], duals, totals, of_feature)
+        else:
+            _fill(codes[f], rows, duals, of_feature)
+        left[:] = 0.0
+        norms[f] = -np.inf
+        bins[f] = 0
+        for b in range(n_bins[f] - 1):
+            norm = 0.0
+            for c in range(n_channels):
+                left[c] += of_feature[b, c]
+                norm += abs(low * left[c] + high * (totals[c] - left[c]))
+            if norm > norms[f]:
+                norms[f] = norm
+                bins[f] = b
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    code: NDArray[Any], rows: NDArray[np.int64], duals: NDArray[np.float64], histogram: NDArray[np.float64]
+) -> None:
+    """Histogram of a feature from all active rows."""
+    n_channels = duals.shape[1]
+    histogram[:] = 0.0
+    for row in rows:
+        bin_ = code[row]
+        for c in range(n_channels):
+            histogram[bin_, c] += duals[row, c]
+
+
+@njit(cache=True, nogil=True)
 def _fill_rare(
     rows: NDArray[np.int32],
     codes: NDArray[Any],
@@ -93,6 +156,7 @@ def _fill_rare(
 ) -> None:
     """Histogram of a feature from the rows outside its common bin; that bin is what they leave of ``totals``."""
     n_channels = duals.shape[1]
+    histogram[:] = 0.0
     for e in range(len(rows)):
         bin_ = codes[e]
         row = rows[e]

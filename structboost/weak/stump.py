@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
-from structboost.weak.histogram import best_splits
+from structboost.weak.histogram import best_shared_splits, best_splits
 
 # Work (rows x features) below which threads cost more than they save.
 _MIN_THREADED_WORK = 2_000_000
@@ -135,6 +135,34 @@ class StumpFamily(WeakLearnerFamily):
             alone = constant._replace(edge=max(constant.edge, best_split))
             found += [alone] if simplest else splits if per_channel == 1 and splits else [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> list[tuple[Stump, NDArray[np.float64]]]:
+        """Stumps of largest l1 norm of edges over the channels, each on a feature of its own."""
+        rows = np.flatnonzero(duals.any(axis=1))
+        duals = np.ascontiguousarray(duals, np.float64)
+        norms, bins = np.empty(self.n_features), np.empty(self.n_features, np.int64)
+        best_shared_splits(
+            self.binned.codes,
+            self._n_bins,
+            *self.binned.rare,
+            rows,
+            duals,
+            self.low,
+            self.high,
+            norms,
+            bins,
+            0,
+            self.n_features,
+        )
+        chosen = [
+            self._stump(int(f), int(bins[f]), flip=False)
+            for f in np.argsort(-norms, kind="stable")[:n_learners]
+            if np.isfinite(norms[f])
+        ]
+        candidates = [*chosen, self._stump(0, -1, flip=False)]
+        edges = self.responses(candidates) @ duals
+        order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
+        return [(candidates[k], edges[k]) for k in order]
 
     def refine(self, learner: Stump, duals: NDArray[np.float64]) -> list[Candidate]:
         """The split of ``learner`` on every channel, turned the way the channel prefers."""

@@ -1,0 +1,201 @@
+"""ShareBoost's master: the multi-class logistic loss with the margin inside, weights of free sign, fully re-fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from structboost.exceptions import TaskError
+from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
+from structboost.masters.cuts import Terms
+from structboost.task import OutputCodes
+from structboost.validation import checked_choice, checked_positive, checked_regularisation
+
+REGULARISERS = ("frobenius", "l1", "l1_linf")
+_MAX_ITERATIONS = 1000
+
+
+@dataclass(frozen=True)
+class Logistic(Formulation):
+    """Loss (3) of ShareBoost: ``log sum_c exp(1[c != y] - F_y + F_c)``, the margin inside, averaged over the examples.
+
+    Minimises ``L(W) + R(W) / C`` over weights of free sign; with C infinite there is no regulariser.
+
+    Parameters
+    ----------
+    regulariser : {"frobenius", "l1", "l1_linf"}
+        R: the sum of squares; the sum of absolute values; the sum over learners of the largest absolute value of
+        their weights.  The last two are smoothed: they are the soft maxima of section 2.1.
+    smoothing : float
+        Scale below which a smoothed regulariser is rounded off.
+    gradient_tolerance : float
+        Largest entry of the gradient at which a re-fit ends.  On separable data without a regulariser the loss has
+        no minimiser, and this is what stops.
+    """
+
+    regulariser: str = "frobenius"
+    smoothing: float = 1e-2
+    gradient_tolerance: float = 1e-4
+
+    def check(self) -> None:
+        """Raise if a parameter is out of its range."""
+        checked_choice(self.regulariser, "regulariser", REGULARISERS)
+        checked_positive(self.smoothing, "smoothing")
+        checked_positive(self.gradient_tolerance, "gradient_tolerance")
+
+    def check_C(self, C: Any) -> None:
+        """Raise unless C is a number above 0, infinity included."""
+        checked_regularisation(C, "C")
+
+    def master(self, problem: Problem, C: float) -> LogisticMaster:
+        """L-BFGS over the learners so far."""
+        codes = problem.task.codes(problem.Y)
+        return LogisticMaster(codes, only_kind(problem.stack), problem.example_weights, C, self)
+
+
+class LogisticMaster(RestrictedMaster):
+    """All channels of the chosen learners, re-fitted from the weights of the round before.
+
+    A learner is in with all its channels or not at all.
+    """
+
+    def __init__(
+        self,
+        codes: OutputCodes,
+        kind: str,
+        example_weights: NDArray[np.float64],
+        C: float,
+        formulation: Logistic,
+    ) -> None:
+        super().__init__(C)
+        self.formulation = formulation
+        self._kind = kind
+        self._code = codes.codes.astype(np.float64)
+        self._labels = codes.labels
+        self._margins = codes.losses[codes.labels]
+        self._shares = example_weights
+        self._responses = np.zeros((0, len(codes.labels)), np.float32)
+        self._learners = np.zeros(0, np.int64)
+        self._channels = np.zeros(0, np.int64)
+        self._calls = 0
+        self.risk: float = self._loss_and_duals(np.zeros((len(codes.labels), self._code.shape[1])))[0]
+
+    @property
+    def primal(self) -> float:
+        """Mean loss, and the regulariser."""
+        return float(self.risk + self._penalty(self._matrix(self.weights))[0])
+
+    @property
+    def min_edge(self) -> float:
+        """l1 norm of a gradient that a re-fit leaves on its own learners; others within it gain nothing."""
+        return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
+
+    @property
+    def n_cuts(self) -> int:
+        """No cuts."""
+        return 0
+
+    @property
+    def oracle_calls(self) -> int:
+        """Evaluations of loss and gradient."""
+        return self._calls
+
+    def set_C(self, C: float) -> None:
+        """Go on with another C."""
+        self.C = C
+
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        """Append learners."""
+        first = len(self._responses)
+        self._responses = np.vstack((self._responses, responses.astype(np.float32)))
+        return first
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero, each one learner on one channel."""
+        columns, learners, channels, coefficients = terms[self._kind]
+        if len(columns) != n_new or not (coefficients == 1.0).all():
+            raise TaskError("The logistic master takes columns of one weak learner on one channel.")
+        self._learners = np.concatenate((self._learners, learners))
+        self._channels = np.concatenate((self._channels, channels))
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self._learners, self._channels = self._learners[kept], self._channels[kept]
+        self.weights = self.weights[kept]
+
+    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+        """L-BFGS from the weights so far, to the gradient tolerance (step 6 of Algorithm 1)."""
+        answer = minimize(
+            self.value_and_gradient,
+            self.weights,
+            jac=True,
+            method="L-BFGS-B",
+            options={"gtol": self.formulation.gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
+        )
+        self.weights = np.asarray(answer.x, np.float64)
+        self.risk = float(answer.fun) - self._penalty(self._matrix(self.weights))[0]
+
+    def duals(self) -> dict[str, NDArray[np.float64]]:
+        """Minus the gradient of the loss by (part, channel): ``1[q = y] - rho_q`` of (7), over the examples."""
+        return {self._kind: self._loss_and_duals(self._scores(self._matrix(self.weights)))[1]}
+
+    def bound(self, largest_edge: float) -> float | None:
+        """None: weights of free sign have no dual constraint to scale to."""
+        return None
+
+    def value_and_gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Objective and its gradient: a product of the learners with the weights, and one with the duals."""
+        self._calls += 1
+        matrix = self._matrix(weights)
+        loss, duals = self._loss_and_duals(self._scores(matrix))
+        penalty, slope = self._penalty(matrix)
+        gradient = slope - self._responses[: len(matrix)] @ duals.astype(np.float32)
+        return loss + penalty, np.asarray(gradient[self._learners, self._channels], np.float64)
+
+    def _matrix(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W, shape (n_learners, n_channels)."""
+        out = np.zeros((len(self._responses), self._code.shape[1]))
+        out[self._learners, self._channels] = weights
+        return out
+
+    def _scores(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self._responses.T @ matrix.astype(np.float32), np.float64)
+
+    def _loss_and_duals(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Mean loss (3), and minus its gradient by the scores, shape (n_examples, n_channels)."""
+        rows = np.arange(len(self._labels))
+        by_output = scores @ self._code.T
+        exponents = by_output - by_output[rows, self._labels][:, None] + self._margins
+        top = exponents.max(axis=1, keepdims=True)
+        pairs = np.exp(exponents - top)
+        sums = pairs.sum(axis=1, keepdims=True)
+        loss = float(self._shares @ (top + np.log(sums))[:, 0])
+        shares = -pairs / sums
+        shares[rows, self._labels] += 1.0
+        return loss, np.asarray((shares * self._shares[:, None]) @ self._code)
+
+    def _penalty(self, matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """R(W) / C and its gradient."""
+        if np.isinf(self.C):
+            return 0.0, np.zeros_like(matrix)
+        name, scale = self.formulation.regulariser, self.formulation.smoothing
+        if name == "frobenius":
+            return float((matrix**2).sum()) / self.C, 2.0 / self.C * matrix
+        if name == "l1":
+            sizes = np.hypot(matrix, scale)
+            return float((sizes - scale).sum()) / self.C, matrix / sizes / self.C
+        # The largest of w and -w over the channels, as a soft maximum less its value at zero.
+        both = np.concatenate((matrix, -matrix), axis=1) / scale
+        top = both.max(axis=1, keepdims=True)
+        shares = np.exp(both - top)
+        sums = shares.sum(axis=1, keepdims=True)
+        value = scale * float((top + np.log(sums) - np.log(both.shape[1])).sum())
+        shares /= sums
+        n = matrix.shape[1]
+        return value / self.C, (shares[:, :n] - shares[:, n:]) / self.C

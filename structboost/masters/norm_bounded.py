@@ -1,0 +1,200 @@
+"""The masters of MultiBoost.MO and MultiBoost.ECC: exponential loss with the l1 norm of the weights given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
+from structboost.masters.cuts import Terms
+from structboost.masters.pair_margins import PAIRS, PairMargins
+from structboost.validation import checked_choice
+
+_MAX_NEWTON_STEPS = 200
+_FINEST = 1e-9
+# Totally corrective: a round's weights are the optimum over the columns so far, however far the others are.
+_COARSEST = 1e-5
+
+
+@dataclass(frozen=True)
+class NormBounded(Formulation):
+    """Exponential loss over pairs with ``||w||_1 <= theta``: (4) and (III-C) of MultiBoost.MO and .ECC.
+
+    ``C`` of the trainer is theta.  The equality of the paper is reached whenever any column has a positive edge.
+
+    Parameters
+    ----------
+    pairs : {"bits", "outputs"}
+        ``bits``: each bit of the code is a problem of its own (MO); ``outputs``: each wrong output (ECC).
+    """
+
+    pairs: str = "outputs"
+
+    def check(self) -> None:
+        """Raise if a parameter is out of its range."""
+        checked_choice(self.pairs, "pairs", PAIRS)
+
+    def master(self, problem: Problem, C: float) -> NormBoundedMaster:
+        """Newton's method on the simplex."""
+        kind = only_kind(problem.stack)
+        return NormBoundedMaster(
+            PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs), C
+        )
+
+
+class NormBoundedMaster(RestrictedMaster):
+    """``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
+
+    The logarithm of the objective is minimised by an active-set Newton method: the columns of positive weight, one
+    without effect that takes what theta leaves, and the one of largest edge.
+    """
+
+    def __init__(self, pairs: PairMargins, theta: float) -> None:
+        super().__init__(theta)
+        self._pairs = pairs
+        self._calls = 0
+        # The rest of theta is the weight of a column without effect.
+        self._rest = theta
+        self._logs = np.log(pairs.weights)
+        self.risk = float(pairs.weights.sum())
+
+    @property
+    def primal(self) -> float:
+        """Sum over the pairs, the paper's (4)."""
+        return self.risk
+
+    @property
+    def theta(self) -> float:
+        """Bound of the l1 norm."""
+        return self.C
+
+    @property
+    def min_edge(self) -> float:
+        """R of Algorithm 3: the largest edge of a column in the master, which a new one must exceed (step 3)."""
+        edges = self._edges(self._distribution())
+        return max(0.0, float(edges.max(initial=0.0)))
+
+    @property
+    def n_cuts(self) -> int:
+        """No cuts: all pairs are summed over."""
+        return 0
+
+    @property
+    def oracle_calls(self) -> int:
+        """Newton steps."""
+        return self._calls
+
+    def set_C(self, C: float) -> None:
+        """Go on with another theta; the weights keep their proportions."""
+        scale = C / self.C
+        self.weights = self.weights * scale
+        self._rest *= scale
+        self.C = C
+        self.risk = float(np.exp(self._log_objective(self.weights)))
+
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        """Append learners."""
+        return self._pairs.add_responses(responses)
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero."""
+        self._pairs.add_columns(terms, n_new)
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self._pairs.keep_columns(kept)
+        self.weights = self.weights[kept]
+
+    def duals(self) -> dict[str, NDArray[np.float64]]:
+        """U of (15), summed over the pairs of an example with their signs."""
+        return self._pairs.duals(self._distribution())
+
+    def bound(self, largest_edge: float) -> float | None:
+        """``sum(u - u log u) - theta v``: the dual of Theorem 1 at the u of (15)."""
+        u = self._distribution()
+        edges = self._edges(u)
+        # u - u log(u / rho) = u (1 + margin), with sum(u margin) = w' edges.
+        largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
+        return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
+
+    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+        """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
+        target = min(max(tolerance, _FINEST), _COARSEST)
+        value = self._log_objective(self.weights)
+        for _ in range(_MAX_NEWTON_STEPS):
+            self._calls += 1
+            distribution = self._distribution()
+            edges = self._edges(distribution)
+            gap = self.theta * max(float(edges.max(initial=0.0)), 0.0) - float(self.weights @ edges)
+            if gap <= target or not len(self.weights):
+                break
+            new = self._step(distribution, edges, value)
+            if new is None:
+                break
+            value = new
+        self.risk = float(np.exp(value))
+
+    def _step(self, distribution: NDArray[np.float64], edges: NDArray[np.float64], value: float) -> float | None:
+        """A Newton step on the free columns; the new objective, or None where nothing is gained."""
+        free = np.flatnonzero(self.weights > 0)
+        steepest = int(np.argmax(edges))
+        if self.weights[steepest] == 0:
+            free = np.append(free, steepest)
+        direction, rest = self._direction(free, distribution, edges)
+        length = 1.0
+        falling = direction < 0
+        if falling.any():
+            length = min(length, float((self.weights[free][falling] / -direction[falling]).min()))
+        if rest < 0:
+            length = min(length, self._rest / -rest)
+        slope = -float(direction @ edges[free])
+        while length > 1e-14:
+            weights = self.weights.copy()
+            weights[free] = np.maximum(weights[free] + length * direction, 0.0)
+            new = self._log_objective(weights)
+            if new <= value + 1e-4 * length * slope:
+                weights[weights < 1e-14 * self.theta] = 0.0
+                left = self.theta - float(weights.sum())
+                self._rest = left if left > 1e-13 * self.theta else 0.0
+                self.weights = weights if left >= 0 else weights * (self.theta / weights.sum())
+                return self._log_objective(self.weights)
+            length *= 0.5
+        return None
+
+    def _direction(
+        self, free: NDArray[np.int64], distribution: NDArray[np.float64], edges: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Newton direction of the logarithm of the objective with the sum of weights kept, and that of the rest."""
+        rows = self._pairs.matrix[free]
+        n = len(free)
+        with_rest = self._rest > 0
+        hessian = (rows * distribution) @ rows.T - np.outer(edges[free], edges[free])
+        size = n + with_rest
+        system = np.zeros((size + 1, size + 1))
+        system[:n, :n] = hessian
+        # Columns may be equal, and the rest has no curvature.
+        system[range(size), range(size)] += 1e-10 * max(1.0, float(np.trace(hessian)) / max(n, 1))
+        system[:size, size] = system[size, :size] = 1.0
+        target = np.zeros(size + 1)
+        target[:n] = edges[free]
+        solution = np.linalg.solve(system, target)
+        return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
+
+    def _log_objective(self, weights: NDArray[np.float64]) -> float:
+        exponents = self._logs - weights @ self._pairs.matrix
+        top = float(exponents.max())
+        return top + float(np.log(np.exp(exponents - top).sum()))
+
+    def _distribution(self) -> NDArray[np.float64]:
+        """u, normalised to sum 1."""
+        exponents = self._logs - self.weights @ self._pairs.matrix
+        u = np.exp(exponents - exponents.max())
+        return np.asarray(u / u.sum())
+
+    def _edges(self, distribution: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``u' rho[h_j]`` of every column."""
+        return np.asarray(self._pairs.matrix @ distribution)

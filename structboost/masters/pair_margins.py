@@ -1,0 +1,96 @@
+"""Margins of columns on pairs: what the exponential masters of MultiBoost.MO and .ECC know of the training set.
+
+A *pair* is an example with a code bit (MO: the margin is ``M(y_i, l) F_l(x_i)``) or with a wrong output (ECC:
+``F_{y_i}(x_i) - F_c(x_i)``).  Each is a signed measure on the channels of the example's one part; the matrix of
+measures and columns, ``rho_{i,k}[h_j]`` of the paper, is kept dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.masters.cuts import KindColumns, Terms
+from structboost.task import OutputCodes
+
+PAIRS = ("bits", "outputs")
+
+
+class PairMargins:
+    """Pairs of all examples, and their margins on the columns so far.
+
+    Parameters
+    ----------
+    codes : OutputCodes
+        Of -1 and 1 where the pairs are bits.
+    kind : str
+        The kind of the parts, one part an example.
+    example_weights : ndarray, shape (n_examples,)
+        They sum to 1.
+    pairs : {"bits", "outputs"}
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_pairs,)
+        Number of examples times the example's weight, times the loss of the output.
+    """
+
+    def __init__(self, codes: OutputCodes, kind: str, example_weights: NDArray[np.float64], pairs: str) -> None:
+        n = len(codes.labels)
+        self._kind = kind
+        self._n_examples = n
+        self._n_channels = codes.codes.shape[1]
+        code = codes.codes.astype(np.float64)
+        own = code[codes.labels]
+        if pairs == "bits":
+            # Pair (i, l): the sign of the bit on channel l.
+            self._signs = np.einsum("il,lk->ilk", own, np.eye(self._n_channels))
+            weights = np.repeat(example_weights[:, None] * n, self._n_channels, axis=1)
+        else:
+            self._signs = own[:, None, :] - code[None, :, :]
+            weights = codes.losses[codes.labels] * example_weights[:, None] * n
+        kept = weights.ravel() > 0
+        self._examples = np.repeat(np.arange(n), weights.shape[1])[kept]
+        self._signs = self._signs.reshape(-1, self._n_channels)[kept]
+        self.weights = weights.ravel()[kept]
+        self._columns = KindColumns(n, self._n_channels)
+        self._matrix = np.zeros((0, len(self.weights)))
+        self.n_columns = 0
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """Margins, shape (n_columns, n_pairs)."""
+        return self._matrix[: self.n_columns]
+
+    def add_responses(self, responses: NDArray[np.generic]) -> int:
+        """Append learners; returns the number of the first."""
+        return self._columns.add_responses(responses)
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns."""
+        columns, learners, channels, coefficients = terms[self._kind]
+        needed = self.n_columns + n_new
+        if needed > len(self._matrix):
+            grown = np.zeros((max(needed, 2 * len(self._matrix), 16), len(self.weights)))
+            grown[: self.n_columns] = self.matrix
+            self._matrix = grown
+        rows = self._matrix[self.n_columns : needed]
+        rows[:] = 0.0
+        for t in range(len(columns)):
+            response = self._columns.responses[learners[t]].astype(np.float64)
+            rows[columns[t]] += coefficients[t] * self._signs[:, channels[t]] * response[self._examples]
+        self.n_columns = needed
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self._matrix = self.matrix[kept]
+        self.n_columns = int(kept.sum())
+
+    def duals(self, pair_weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Signed weight of every (part, channel)."""
+        signed = pair_weights[:, None] * self._signs
+        out = np.zeros((self._n_examples, self._n_channels))
+        np.add.at(out, self._examples, signed)
+        return {self._kind: out}

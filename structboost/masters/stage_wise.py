@@ -1,0 +1,120 @@
+"""Stage-wise masters: AdaBoost.MO, AdaBoost.MH and AdaBoost.ECC set the weight of a column once and never change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
+from structboost.masters.cuts import Terms
+from structboost.masters.exponential import LARGEST_WEIGHT
+from structboost.masters.pair_margins import PAIRS, PairMargins
+from structboost.validation import checked_choice, checked_regularisation
+
+
+@dataclass(frozen=True)
+class StageWise(Formulation):
+    """Exponential loss over pairs, lowered by one column at a time: Algorithms 1 and 2 of MultiBoost.MO and .ECC.
+
+    There is no regularisation: give the trainer ``C=float("inf")``.  There is no bound.
+
+    Parameters
+    ----------
+    pairs : {"bits", "outputs"}
+        ``bits``: AdaBoost.MO, and AdaBoost.MH with the one-vs-all code; ``outputs``: AdaBoost.ECC.
+    """
+
+    pairs: str = "outputs"
+
+    def check(self) -> None:
+        """Raise if a parameter is out of its range."""
+        checked_choice(self.pairs, "pairs", PAIRS)
+
+    def check_C(self, C: Any) -> None:
+        """Raise unless C is a number above 0; it is not used."""
+        checked_regularisation(C, "C")
+
+    def master(self, problem: Problem, C: float) -> StageWiseMaster:
+        """Closed-form weights."""
+        kind = only_kind(problem.stack)
+        return StageWiseMaster(PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs))
+
+
+class StageWiseMaster(RestrictedMaster):
+    """``sum_p rho_p exp(-margin_p(w))``; a column chosen again has its weight added to.
+
+    With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30 (``LARGEST_WEIGHT``).
+    """
+
+    def __init__(self, pairs: PairMargins) -> None:
+        super().__init__(np.inf)
+        self._pairs = pairs
+        self._logs = np.log(pairs.weights)
+        self.risk = float(pairs.weights.sum())
+        self._calls = 0
+
+    @property
+    def primal(self) -> float:
+        """Sum over the pairs."""
+        return self.risk
+
+    @property
+    def min_edge(self) -> float:
+        """Any positive edge lowers the loss."""
+        return 0.0
+
+    @property
+    def n_cuts(self) -> int:
+        """No cuts."""
+        return 0
+
+    @property
+    def oracle_calls(self) -> int:
+        """Weights set."""
+        return self._calls
+
+    def set_C(self, C: float) -> None:
+        """Nothing depends on it."""
+
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        """Append learners."""
+        return self._pairs.add_responses(responses)
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero."""
+        self._pairs.add_columns(terms, n_new)
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self._pairs.keep_columns(kept)
+        self.weights = self.weights[kept]
+
+    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+        """Set the weights of the columns chosen last, in turn."""
+        for j in () if selected is None else selected:
+            self._calls += 1
+            margins = self._pairs.matrix[j]
+            step = float(np.abs(margins).max(initial=0.0))
+            if step == 0.0:
+                continue
+            u = np.exp(self._logs - self._logs.max())
+            right, wrong = float(u @ np.maximum(margins, 0.0)), float(u @ np.maximum(-margins, 0.0))
+            change = LARGEST_WEIGHT if wrong == 0 else 0.5 / step * float(np.log(right / wrong)) if right > 0 else 0.0
+            change = min(max(change, 0.0), LARGEST_WEIGHT)
+            self.weights[j] += change
+            self._logs -= change * margins
+        self.risk = float(np.exp(self._logs).sum())
+
+    def duals(self) -> dict[str, NDArray[np.float64]]:
+        """Pair weights, normalised to sum 1, with their signs."""
+        u = np.exp(self._logs - self._logs.max())
+        return self._pairs.duals(u / u.sum())
+
+    def bound(self, largest_edge: float) -> float | None:
+        """None: the weights are not optimal over the columns."""
+        return None

@@ -1,0 +1,221 @@
+"""MultiBoost.MO and .ECC against plain definitions and an independent solver; the stage-wise AdaBoosts as printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris, load_wine
+from sklearn.utils.estimator_checks import check_estimator
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    CodedTask,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    MulticlassTask,
+    check_task,
+)
+from structboost.codings import coding_matrix, exhaustive_code, random_column
+from structboost.masters.norm_bounded import NormBoundedMaster
+from structboost.masters.pair_margins import PairMargins
+
+FACES = [
+    AdaBoostMOClassifier(max_rounds=15),
+    AdaBoostMHClassifier(max_rounds=15),
+    AdaBoostECCClassifier(max_rounds=10),
+    MultiBoostMOClassifier(max_rounds=15),
+    MultiBoostECCClassifier(theta=1.0, max_rounds=10),
+]
+
+
+class Enumerated(CodedTask):
+    """Lists all classes, so that check_task compares the argmax with each."""
+
+    def outputs(self, x):
+        return range(self.n_classes)
+
+
+# -- codings ----------------------------------------------------------------------------------
+
+
+def test_exhaustive_codes_are_all_splits():
+    for n_classes in (2, 3, 5):
+        code = exhaustive_code(n_classes)
+        assert code.shape == (n_classes, 2 ** (n_classes - 1) - 1)
+        assert len({tuple(column * column[0]) for column in code.T.tolist() and code.T}) == code.shape[1]
+        # Any two words differ in 2^(n - 2) bits.
+        distances = (code[:, None] != code[None]).sum(axis=2)
+        assert set(distances[~np.eye(n_classes, dtype=bool)]) == {2 ** (n_classes - 2)}
+
+
+@pytest.mark.parametrize("coding", ["ecoc", "one_vs_all", "random"])
+@pytest.mark.parametrize("n_classes", [2, 3, 7, 8, 26])
+def test_words_differ_and_columns_split(coding, n_classes):
+    code = coding_matrix(coding, n_classes, np.random.RandomState(0))
+    assert len(np.unique(code, axis=0)) == n_classes
+    assert not (code == code[0]).all(axis=0).any()
+    np.testing.assert_array_equal(code, coding_matrix(coding, n_classes, np.random.RandomState(0)))
+
+
+@pytest.mark.parametrize(
+    ("coding", "message"),
+    [
+        ("thin", "coding is 'thin'"),
+        ([[1, 0], [1, 1], [0, 1]], r"coding has shape \(3, 2\)"),
+        ([[1, 1], [1, 1], [-1, 1]], "same word for the classes 0 and 1"),
+        ([[1, 1, 1], [-1, 1, -1], [1, 1, -1]], "column 1"),
+    ],
+)
+def test_bad_codings_are_named(coding, message):
+    with pytest.raises(ValueError, match=message):
+        coding_matrix(coding, 3, np.random.RandomState(0))
+
+
+def test_coded_task_keeps_the_contract():
+    rng = np.random.default_rng(0)
+    for n_classes in (2, 3, 5):
+        task = Enumerated(exhaustive_code(n_classes))
+        check_task(task, rng.normal(size=(8, 2)), rng.integers(0, n_classes, 8))
+
+
+# -- the norm-bounded master ------------------------------------------------------------------
+
+
+def random_master(pairs, theta, seed, n_columns=8):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, 20)
+    codes = (MulticlassTask(3) if pairs == "outputs" else CodedTask(exhaustive_code(3))).codes(y)
+    margins = PairMargins(codes, "x", np.full(20, 1 / 20), pairs)
+    responses = rng.choice([-1, 1], size=(n_columns, 20)).astype(np.int8)
+    margins.add_responses(responses)
+    terms = [
+        (j, j, c, 1.0 if pairs == "bits" else float(sign))
+        for j in range(n_columns)
+        for c, sign in enumerate(random_column(3, np.random.RandomState(seed + j)))
+    ]
+    columns, learners, channels, coefficients = (np.array(column) for column in zip(*terms, strict=True))
+    master = NormBoundedMaster(margins, theta)
+    master.weights = np.zeros(n_columns)
+    margins.add_columns({"x": (columns, learners, channels, coefficients)}, n_columns)
+    return master, y, responses, columns, learners, channels, coefficients
+
+
+def plain_margins(pairs, y, responses, columns, learners, channels, coefficients):
+    """Margins of every column on every pair, one by one."""
+    scores = np.zeros((len(responses), 20, 3))
+    for j, k, c, a in zip(columns, learners, channels, coefficients, strict=True):
+        scores[j, :, c] += a * responses[k]
+    if pairs == "bits":
+        words = exhaustive_code(3)[y]
+        return (scores * words[None]).reshape(len(responses), -1)
+    own = scores[:, np.arange(20), y]
+    return np.array(
+        [[own[j, i] - scores[j, i, c] for i in range(20) for c in range(3) if c != y[i]] for j in range(len(responses))]
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(["bits", "outputs"]), st.sampled_from([0.3, 2.0, 15.0]), st.integers(0, 500))
+def test_master_reaches_an_independent_optimum(pairs, theta, seed):
+    master, *problem = random_master(pairs, theta, seed)
+    margins = plain_margins(pairs, *problem)
+    master.solve(1e-8)
+    assert master.weights.min() >= 0
+    assert master.weights.sum() <= theta * (1 + 1e-12)
+    assert master.primal == pytest.approx(np.exp(-master.weights @ margins).sum(), rel=1e-9)
+    answer = minimize(
+        lambda w: np.log(np.exp(-w @ margins).sum()), np.full(8, theta / 16), method="SLSQP", bounds=[(0, None)] * 8,
+        constraints={"type": "ineq", "fun": lambda w: theta - w.sum()}, options={"ftol": 1e-14, "maxiter": 2000},
+    )  # fmt: skip
+    assert np.log(master.primal) == pytest.approx(answer.fun, abs=1e-6)
+    # Dual feasibility and zero gap: u' rho[h_j] <= r for all j with u normalised (fig. 1), and strong duality.
+    u = np.exp(-master.weights @ margins)
+    u /= u.sum()
+    edges = margins @ u
+    assert edges.max() <= master.min_edge * (1 + 1e-9) + 1e-12
+    assert master.primal - master.bound(0.0) <= 2e-8 * master.primal + 1e-12
+    assert master.bound(edges.max() * 1.5) <= np.exp(answer.fun) * (1 + 1e-9)
+
+
+# -- the faces --------------------------------------------------------------------------------
+
+
+def test_stage_wise_mo_is_algorithm_1():
+    """Best stump of each bit, weight from the error of all bits together."""
+    # Continuous features: no two stumps tie.
+    y = np.arange(60) % 3
+    X = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(3)[y] @ np.ones((3, 4))
+    model = AdaBoostMOClassifier(max_rounds=5).fit(X, y)
+    words = exhaustive_code(3)[y].astype(float)
+    u = np.full(words.shape, 1 / words.size)
+    scores = np.zeros(words.shape)
+    for stage in range(5):
+        u /= u.sum()
+        h = np.empty_like(words)
+        for bit in range(words.shape[1]):
+            edges = {
+                (f, t): (u[:, bit] * words[:, bit]) @ np.where(X[:, f] <= t, -1.0, 1.0)
+                for f in range(4)
+                for t in X[:, f]
+            }
+            f, t = max(edges, key=lambda key: abs(edges[key]))
+            h[:, bit] = np.sign(edges[f, t]) * np.where(X[:, f] <= t, -1.0, 1.0)
+        error = u[words != h].sum()
+        weight = 0.5 * np.log((1 - error) / error)
+        scores += weight * h
+        u *= np.exp(-weight * words * h)
+        np.testing.assert_allclose(np.exp(-words * scores).sum(), model.history_[stage]["primal"], rtol=1e-9)
+
+
+def test_corrective_and_stage_wise_see_the_same_codes():
+    X, y = load_wine(return_X_y=True)
+    stage_wise = AdaBoostECCClassifier(max_rounds=40, random_state=3).fit(X, y)
+    corrective = MultiBoostECCClassifier(max_rounds=40, random_state=3).fit(X, y)
+    assert corrective.theta_ == pytest.approx(stage_wise.model_.weights.sum())
+    assert corrective.objective_ < stage_wise.objective_
+    assert corrective.model_.weights.sum() == pytest.approx(corrective.theta_)
+
+
+def test_the_best_code_is_certified():
+    X, y = load_iris(return_X_y=True)
+    model = MultiBoostMOClassifier(theta=5, max_rounds=200).fit(X, y)
+    assert model.history_[-1]["gap"] <= 1e-4
+    assert model.history_[-1]["certified"]
+    assert all(r["bound"] <= model.objective_ * (1 + 1e-9) for r in model.history_)
+
+
+def test_theta_by_cross_validation():
+    X, y = load_iris(return_X_y=True)
+    model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)
+    assert model.theta_ in {2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200}
+    with pytest.raises(ValueError, match="theta is 'guess'"):
+        MultiBoostMOClassifier(theta="guess").fit(X, y)
+    with pytest.raises(ValueError, match="codes is 'good'"):
+        MultiBoostECCClassifier(codes="good").fit(X, y)
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
+def test_files_round_trip(face, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    for labels in (y, np.where(y == 0, "a", "b")):
+        face.fit(X, labels)
+        face.save(tmp_path / "model")
+        loaded = type(face).load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.predict(X), face.predict(X))
+        np.testing.assert_array_equal(loaded.decision_function(X), face.decision_function(X))
+        assert face.score(X, labels) > 0.9
+
+
+# Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare class.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
+def test_the_whole_scikit_learn_battery(face):
+    results = check_estimator(face, on_fail=None)
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) >= 62
