@@ -156,8 +156,8 @@ def show(made: Sequence[dict[str, Any]]) -> str:
         "gap",
     ]
     note = (
-        "Errors in %; margin: smallest of the training examples over the l1 norm, mean; u'rho - r: largest over columns "
-        "and splits; gap: largest relative one over the columns."
+        "Errors in %; margin: smallest of the training examples over the l1 norm, mean; u'rho - r: largest over "
+        "columns and splits; gap: largest relative one over the columns."
     )
     return f"{table.aligned(head, rows)}\n{note}\n\n{_rank_sums(made)}"
 
