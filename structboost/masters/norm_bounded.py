@@ -152,6 +152,8 @@ class NormBoundedMaster(RestrictedMaster):
         if rest < 0:
             length = min(length, self._rest / -rest)
         slope = -float(direction @ edges[free])
+        if length <= 0.0:
+            return self._pairwise_step(steepest, edges, value)
         while length > 1e-14:
             weights = self.weights.copy()
             weights[free] = np.maximum(weights[free] + length * direction, 0.0)
@@ -164,6 +166,32 @@ class NormBoundedMaster(RestrictedMaster):
                 return self._log_objective(self.weights)
             length *= 0.5
         return None
+
+    def _pairwise_step(self, steepest: int, edges: NDArray[np.float64], value: float) -> float | None:
+        """Weight from the used column of smallest edge to the steepest: always a descent, where Newton is blocked."""
+        used = np.flatnonzero(self.weights > 0)
+        away = int(used[np.argmin(edges[used])]) if len(used) else -1
+        if self._rest > 0 and (away < 0 or edges[away] > 0):
+            away = -1
+        matrix = self._pairs.matrix
+        gain = matrix[steepest] - (matrix[away] if away >= 0 else 0.0)
+        exponents = self._logs - self.weights @ matrix
+        low, high = 0.0, float(self.weights[away]) if away >= 0 else self._rest
+        # The objective is convex along the way: halve on the sign of its slope.
+        for _ in range(60):
+            length = 0.5 * (low + high)
+            u = np.exp(exponents - length * gain - (exponents - length * gain).max())
+            low, high = (length, high) if u @ gain > 0 else (low, length)
+        weights = self.weights.copy()
+        weights[steepest] += low
+        if away >= 0:
+            weights[away] = max(0.0, weights[away] - low)
+        new = self._log_objective(weights)
+        if new >= value:
+            return None
+        self.weights = weights
+        self._rest -= low if away < 0 else 0.0
+        return new
 
     def _direction(
         self, free: NDArray[np.int64], distribution: NDArray[np.float64], edges: NDArray[np.float64]
