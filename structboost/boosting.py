@@ -351,7 +351,8 @@ class _Run:
                 # Without new columns only a better solution of this master can help.
                 tolerance = max(_INNER_SHARE * left if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
                 self.master.solve(tolerance, self.columns.selected)
-                self.columns.drop_idle(_MAX_IDLE_ROUNDS)
+                if self.master.drops_idle_columns:
+                    self.columns.drop_idle(_MAX_IDLE_ROUNDS)
                 priced = self._price()
                 stages.append(self.columns.weights())
                 self._record(round_)

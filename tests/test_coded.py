@@ -181,6 +181,21 @@ def test_corrective_and_stage_wise_see_the_same_codes():
     assert corrective.model_.weights.sum() == pytest.approx(corrective.theta_)
 
 
+def test_a_column_once_drawn_stays():
+    """Weights are optimal over all columns that were ever drawn, not over those used of late."""
+    X, y = load_wine(return_X_y=True)
+    model = MultiBoostECCClassifier(theta=20, max_rounds=120, random_state=0).fit(X, y)
+    member, n = model.model_.members["x"], len(y)
+    margins = PairMargins(MulticlassTask(3).codes(y), "x", np.full(n, 1 / n), "outputs")
+    margins.add_responses(member.learners.responses(X))
+    terms = (member.columns, member.term_learners, member.channels, member.coefficients)
+    margins.add_columns({"x": terms}, len(model.model_.weights))
+    u = np.exp(-model.model_.weights @ margins.matrix)
+    edges = margins.matrix @ (u / u.sum())
+    r = model.model_.weights @ edges / model.theta_
+    assert edges.max() <= r * (1 + 1e-3)
+
+
 def test_the_best_code_is_certified():
     X, y = load_iris(return_X_y=True)
     model = MultiBoostMOClassifier(theta=5, max_rounds=200).fit(X, y)

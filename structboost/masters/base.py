@@ -85,7 +85,11 @@ class RestrictedMaster(ABC):
         The best weights found: the model kept so far.
     risk : float
         Their true risk on all examples; infinite before it was first computed.
+    drops_idle_columns : bool
+        Whether columns that had no weight for many rounds may go: pricing brings them back if they matter.
     """
+
+    drops_idle_columns = True
 
     def __init__(self, C: float) -> None:
         self.C = C

@@ -64,6 +64,9 @@ class LogisticMaster(RestrictedMaster):
     A learner is in with all its channels or not at all.
     """
 
+    # A learner that was chosen once is never chosen again.
+    drops_idle_columns = False
+
     def __init__(
         self,
         codes: OutputCodes,

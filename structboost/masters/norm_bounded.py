@@ -52,6 +52,9 @@ class NormBoundedMaster(RestrictedMaster):
     without effect that takes what theta leaves, and the one of largest edge.
     """
 
+    # A code that was drawn once does not come again, and the optimum is over all columns so far.
+    drops_idle_columns = False
+
     def __init__(self, pairs: PairMargins, theta: float) -> None:
         super().__init__(theta)
         self._pairs = pairs

@@ -50,6 +50,9 @@ class StageWiseMaster(RestrictedMaster):
     With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30 (``LARGEST_WEIGHT``).
     """
 
+    # No weight is ever taken back.
+    drops_idle_columns = False
+
     def __init__(self, pairs: PairMargins) -> None:
         super().__init__(np.inf)
         self._pairs = pairs
