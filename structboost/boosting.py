@@ -34,18 +34,12 @@ from structboost.model_file import load_model
 from structboost.progress import ProgressBar
 from structboost.task import StackedParts, Task
 from structboost.validation import checked_choice, checked_example_weights
+from structboost.weak import registry
 from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.feature import FeatureFamily
-from structboost.weak.linear import LDAFamily, PerceptronFamily, SVMFamily
 from structboost.weak.pricing import RULES, Priced, PricingRule
-from structboost.weak.stump import StumpFamily
-from structboost.weak.tree import TreeFamily
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
-_FAMILIES: dict[str, Callable[..., WeakLearnerFamily]] = {
-    family.name: family for family in (StumpFamily, TreeFamily, PerceptronFamily, SVMFamily, LDAFamily, FeatureFamily)
-}
 _FORMULATIONS = ("one_slack", "m_slack", "exponential")
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
@@ -72,7 +66,7 @@ class StructBoost:
         Relative gap ``(primal - bound) / primal`` at which training stops; with 0 only an exhausted pricing stops it.
     max_rounds : int
         Most rounds of column generation.
-    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature"} or callable
+    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature", "piecewise"} or callable
         Family of weak learners; a callable makes it of the training parts, as
         :class:`structboost.weak.stump.StumpFamily` does.
     formulation : {"one_slack", "m_slack", "exponential"} or Formulation
@@ -267,7 +261,7 @@ class StructBoost:
             if isinstance(value, bool) or int(value) != value or value < 1:
                 raise ValueError(f"{name} is {value!r}; give a whole number from 1.")
         if not callable(self.weak_learner):
-            checked_choice(self.weak_learner, "weak_learner", tuple(_FAMILIES))
+            checked_choice(self.weak_learner, "weak_learner", registry.NAMES)
         if not isinstance(self.pricing, PricingRule):
             checked_choice(self.pricing, "pricing", tuple(RULES))
 
@@ -289,7 +283,7 @@ class StructBoost:
         task = self.task
         stack = task.stack(X)
         random_state = check_random_state(self.random_state)
-        make_family = self.weak_learner if callable(self.weak_learner) else _FAMILIES[self.weak_learner]
+        make_family = self.weak_learner if callable(self.weak_learner) else registry.family(self.weak_learner)
         families = {
             kind: make_family(
                 stack.rows[kind],
@@ -320,6 +314,7 @@ class _Run:
         self.columns = columns
         self.began = began
         self.rule = trainer.pricing if isinstance(trainer.pricing, PricingRule) else RULES[trainer.pricing]()
+        self.rule.bind(master)
         self.bound: float | None = None
         self.calls_before = master.oracle_calls
 

@@ -16,21 +16,10 @@ from numpy.typing import NDArray
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.exceptions import ModelFileError
 from structboost.task import PartKind
-from structboost.weak.feature import FeatureTable
-from structboost.weak.linear import HyperplaneTable
-from structboost.weak.stump import StumpTable
-from structboost.weak.tree import TreeTable
+from structboost.weak import registry
 
 _FORMAT = "structboost-model"
 _VERSION = 1
-_TABLES: dict[str, Any] = {
-    "stump": StumpTable,
-    "tree": TreeTable,
-    "feature": FeatureTable,
-    "perceptron": HyperplaneTable,
-    "svm": HyperplaneTable,
-    "lda": HyperplaneTable,
-}
 _TERMS = ("columns", "term_learners", "channels", "coefficients")
 
 
@@ -111,7 +100,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Ensemb
         terms = {name: arrays[f"{kind}/{name}"] for name in _TERMS}
         member = KindEnsemble(
             family=entry["family"],
-            learners=_TABLES[entry["family"]](**table),
+            learners=registry.table(entry["family"])(**table),
             n_features=int(entry["n_features"]),
             **terms,
         )

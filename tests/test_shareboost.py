@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from structboost import Logistic, MulticlassTask, ShareBoostClassifier, StructBoost
 from structboost.masters.logistic import LogisticMaster
 from structboost.weak.feature import FeatureFamily
-from structboost.weak.pricing import FreeSign
+from structboost.weak.free_sign import FreeSign
 from structboost.weak.stump import StumpFamily
 
 

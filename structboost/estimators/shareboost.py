@@ -10,7 +10,7 @@ from structboost.estimators.fitted import BoostedClassifier
 from structboost.masters.logistic import Logistic
 from structboost.task import Task
 from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.pricing import FreeSign
+from structboost.weak.free_sign import FreeSign
 
 
 class ShareBoostClassifier(BoostedClassifier):

@@ -93,6 +93,12 @@ class WeakLearnerFamily(ABC):
         """
         raise NotImplementedError(f"Weak learners of the family {self.name!r} cannot be priced by the rule 'l1'.")
 
+    def price_groups(
+        self, duals: NDArray[np.float64], n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
+        """As :meth:`price_shared`, for learners that come together or not at all: by default each is alone."""
+        return [[found] for found in self.price_shared(duals, n_groups)]
+
     @abstractmethod
     def responses(self, learners: Sequence[Any]) -> NDArray[Any]:
         """Answers on the training parts, shape (n_learners, n_parts); int8 where the answers are discrete."""

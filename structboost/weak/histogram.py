@@ -47,19 +47,12 @@ def best_splits(
         Filled for features ``first <= f < last``; edge -inf where a feature has one bin.
     """
     n_channels = duals.shape[1]
-    totals = np.zeros(n_channels)
-    for row in rows:
-        for c in range(n_channels):
-            totals[c] += duals[row, c]
+    totals = _totals(rows, duals)
     histogram = np.zeros((n_bins[first:last].max(), n_channels))
     left = np.zeros(n_channels)
     for f in range(first, last):
         of_feature = histogram[: n_bins[f]]
-        start, stop = rare_indptr[f], rare_indptr[f + 1]
-        if common[f] >= 0 and stop - start < len(rows):
-            _fill_rare(rare_rows[start:stop], rare_codes[start:stop], common[f], duals, totals, of_feature)
-        else:
-            _fill(codes[f], rows, duals, of_feature)
+        _histogram(f, codes, common, rare_indptr, rare_rows, rare_codes, rows, duals, totals, of_feature)
         left[:] = 0.0
         edges[f] = -np.inf
         bins[f] = 0
@@ -106,19 +99,12 @@ def best_shared_splits(
         The bin after which it splits.
     """
     n_channels = duals.shape[1]
-    totals = np.zeros(n_channels)
-    for row in rows:
-        for c in range(n_channels):
-            totals[c] += duals[row, c]
+    totals = _totals(rows, duals)
     histogram = np.zeros((n_bins[first:last].max(), n_channels))
     left = np.zeros(n_channels)
     for f in range(first, last):
         of_feature = histogram[: n_bins[f]]
-        start, stop = rare_indptr[f], rare_indptr[f + 1]
-        if common[f] >= 0 and stop - start < len(rows):
-            _fill_rare(rare_rows[start:stop], rare_codes[start:stop], common[f], duals, totals, of_feature)
-        else:
-            _fill(codes[f], rows, duals, of_feature)
+        _histogram(f, codes, common, rare_indptr, rare_rows, rare_codes, rows, duals, totals, of_feature)
         left[:] = 0.0
         norms[f] = -np.inf
         bins[f] = 0
@@ -130,6 +116,38 @@ def best_shared_splits(
             if norm > norms[f]:
                 norms[f] = norm
                 bins[f] = b
+
+
+@njit(cache=True, nogil=True)
+def _totals(rows: NDArray[np.int64], duals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of the duals of each channel."""
+    n_channels = duals.shape[1]
+    totals = np.zeros(n_channels)
+    for row in rows:
+        for c in range(n_channels):
+            totals[c] += duals[row, c]
+    return totals
+
+
+@njit(cache=True, nogil=True)
+def _histogram(
+    f: int,
+    codes: NDArray[Any],
+    common: NDArray[np.int64],
+    rare_indptr: NDArray[np.int64],
+    rare_rows: NDArray[np.int32],
+    rare_codes: NDArray[Any],
+    rows: NDArray[np.int64],
+    duals: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    histogram: NDArray[np.float64],
+) -> None:
+    """Histogram of feature ``f``, by its sparse form where that is shorter."""
+    start, stop = rare_indptr[f], rare_indptr[f + 1]
+    if common[f] >= 0 and stop - start < len(rows):
+        _fill_rare(rare_rows[start:stop], rare_codes[start:stop], common[f], duals, totals, histogram)
+    else:
+        _fill(codes[f], rows, duals, histogram)
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ class PricingRule(ABC):
 
     covers_family: bool = True
     patience: int = 1
+
+    def bind(self, master: Any) -> None:
+        """Told before training which master the columns are for; most rules need no more than the duals."""
+        return
 
     @abstractmethod
     def columns(
@@ -143,23 +147,6 @@ class BestCode(PricingRule):
             for learner, edges in found
         ]
         return [column for column in made if column.edge > min_edge], made[0].edge
-
-
-class FreeSign(PricingRule):
-    """The learner of largest l1 norm of edges on all channels, a column of free sign on each (ShareBoost, (7))."""
-
-    def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
-        """As many columns a learner as there are channels; the edge is that of the learner."""
-        found = family.price_shared(duals, per_channel)
-        largest = float(np.abs(found[0][1]).sum())
-        return [
-            Column((Term(learner, c, 1.0),), float(edge))
-            for learner, edges in found
-            if np.abs(edges).sum() > min_edge
-            for c, edge in enumerate(edges)
-        ], largest
 
 
 RULES: dict[str, type[PricingRule]] = {"own": Own, "best": Best}

@@ -1,0 +1,83 @@
+"""ShareBoost's greedy choices: which learners, or groups of them, come next, with weights of free sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.validation import checked_choice
+from structboost.weak.base import Column, Term, WeakLearnerFamily
+from structboost.weak.pricing import PricingRule
+
+CHOICES = ("gradient", "line_search", "column_search", "refit")
+Group = Sequence[tuple[Any, NDArray[np.float64]]]
+
+
+class TrialMaster(Protocol):
+    """A master that can say how low its objective gets with a few more learners, without adding them."""
+
+    def objective_with(self, responses: NDArray[np.float64], edges: NDArray[np.float64], how: str) -> float:
+        """Objective with new learners of the given answers, shape (n_new, n_parts), and edges (n_new, n_channels)."""
+
+
+class FreeSign(PricingRule):
+    """The learner or group of largest l1 norm of edges, a column of free sign on each channel (ShareBoost, (7)).
+
+    Parameters
+    ----------
+    choice : {"gradient", "line_search", "column_search", "refit"}
+        ``gradient`` takes the largest l1 norm of the gradient.  The others (section 2.1) compare a short list of the
+        largest by how low the objective gets: along the gradient of the learner, ``min_a L(W + a grad_r)``; with any
+        weights of the learner, ``min_w L(W + w e_r')``; with all weights re-fitted.
+    short_list : int
+        How many they compare.
+    """
+
+    def __init__(self, choice: str = "gradient", short_list: int = 10) -> None:
+        self.choice = checked_choice(choice, "choice", CHOICES)
+        self.short_list = short_list
+        self._master: TrialMaster | None = None
+
+    def bind(self, master: Any) -> None:
+        """Keep the master to try learners on, where the choice needs one."""
+        if self.choice == "gradient":
+            return
+        if not hasattr(master, "objective_with"):
+            raise TypeError(f"choice is {self.choice!r}; {type(master).__name__} cannot try learners: use 'gradient'.")
+        self._master = master
+
+    def columns(
+        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+    ) -> tuple[list[Column], float]:
+        """As many columns a learner as there are channels, for ``per_channel`` groups; the edge is the largest norm."""
+        n_priced = per_channel if self._master is None else max(per_channel, self.short_list)
+        groups = family.price_groups(duals, n_priced)
+        largest = _norm(groups[0])
+        open_groups = [group for group in groups if _norm(group) > min_edge]
+        return [
+            Column((Term(learner, c, 1.0),), float(edge))
+            for group in self._ranked(family, open_groups)[:per_channel]
+            for learner, edges in group
+            for c, edge in enumerate(edges)
+        ], largest
+
+    def _ranked(self, family: WeakLearnerFamily, groups: Sequence[Group]) -> Sequence[Group]:
+        """Groups by the objective they lead to, ties in the order of pricing."""
+        if self._master is None or len(groups) < 2:
+            return groups
+        reached = [
+            self._master.objective_with(
+                np.asarray(family.responses([learner for learner, _ in group]), np.float64),
+                np.array([edges for _, edges in group]),
+                self.choice,
+            )
+            for group in groups
+        ]
+        return [groups[k] for k in np.argsort(reached, kind="stable")]
+
+
+def _norm(group: Group) -> float:
+    return float(sum(np.abs(edges).sum() for _, edges in group))
