@@ -23,8 +23,14 @@ class ShareBoostClassifier(BoostedClassifier):
     ----------
     max_rounds : int
         Most features (or stumps); fewer where no further one has a gradient.
-    weak_learner : {"feature", "stump"} or callable
-        What is chosen: the features themselves, scaled into -1..1, or stumps over all thresholds.
+    weak_learner : {"feature", "stump", "piecewise"} or callable
+        What is chosen: the features themselves, scaled into -1..1; stumps over all thresholds; or the linear pieces
+        of a piecewise linear function.  ``functools.partial(FeatureFamily, groups=...)`` chooses groups of features,
+        ``functools.partial(PatchFamily, image_shape=...)`` templates of image patches.
+    choice : {"gradient", "line_search", "column_search", "refit"}
+        What makes a feature the next one (:class:`structboost.weak.free_sign.FreeSign`).
+    short_list : int
+        How many features of largest gradient the choices other than ``gradient`` compare.
     C : float
         Weight of the loss against the regulariser; infinite for none.
     regulariser : {"frobenius", "l1", "l1_linf"}
@@ -55,6 +61,8 @@ class ShareBoostClassifier(BoostedClassifier):
         *,
         max_rounds: int = 100,
         weak_learner: str | Callable[..., WeakLearnerFamily] = "feature",
+        choice: str = "gradient",
+        short_list: int = 10,
         C: float = 1e4,
         regulariser: str = "frobenius",
         gradient_tolerance: float = 1e-4,
@@ -72,6 +80,8 @@ class ShareBoostClassifier(BoostedClassifier):
     ) -> None:
         self.max_rounds = max_rounds
         self.weak_learner = weak_learner
+        self.choice = choice
+        self.short_list = short_list
         self.C = C
         self.regulariser = regulariser
         self.gradient_tolerance = gradient_tolerance
@@ -96,7 +106,7 @@ class ShareBoostClassifier(BoostedClassifier):
             weak_learner=self.weak_learner,
             formulation=Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance),
             exact=self.exact,
-            pricing=FreeSign(),
+            pricing=FreeSign(self.choice, self.short_list),
             columns_per_channel=self.learners_per_round,
             random_state=self.random_state,
             n_jobs=self.n_jobs,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from structboost.exceptions import TaskError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
@@ -18,6 +18,8 @@ from structboost.validation import checked_choice, checked_positive, checked_reg
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")
 _MAX_ITERATIONS = 1000
+# Learners the buffer has room for at first; it doubles.
+_FIRST_ROOM = 64
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class LogisticMaster(RestrictedMaster):
         self._labels = codes.labels
         self._margins = codes.losses[codes.labels]
         self._shares = example_weights
-        self._responses = np.zeros((0, len(codes.labels)), np.float32)
+        self._buffer = np.zeros((_FIRST_ROOM, len(codes.labels)), np.float32)
+        self._n_learners = 0
         self._learners = np.zeros(0, np.int64)
         self._channels = np.zeros(0, np.int64)
         self._calls = 0
@@ -114,8 +117,13 @@ class LogisticMaster(RestrictedMaster):
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
-        first = len(self._responses)
-        self._responses = np.vstack((self._responses, responses.astype(np.float32)))
+        first = self._n_learners
+        self._n_learners += len(responses)
+        if self._n_learners > len(self._buffer):
+            grown = np.empty((max(self._n_learners, 2 * len(self._buffer)), self._buffer.shape[1]), np.float32)
+            grown[:first] = self._buffer[:first]
+            self._buffer = grown
+        self._buffer[first : self._n_learners] = responses
         return first
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -134,15 +142,8 @@ class LogisticMaster(RestrictedMaster):
 
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
         """L-BFGS from the weights so far, to the gradient tolerance (step 6 of Algorithm 1)."""
-        answer = minimize(
-            self.value_and_gradient,
-            self.weights,
-            jac=True,
-            method="L-BFGS-B",
-            options={"gtol": self.formulation.gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
-        )
-        self.weights = np.asarray(answer.x, np.float64)
-        self.risk = float(answer.fun) - self._penalty(self._matrix(self.weights))[0]
+        self.weights, objective = self._minimised(self.value_and_gradient, self.weights)
+        self.risk = objective - self._penalty(self._matrix(self.weights))[0]
 
     def duals(self) -> dict[str, NDArray[np.float64]]:
         """Minus the gradient of the loss by (part, channel): ``1[q = y] - rho_q`` of (7), over the examples."""
@@ -158,8 +159,62 @@ class LogisticMaster(RestrictedMaster):
         matrix = self._matrix(weights)
         loss, duals = self._loss_and_duals(self._scores(matrix))
         penalty, slope = self._penalty(matrix)
-        gradient = slope - self._responses[: len(matrix)] @ duals.astype(np.float32)
+        gradient = slope - self._responses @ duals.astype(np.float32)
         return loss + penalty, np.asarray(gradient[self._learners, self._channels], np.float64)
+
+    def objective_with(self, responses: NDArray[np.float64], edges: NDArray[np.float64], how: str) -> float:
+        """How low the objective gets with a few more learners (section 2.1); the master stays as it is.
+
+        Parameters
+        ----------
+        responses : ndarray, shape (n_new, n_examples)
+        edges : ndarray, shape (n_new, n_channels)
+            Minus the gradient by their weights.
+        how : {"line_search", "column_search", "refit"}
+            Along ``edges``; over any weights of theirs; over all weights.
+        """
+        matrix = self._matrix(self.weights)
+        scores, held = self._scores(matrix), self._penalty(matrix)[0]
+        new = np.asarray(responses, np.float64)
+
+        def along(step: float) -> float:
+            loss, _ = self._loss_and_duals(scores + step * (new.T @ edges))
+            return loss + self._penalty(step * edges)[0]
+
+        def column(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            own = flat.reshape(edges.shape)
+            loss, duals = self._loss_and_duals(scores + new.T @ own)
+            penalty, slope = self._penalty(own)
+            return loss + penalty, (slope - new @ duals).ravel()
+
+        def every(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            old, own = flat[: len(self.weights)], flat[len(self.weights) :].reshape(edges.shape)
+            whole = self._matrix(old)
+            loss, duals = self._loss_and_duals(self._scores(whole) + new.T @ own)
+            penalty, slope = self._penalty(np.vstack((whole, own)))
+            by_old = (slope[: len(whole)] - self._responses @ duals.astype(np.float32))[self._learners, self._channels]
+            return loss + penalty, np.concatenate((by_old, (slope[len(whole) :] - new @ duals).ravel()))
+
+        if how == "line_search":
+            return held + float(minimize_scalar(along, bracket=(0.0, 1.0), tol=1e-3).fun)
+        if how == "column_search":
+            return held + self._minimised(column, np.zeros(edges.size))[1]
+        return self._minimised(every, np.concatenate((self.weights, np.zeros(edges.size))))[1]
+
+    def _minimised(self, function: Callable[..., Any], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Minimiser and minimum by L-BFGS, to the gradient tolerance."""
+        answer = minimize(
+            function,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"gtol": self.formulation.gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
+        )
+        return np.asarray(answer.x, np.float64), float(answer.fun)
+
+    @property
+    def _responses(self) -> NDArray[np.float32]:
+        return self._buffer[: self._n_learners]
 
     def _matrix(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """W, shape (n_learners, n_channels)."""

@@ -65,6 +65,8 @@ class FeatureFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+    groups : array-like of int, shape (n_features,), optional
+        Features of the same number are chosen together (section 2.1).  Default: each is alone.
     response, exact, n_threads
         Not used: answers are real, and the search is one product of matrices.
     """
@@ -77,11 +79,13 @@ class FeatureFamily(WeakLearnerFamily):
         features: NDArray[Any],
         response: tuple[float, float] = (-1.0, 1.0),
         *,
+        groups: Any = None,
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
         rows = np.asarray(features, np.float32)
         self.n_features = rows.shape[1]
+        self._groups = _checked_groups(groups, self.n_features)
         self._centers = rows.mean(axis=0, dtype=np.float64)
         scaled = np.ones((self.n_features + 1, len(rows)), np.float32)
         scaled[:-1] = (rows - self._centers.astype(np.float32)).T
@@ -105,6 +109,17 @@ class FeatureFamily(WeakLearnerFamily):
         edges = self._edges(duals)
         norms = np.abs(edges).sum(axis=1)
         return [(self._learner(int(f)), edges[f]) for f in np.argsort(-norms, kind="stable")[:n_learners]]
+
+    def price_groups(
+        self, duals: NDArray[np.float64], n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
+        """Groups of largest summed l1 norm, the constant a group of its own."""
+        edges = self._edges(duals)
+        norms = np.bincount(self._groups, weights=np.abs(edges).sum(axis=1))
+        return [
+            [(self._learner(int(f)), edges[f]) for f in np.flatnonzero(self._groups == group)]
+            for group in np.argsort(-norms, kind="stable")[:n_groups]
+        ]
 
     def refine(self, learner: Feature, duals: NDArray[np.float64]) -> Sequence[Candidate]:
         """The feature on every channel."""
@@ -130,3 +145,17 @@ class FeatureFamily(WeakLearnerFamily):
 
     def _edges(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self._scaled @ duals.astype(np.float32), np.float64)
+
+
+def _checked_groups(groups: Any, n_features: int) -> NDArray[np.int64]:
+    """Number of the group of each feature, and of the constant behind them, from 0 without holes."""
+    if groups is None:
+        return np.arange(n_features + 1)
+    given = np.asarray(groups)
+    if given.shape != (n_features,) or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"groups has shape {given.shape} and type {given.dtype}; give a whole number for each of the "
+            f"{n_features} features."
+        )
+    numbers = np.unique(given, return_inverse=True)[1]
+    return np.append(numbers, numbers.max() + 1).astype(np.int64)

@@ -38,11 +38,15 @@ class FreeSign(PricingRule):
 
     def __init__(self, choice: str = "gradient", short_list: int = 10) -> None:
         self.choice = checked_choice(choice, "choice", CHOICES)
+        if isinstance(short_list, bool) or int(short_list) != short_list or short_list < 1:
+            raise ValueError(f"short_list is {short_list!r}; give a whole number from 1.")
         self.short_list = short_list
         self._master: TrialMaster | None = None
+        self._chosen: set[Any] = set()
 
     def bind(self, master: Any) -> None:
-        """Keep the master to try learners on, where the choice needs one."""
+        """Forget what was chosen before; keep the master to try learners on, where the choice needs one."""
+        self._chosen = set()
         if self.choice == "gradient":
             return
         if not hasattr(master, "objective_with"):
@@ -54,15 +58,22 @@ class FreeSign(PricingRule):
     ) -> tuple[list[Column], float]:
         """As many columns a learner as there are channels, for ``per_channel`` groups; the edge is the largest norm."""
         n_priced = per_channel if self._master is None else max(per_channel, self.short_list)
-        groups = family.price_groups(duals, n_priced)
-        largest = _norm(groups[0])
-        open_groups = [group for group in groups if _norm(group) > min_edge]
-        return [
+        # Those chosen before may still have a gradient, which the regulariser or the tolerance of a re-fit leaves.
+        groups = [
+            group
+            for group in family.price_groups(duals, n_priced + len(self._chosen))
+            if group[0][0] not in self._chosen
+        ][:n_priced]
+        violated = [group for group in groups if _norm(group) > min_edge]
+        added = self._ranked(family, violated)[:per_channel]
+        self._chosen.update(learner for group in added for learner, _ in group)
+        columns = [
             Column((Term(learner, c, 1.0),), float(edge))
-            for group in self._ranked(family, open_groups)[:per_channel]
+            for group in added
             for learner, edges in group
             for c, edge in enumerate(edges)
-        ], largest
+        ]
+        return columns, max(map(_norm, groups), default=0.0)
 
     def _ranked(self, family: WeakLearnerFamily, groups: Sequence[Group]) -> Sequence[Group]:
         """Groups by the objective they lead to, ties in the order of pricing."""

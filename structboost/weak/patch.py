@@ -1,0 +1,294 @@
+"""Image patches as templates: their responses pooled by position (the features of ShareBoost's MNIST experiment)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.weak.base import Candidate, WeakLearnerFamily
+
+# Patches flatter than this share of the images' range are not drawn.
+_MIN_CONTRAST = 0.15
+_MAX_DRAWS = 100
+# Rows that the centre and scale of a learner come from.
+_STATISTICS_ROWS = 1000
+# Images filtered at a time.
+_STRIP = 200
+
+
+class PooledTemplate(NamedTuple):
+    """``(largest response of the template within the cell - center) / scale``; the constant 1 without a template."""
+
+    template: tuple[float, ...]
+    cell: int
+    center: float
+    scale: float
+
+
+class Pooling(NamedTuple):
+    """Where templates are held against an image, and which positions a cell pools.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the images, in pixels.
+    side : int
+        Of the square templates.
+    grid : int
+        Cells in each direction.
+    overlap : int
+        Positions by which a cell reaches into its neighbours.
+    """
+
+    height: int
+    width: int
+    side: int
+    grid: int
+    overlap: int
+
+    def spans(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """First and last (excluded) position of the cells, in rows and in columns."""
+        out = []
+        for length in (self.height - self.side + 1, self.width - self.side + 1):
+            edges = np.round(np.linspace(0, length, self.grid + 1)).astype(int).tolist()
+            out.append([(max(0, a - self.overlap), min(length, b + self.overlap)) for a, b in pairwise(edges)])
+        return out[0], out[1]
+
+    def responses(self, images: NDArray[Any], templates: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Largest response in each cell, shape (n_templates, grid * grid, n_images)."""
+        out = np.empty((len(templates), self.grid, self.grid, len(images)), np.float32)
+        rows, columns = self.spans()
+        for first in range(0, len(images), _STRIP):
+            strip = np.asarray(images[first : first + _STRIP], np.float32).reshape(-1, self.height, self.width)
+            # Side by side, for long rows; what a template sees across a seam lies outside of all cells.
+            wide = np.ascontiguousarray(strip.transpose(1, 0, 2)).reshape(self.height, -1)
+            for of_template, template in zip(out, templates, strict=True):
+                kernel = template.reshape(self.side, self.side)
+                response = cv2.filter2D(wide, cv2.CV_32F, kernel, anchor=(0, 0))
+                for i, (top, bottom) in enumerate(rows):
+                    band = response[top:bottom].max(axis=0).reshape(len(strip), self.width)
+                    for j, (left, right) in enumerate(columns):
+                        of_template[i, j, first : first + _STRIP] = band[:, left:right].max(axis=1)
+        return out.reshape(len(templates), self.grid**2, len(images))
+
+
+@dataclass(frozen=True)
+class PatchTable:
+    """Pooled templates as arrays.
+
+    Parameters
+    ----------
+    templates : ndarray of float32, shape (n_templates, side * side)
+    template : ndarray of int64, shape (n_learners,)
+        -1 for the constant.
+    cell : ndarray of int64, shape (n_learners,)
+    center, scale : ndarray of float64, shape (n_learners,)
+    pooling : ndarray of int64, shape (5,)
+        The numbers of :class:`Pooling`.
+    """
+
+    templates: NDArray[np.float32]
+    template: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    pooling: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.template)
+
+    def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
+        """Answers, shape (n_learners, n_parts); a template is held against the images once for all its cells."""
+        out = np.ones((len(self), len(features)), np.float32)
+        pooling = Pooling(*self.pooling.tolist())
+        for number in np.unique(self.template[self.template >= 0]):
+            own = np.flatnonzero(self.template == number)
+            pooled = pooling.responses(features, self.templates[number : number + 1])[0, self.cell[own]]
+            out[own] = (pooled - self.center[own, None]) / self.scale[own, None]
+        return out
+
+    def select(self, index: NDArray[np.int64]) -> PatchTable:
+        """The learners at ``index``."""
+        return PatchTable(
+            self.templates, self.template[index], self.cell[index], self.center[index], self.scale[index], self.pooling
+        )
+
+    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+        """Shared out evenly to the pixels that the cell sees; nothing for the constant."""
+        pooling = Pooling(*self.pooling.tolist())
+        out = np.zeros((len(self), pooling.height, pooling.width))
+        cells = [(*row, *column) for row in pooling.spans()[0] for column in pooling.spans()[1]]
+        for row, template, cell in zip(out, self.template, self.cell, strict=True):
+            if template >= 0:
+                top, bottom, left, right = cells[cell]
+                row[top : bottom + pooling.side - 1, left : right + pooling.side - 1] = 1.0
+                row /= row.sum()
+        return out.reshape(len(self), n_features)
+
+    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays a model file holds."""
+        return vars(self)
+
+
+class PatchFamily(WeakLearnerFamily):
+    """Templates drawn from the training images, new ones at every pricing; a group is a template with all its cells.
+
+    A template is a patch less its mean, of norm 1.  Its response at a position is its inner product with the image
+    there; a learner is the largest response in one cell of a grid, centred and scaled.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_images, height * width)
+    response : (float, float)
+        Not used: answers are real.
+    image_shape : (int, int)
+        Height and width.
+    side : int
+        Of the templates, in pixels.
+    grid : int
+        Cells in each direction.
+    overlap : int
+        Positions by which a cell reaches into its neighbours.
+    n_candidates : int
+        Templates drawn at a pricing.
+    n_priced : int
+        Images on which they are compared: those of the largest duals.
+    random_state : int
+        Of the draws.
+    exact, n_threads
+        Not used.
+    """
+
+    name = "patch"
+    exact_pricing = False
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        image_shape: tuple[int, int],
+        side: int = 7,
+        grid: int = 4,
+        overlap: int = 2,
+        n_candidates: int = 50,
+        n_priced: int = 4000,
+        random_state: int = 0,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self._images = np.ascontiguousarray(features)
+        self.n_features = self._images.shape[1]
+        height, width = image_shape
+        if height * width != self.n_features:
+            raise ValueError(f"image_shape is {image_shape}; the images have {self.n_features} pixels.")
+        positions = min(height, width) - side + 1
+        if side < 2 or positions < 1 or not 1 <= grid <= positions or overlap < 0:
+            raise ValueError(
+                f"side is {side}, grid {grid} and overlap {overlap}; images of {height} x {width} pixels leave "
+                f"{max(positions, 0)} positions, of which a cell needs one."
+            )
+        self._pooling = Pooling(height, width, side, grid, overlap)
+        self._n_candidates = n_candidates
+        self._n_priced = n_priced
+        self._random_state = np.random.RandomState(random_state)
+        n_rows = len(self._images)
+        self._statistics = np.sort(self._random_state.permutation(n_rows)[:_STATISTICS_ROWS])
+        self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
+
+    def price(self, duals: NDArray[np.float64], per_channel: int) -> Sequence[Candidate]:
+        """Of the templates drawn, the learners of largest edge on each channel."""
+        learners, edges = self._drawn_edges(duals)
+        found = [
+            Candidate(learners[int(k)], channel, float(edges[k, channel]))
+            for channel in range(edges.shape[1])
+            for k in np.argsort(-edges[:, channel], kind="stable")[:per_channel]
+        ]
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> Sequence[tuple[Any, NDArray[np.float64]]]:
+        """Of the templates drawn, the single learners of largest l1 norm of edges."""
+        learners, edges = self._drawn_edges(duals)
+        order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
+        return [(learners[int(k)], edges[k]) for k in order]
+
+    def price_groups(
+        self, duals: NDArray[np.float64], n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
+        """Of the templates drawn, those of largest summed l1 norm, and the constant."""
+        learners, edges = self._drawn_edges(duals)
+        n_cells = self._pooling.grid**2
+        starts = np.arange(0, len(learners), n_cells)
+        norms = np.add.reduceat(np.abs(edges).sum(axis=1), starts)
+        return [
+            [(learners[k], edges[k]) for k in range(starts[g], min(starts[g] + n_cells, len(learners)))]
+            for g in np.argsort(-norms, kind="stable")[:n_groups]
+        ]
+
+    def refine(self, learner: PooledTemplate, duals: NDArray[np.float64]) -> Sequence[Candidate]:
+        """The learner on every channel."""
+        edges = self.responses([learner])[0] @ duals
+        return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
+
+    def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
+        """Answers on the training images."""
+        return self.table(learners).responses(self._images)
+
+    def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
+        """The learners as arrays."""
+        templates = list(dict.fromkeys(p.template for p in learners if p.template))
+        number = {template: k for k, template in enumerate(templates)} | {(): -1}
+        return PatchTable(
+            np.array(templates, np.float32).reshape(len(templates), self._pooling.side**2),
+            np.array([number[p.template] for p in learners], np.int64),
+            np.array([p.cell for p in learners], np.int64),
+            np.array([p.center for p in learners], np.float64),
+            np.array([p.scale for p in learners], np.float64),
+            np.array(self._pooling, np.int64),
+        )
+
+    def _drawn_edges(self, duals: NDArray[np.float64]) -> tuple[list[PooledTemplate], NDArray[np.float64]]:
+        """Learners of newly drawn templates, cell by cell, and the constant behind; their edges."""
+        templates = self._draw()
+        sample = self._pooling.responses(self._images[self._statistics], templates)
+        centers = sample.mean(axis=2, dtype=np.float64)
+        spreads = sample.std(axis=2, dtype=np.float64)
+        scales = np.where(spreads > 0, spreads, 1.0)
+        learners = [
+            PooledTemplate(tuple(template.tolist()), cell, float(centers[k, cell]), float(scales[k, cell]))
+            for k, template in enumerate(templates)
+            for cell in range(centers.shape[1])
+        ]
+        sizes = np.abs(duals).sum(axis=1)
+        rows = np.sort(np.argsort(-sizes, kind="stable")[: self._n_priced])
+        pooled = self._pooling.responses(self._images[rows], templates)
+        scaled = (pooled - centers[:, :, None]) / scales[:, :, None]
+        edges = scaled.reshape(len(learners), len(rows)) @ duals[rows]
+        constant = PooledTemplate((), -1, 0.0, 1.0)
+        return [*learners, constant], np.vstack((edges, duals.sum(axis=0)))
+
+    def _draw(self) -> NDArray[np.float32]:
+        """Patches of enough contrast, less their mean, of norm 1; fewer where the images have too few such."""
+        pooling, random_state = self._pooling, self._random_state
+        found: list[NDArray[np.float32]] = []
+        images = self._images.reshape(-1, pooling.height, pooling.width)
+        for _ in range(_MAX_DRAWS * self._n_candidates):
+            image = images[random_state.randint(len(images))]
+            top = random_state.randint(pooling.height - pooling.side + 1)
+            left = random_state.randint(pooling.width - pooling.side + 1)
+            patch = image[top : top + pooling.side, left : left + pooling.side].astype(np.float64).ravel()
+            patch -= patch.mean()
+            norm = float(np.linalg.norm(patch))
+            if norm > self._contrast * pooling.side:
+                found.append((patch / norm).astype(np.float32))
+                if len(found) == self._n_candidates:
+                    break
+        if not found:
+            raise ValueError("The training images have no patch of enough contrast to be a template.")
+        return np.array(found)
