@@ -1,4 +1,4 @@
-"""Multi-class error on Table 2's data sets: StructBoost with stumps, SSVM and conventional classifiers."""
+"""Multi-class error on Table 2's data sets: our methods, SSVM and conventional classifiers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from benchmarks.methods.base import Method
 from benchmarks.methods.boosted_trees import HistGradientBoosting, LightGBMClassifier
 from benchmarks.methods.linear import OneVsAllSVM
 from benchmarks.methods.ssvm import SSVM
+from benchmarks.methods.stage_wise import AdaECC, AdaMH, CWPerceptrons, CWTrees
 from benchmarks.protocol import ERROR, REPEATS, Protocol, measure, parts, version
 from benchmarks.records import mean, median, record, summary
 from benchmarks.units import Result, Unit
@@ -33,7 +34,13 @@ METHODS: tuple[Method, ...] = (
     LightGBMClassifier(),
     HistGradientBoosting(),
     AdaBoost(),
+    AdaECC(),
+    AdaMH(),
+    CWTrees(),
+    CWPerceptrons(),
 )
+# A round of perceptrons takes seconds there.
+FEW_PERCEPTRONS = ("usps", "mnist")
 
 # Five splits of a small set say little: their means differ by more than the margin of the comparison from one five
 # to the next.  Where a split takes seconds there are twenty; the mean of the first five is shown beside.
@@ -51,9 +58,20 @@ CUT = {
     ("mnist", "lightgbm"): Protocol(2, 6),
     ("mnist", "histgb"): Protocol(2, 6),
     ("mnist", "adaboost"): Protocol(2, 6),
+    ("mnist", "multiboost_cw_trees"): Protocol(3, 6),
+    ("usps", "multiboost_cw_perceptrons"): Protocol(2, 6),
+    ("pendigits", "multiboost_cw_perceptrons"): Protocol(3, 6),
+    ("mnist", "multiboost_cw_perceptrons"): Protocol(1, 6),
 }
 
-PAPER_NAMES = {"structboost_1slack": "structboost_stump", "ssvm": "ssvm", "ovr_svm": "ovr_svm"}
+PAPER_NAMES = {
+    "structboost_1slack": "structboost_stump",
+    "multiboost_cw_perceptrons": "structboost_perceptron",
+    "ssvm": "ssvm",
+    "ovr_svm": "ovr_svm",
+    "adaboost_ecc": "adaboost_ecc",
+    "adaboost_mh": "adaboost_mh",
+}
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
@@ -63,6 +81,8 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     for method in METHODS:
         if name in COARSE_DATASETS and isinstance(method, structboost.Multiclass):
             method = structboost.Multiclass(COARSE_GAP)
+        if name in FEW_PERCEPTRONS and isinstance(method, CWPerceptrons):
+            method = CWPerceptrons(96)
         full = CUT.get((name, method.name), Protocol(MANY_REPEATS) if name in SMALL_DATASETS else Protocol())
         protocol = Protocol(1, 2) if quick else full
         planned.extend(_unit(data, method, protocol, repeat) for repeat in range(protocol.repeats))
