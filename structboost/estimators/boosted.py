@@ -14,7 +14,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from structboost.boosting import Callback, StructBoost
 from structboost.estimators.fitted import BoostedClassifier, BoostedEstimator
 from structboost.task import Task
-from structboost.tasks import RankingTask
+from structboost.tasks import RankingTask, TaxonomyTask
+from structboost.validation import checked_choice
+from structboost.weak.label_augmented import LabelAugmented
+from structboost.weak.pricing import RULES, PricingRule
 
 
 class _StructBoostEstimator(BoostedEstimator):
@@ -69,7 +72,7 @@ class _StructBoostEstimator(BoostedEstimator):
             formulation=self.formulation,
             stabilize=self.stabilize,
             exact=self.exact,
-            pricing=self.pricing,
+            pricing=self._pricing(task),
             columns_per_channel=self.columns_per_channel,
             spread=0.0 if early_stopping else self.spread,
             random_state=self.random_state,
@@ -78,6 +81,10 @@ class _StructBoostEstimator(BoostedEstimator):
             callbacks=callbacks,
         )
 
+    def _pricing(self, task: Task) -> str | PricingRule:
+        """The pricing rule for ``task``, or its name."""
+        return self.pricing
+
 
 class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
@@ -85,7 +92,9 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
     Parameters
     ----------
     C, tol, max_rounds, weak_learner, formulation, stabilize, exact, pricing, columns_per_channel, spread
-        As in :class:`structboost.StructBoost`.
+        As in :class:`structboost.StructBoost`.  With a taxonomy ``pricing`` may also be ``"label_augmented"``: stumps
+        on the input augmented with the label code
+        (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
     taxonomy : nested lists, parent array or networkx.DiGraph, optional
         Tree whose leaves are the labels: classes share the weak learners of their ancestors, and a wrong class costs
         the height of the first common ancestor (:class:`structboost.TaxonomyTask`).
@@ -158,6 +167,17 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
         )
         self.taxonomy = taxonomy
         self.class_weight = class_weight
+
+    def _pricing(self, task: Task) -> str | PricingRule:
+        """The rule for label-augmented data by its name too, which needs the label codes of a taxonomy."""
+        if isinstance(self.pricing, PricingRule):
+            return self.pricing
+        name = checked_choice(self.pricing, "pricing", (*RULES, "label_augmented"))
+        if name != "label_augmented":
+            return name
+        if not isinstance(task, TaxonomyTask):
+            raise ValueError("pricing is 'label_augmented', which needs a taxonomy; give taxonomy=.")
+        return LabelAugmented()
 
 
 class StructBoostRanker(_StructBoostEstimator):
