@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, speed
+from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, shareboost, speed
 from benchmarks.records import write_json, write_text
 from benchmarks.units import Runner, Store
 
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "multiboost-cw": multiboost_cw,
     "hierarchy": hierarchy,
     "mo-ecc": mo_ecc,
+    "shareboost": shareboost,
 }
 INTERRUPTED = 130
 
