@@ -25,6 +25,7 @@ from structboost.masters.exponential import Exponential
 from structboost.masters.logistic import Logistic
 from structboost.model_file import load_model
 from structboost.shape_display import ShapeDisplay
+from structboost.sparsity_path_display import SparsityPathDisplay
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, CodedTask, MulticlassTask, RankingTask, TaxonomyTask
@@ -60,6 +61,7 @@ __all__ = [
     "ShapeDisplay",
     "ShareBoostClassifier",
     "SolverError",
+    "SparsityPathDisplay",
     "StackedParts",
     "StructBoost",
     "StructBoostClassifier",
