@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -33,6 +34,7 @@ def path(train: Table, test: Table, rounds: int) -> dict[str, Any]:
             seen[name][record["round"]] = float(np.mean(model.scores(part.X).argmax(axis=1) != part.y))
         seen["loss"][record["round"]] = record["primal"]
         seen["seconds"][record["round"]] = record["seconds"]
+        sys.stderr.write(f"  round {record['round']}: test error {seen['test'][record['round']]:.4f}\n")
 
     family = partial(PatchFamily, image_shape=IMAGE_SHAPE)
     with threadpool_limits(1):
