@@ -14,6 +14,7 @@ from structboost.codings import coding_matrix, random_column
 from structboost.estimators.fitted import BoostedClassifier
 from structboost.masters.base import Formulation
 from structboost.masters.norm_bounded import NormBounded
+from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.stage_wise import StageWise
 from structboost.task import Task
 from structboost.tasks import CodedTask, MulticlassTask
@@ -25,6 +26,7 @@ from structboost.weak.pricing import BestCode, Code, PricingRule, Tied
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)
 THETA_RULES = ("stage_wise", "cv")
 CODE_RULES = ("random", "best")
+LOSSES = ("exponential", "hinge")
 _FOLDS = 5
 
 
@@ -105,7 +107,12 @@ class _CorrectiveClassifier(_CodedClassifier):
     """The MultiBoosts: theta is given, or from the stage-wise run, or by cross-validation."""
 
     theta: Any
+    loss: str
     tol: float
+
+    def _formulation(self) -> Formulation:
+        hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
+        return NormBoundedHinge() if hinge else NormBounded(self.pairs)
 
     def _train(
         self, task: Task, train: tuple[Any, Any], validation: tuple[Any, Any] | None, sample_weight: Any
@@ -114,9 +121,10 @@ class _CorrectiveClassifier(_CodedClassifier):
         super()._train(task, train, validation, sample_weight)
 
     def _trainer(self, task: Task, callbacks: Sequence[Callback], *, early_stopping: bool) -> StructBoost:
-        return self._made(task, NormBounded(self.pairs), self.theta_, self.tol, callbacks)
+        return self._made(task, self._formulation(), self.theta_, self.tol, callbacks)
 
     def _chosen_theta(self, task: Task, X: Any, y: Any, sample_weight: Any) -> float:
+        formulation = self._formulation()
         if not isinstance(self.theta, str):
             return checked_positive(self.theta, "theta")
         n_folds = min(_FOLDS, int(np.bincount(y).min()))
@@ -126,7 +134,7 @@ class _CorrectiveClassifier(_CodedClassifier):
         errors = np.zeros(len(THETAS))
         for kept, held in StratifiedKFold(n_folds, shuffle=True, random_state=self._seed).split(X, y):
             for k, theta in enumerate(THETAS):
-                run = self._made(task, NormBounded(self.pairs), float(theta), self.tol)
+                run = self._made(task, formulation, float(theta), self.tol)
                 run.fit(X[kept], y[kept], sample_weight=sample_weight[kept])
                 errors[k] += sample_weight[held] @ (np.array(run.predict(X[held])) != y[held])
         return float(THETAS[int(np.argmin(errors))])
@@ -328,6 +336,8 @@ class MultiBoostMOClassifier(_Words, _CorrectiveClassifier):
     theta : float or {"stage_wise", "cv"}
         The l1 norm of the weights: a number, the sum of the weights of the stage-wise run on the same codes, or by
         five-fold cross-validation over the paper's grid.
+    loss : {"exponential", "hinge"}
+        Exponential, a pair being an example and a bit, or the hinge loss on the best wrong class (section III-D).
     coding : {"ecoc", "one_vs_all", "random"} or array-like, shape (n_classes, n_bits)
         Coding matrix (:func:`structboost.codings.coding_matrix`).
     tol : float
@@ -350,7 +360,7 @@ class MultiBoostMOClassifier(_Words, _CorrectiveClassifier):
     classes_, model_, history_, n_iter_, feature_importances_
         As in :class:`structboost.MultiBoostCWClassifier`.
     objective_ : float
-        Exponential loss, summed over the pairs.
+        Exponential loss, summed over the pairs; hinge loss, summed over the examples.
     theta_ : float
         The bound of the l1 norm that was used.
     """
@@ -359,6 +369,7 @@ class MultiBoostMOClassifier(_Words, _CorrectiveClassifier):
         self,
         *,
         theta: Any = "stage_wise",
+        loss: str = "exponential",
         coding: Any = "ecoc",
         tol: float = 1e-4,
         max_rounds: int = 500,
@@ -387,6 +398,7 @@ class MultiBoostMOClassifier(_Words, _CorrectiveClassifier):
             callbacks=callbacks,
         )
         self.theta = theta
+        self.loss = loss
         self.coding = coding
         self.tol = tol
 
@@ -399,6 +411,9 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     theta : float or {"stage_wise", "cv"}
         The l1 norm of the weights: a number, the sum of the weights of the stage-wise run on the same codes, or by
         five-fold cross-validation over the paper's grid.
+    loss : {"exponential", "hinge"}
+        Exponential, a pair being an example and a wrong class, or the hinge loss on the best wrong class (section
+        III-D).
     codes : {"random", "best"}
         Whether a round's code is drawn, or the best for its weak learner: then the bound holds over all codes.
     tol : float
@@ -421,7 +436,7 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     classes_, model_, history_, n_iter_, feature_importances_
         As in :class:`structboost.MultiBoostCWClassifier`.
     objective_ : float
-        Exponential loss, summed over the pairs.
+        Exponential loss, summed over the pairs; hinge loss, summed over the examples.
     theta_ : float
         The bound of the l1 norm that was used.
     """
@@ -430,6 +445,7 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
         self,
         *,
         theta: Any = "stage_wise",
+        loss: str = "exponential",
         codes: str = "random",
         tol: float = 1e-4,
         max_rounds: int = 500,
@@ -458,6 +474,7 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
             callbacks=callbacks,
         )
         self.theta = theta
+        self.loss = loss
         self.codes = codes
         self.tol = tol
 
