@@ -39,17 +39,17 @@ class _CodedClassifier(BoostedClassifier):
     def __init__(
         self,
         *,
-        max_rounds: int,
-        weak_learner: str | Callable[..., WeakLearnerFamily],
-        exact: bool,
-        class_weight: Any,
-        early_stopping: bool,
-        validation_fraction: float,
-        n_iter_no_change: int,
-        random_state: Any,
-        n_jobs: int | None,
-        verbose: int,
-        callbacks: Sequence[Callback] | None,
+        max_rounds: int = 500,
+        weak_learner: str | Callable[..., WeakLearnerFamily] = "stump",
+        exact: bool = False,
+        class_weight: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
     ) -> None:
         self.max_rounds = max_rounds
         self.weak_learner = weak_learner
@@ -242,35 +242,6 @@ class AdaBoostMHClassifier(_Words, _StageWiseClassifier):
 
     coding = "one_vs_all"
 
-    def __init__(
-        self,
-        *,
-        max_rounds: int = 500,
-        weak_learner: str | Callable[..., WeakLearnerFamily] = "stump",
-        exact: bool = False,
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callback] | None = None,
-    ) -> None:
-        super().__init__(
-            max_rounds=max_rounds,
-            weak_learner=weak_learner,
-            exact=exact,
-            class_weight=class_weight,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-
 
 class AdaBoostECCClassifier(_StageWiseClassifier):
     """AdaBoost.ECC: a new code in each round, stage-wise (Guruswami and Sahai, 1999; Algorithm 2).
@@ -297,35 +268,6 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
     objective_ : float
         Exponential loss, summed over the pairs.
     """
-
-    def __init__(
-        self,
-        *,
-        max_rounds: int = 500,
-        weak_learner: str | Callable[..., WeakLearnerFamily] = "stump",
-        exact: bool = False,
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callback] | None = None,
-    ) -> None:
-        super().__init__(
-            max_rounds=max_rounds,
-            weak_learner=weak_learner,
-            exact=exact,
-            class_weight=class_weight,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
 
 
 class MultiBoostMOClassifier(_Words, _CorrectiveClassifier):
