@@ -189,3 +189,36 @@ def _rank_sums(made: Sequence[dict[str, Any]]) -> str:
             cells.append(f"{ranksums(*both).pvalue:.3f}" if all(both) else "-")
         rows.append([f"{code} {learner}", *cells])
     return table.aligned(["p of the rank sums", *(f"T={rounds}" for rounds in ROUNDS)], rows)
+
+
+def plot(made: Sequence[dict[str, Any]], path: Path) -> None:
+    """Training and test errors against rounds (figures 2 and 3), a panel for each setting and data set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(r["dataset"] for r in made))
+    shape = (len(SETTINGS), len(names))
+    size = (0.8 + 2.0 * len(names), 1.9 * len(SETTINGS))
+    figure, axes = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False, sharex=True)
+    for row, (code, learner) in zip(axes, SETTINGS, strict=True):
+        for axis, name in zip(row, names, strict=True):
+            for method, colour in (("adaboost", "tab:orange"), ("multiboost", "tab:blue")):
+                own = [r for r in made if r["dataset"] == name and r["method"] == f"{method}_{code}_{learner}"]
+                rounds = [r["rounds"] for r in own]
+                for part, line in (("value", "-"), ("train_error", "--")):
+                    label = f"{method}, {'test' if part == 'value' else 'train'}"
+                    axis.plot(rounds, [100 * r[part] for r in own], line, color=colour, marker="o", ms=3, label=label)
+            axis.set_xscale("log")
+            axis.set_xticks(ROUNDS, [str(r) for r in ROUNDS])
+            axis.minorticks_off()
+            axis.set_ylim(bottom=-1)
+            axis.spines[["top", "right"]].set_visible(False)
+        row[0].set_ylabel(f"{code}, {learner}\nerror, %")
+    for axis, name in zip(axes[0], names, strict=True):
+        axis.set_title(name, fontsize=10)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -234,3 +234,17 @@ def test_the_whole_scikit_learn_battery(face):
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
     assert sum(r["status"] == "passed" for r in results) >= 62
+
+
+def test_a_norm_so_large_that_the_loss_underflows():
+    """On separable data the loss falls like exp(-theta): the corrective model still has the largest margin."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < 2], y[y < 2]
+    margins = []
+    for theta in (100.0, 1e5):
+        model = MultiBoostECCClassifier(theta=theta, codes="best", max_rounds=30, random_state=0).fit(X, y)
+        scores = model.model_.scores(X)
+        margins.append((scores[np.arange(len(y)), y] - scores[np.arange(len(y)), 1 - y]).min() / theta)
+        assert model.history_[-1]["gap"] <= 1e-4
+        assert 0.0 < model.objective_ < 1e-30
+    assert margins[1] >= margins[0] - 1e-3

@@ -17,6 +17,8 @@ _MAX_NEWTON_STEPS = 200
 _FINEST = 1e-9
 # Totally corrective: a round's weights are the optimum over the columns so far, however far the others are.
 _COARSEST = 1e-5
+# A large theta on separable data sends the objective below all doubles; at this floor the relative gap is still right.
+_SMALLEST_LOG = -700.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class NormBoundedMaster(RestrictedMaster):
         self.weights = self.weights * scale
         self._rest *= scale
         self.C = C
-        self.risk = float(np.exp(self._log_objective(self.weights)))
+        self.risk = _exp(self._log_objective(self.weights))
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
@@ -139,7 +141,7 @@ class NormBoundedMaster(RestrictedMaster):
             if new is None:
                 break
             value = new
-        self.risk = float(np.exp(value))
+        self.risk = _exp(value)
 
     def _step(self, distribution: NDArray[np.float64], edges: NDArray[np.float64], value: float) -> float | None:
         """A Newton step on the free columns; the new objective, or None where nothing is gained."""
@@ -229,3 +231,8 @@ class NormBoundedMaster(RestrictedMaster):
     def _edges(self, distribution: NDArray[np.float64]) -> NDArray[np.float64]:
         """``u' rho[h_j]`` of every column."""
         return np.asarray(self._pairs.matrix @ distribution)
+
+
+def _exp(log_objective: float) -> float:
+    """Objective from its logarithm, at least ``exp(_SMALLEST_LOG)``."""
+    return float(np.exp(max(log_objective, _SMALLEST_LOG)))
