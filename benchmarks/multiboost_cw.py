@@ -24,17 +24,18 @@ QUICK_DATASETS = ("vowel",)
 C = 1e4
 STAGE_WISE = Setting("multiboost_cw1", "fcd", 1, float("inf"))
 CORRECTIVE = Setting("multiboost_cw", "fcd", 2, C)
-# Compared on one split: sweeps, solver, and MultiBoost with its shared weak learners.
+# Compared on one split: sweeps, solver, MultiBoost with its shared weak learners, and the AdaBoosts.
 COMPARED = (
     Setting("multiboost_cw_tau1", "fcd", 1, C),
     Setting("multiboost_cw_tau5", "fcd", 5, C),
     Setting("multiboost_cw_lbfgs", "lbfgs", 2, C),
     Setting("multiboost", "lbfgs", 2, C, "best"),
+    *(Setting(f"adaboost_{ada}", "", 0, float("inf"), ada=ada) for ada in ("ecc", "mh", "mo")),
 )
 SPLITS = {"vowel": 5}
 OTHER_SPLITS = 3
 QUICK_ROUNDS = 50
-# The paper stops Ada.MO after 1,000 seconds; here it is MultiBoost that may take long.
+# The paper stops Ada.MO after 1,000 seconds; here MultiBoost may take long too.
 LIMIT_SECONDS = 400.0
 RACES = {"vowel": 100, "usps": 100, "pendigits": 100}
 RACE = "solvers"

@@ -30,6 +30,8 @@ class Setting(NamedTuple):
     C : float
     pricing : {"own", "best"}
         ``best`` is MultiBoost: all classes share the weak learners.
+    ada : {"", "mo", "mh", "ecc"}
+        An AdaBoost in its place, stage-wise; of the others only C is used, which is infinite.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Setting(NamedTuple):
     tau_max: int
     C: float
     pricing: str = "own"
+    ada: str = ""
 
 
 def quantised(X: np.ndarray) -> np.ndarray:
@@ -49,6 +52,8 @@ def trainer(setting: Setting, n_classes: int, rounds: int, callbacks: Any = None
     """Not yet fitted; runs all its rounds unless pricing is exhausted."""
     from structboost import Exponential, MulticlassTask, StructBoost
 
+    if setting.ada:
+        return _ada_trainer(setting, n_classes, rounds, callbacks, seed)
     return StructBoost(
         MulticlassTask(n_classes),
         C=setting.C,
@@ -56,6 +61,33 @@ def trainer(setting: Setting, n_classes: int, rounds: int, callbacks: Any = None
         max_rounds=rounds,
         formulation=Exponential(setting.solver, setting.tau_max),
         pricing=setting.pricing,
+        columns_per_channel=1,
+        random_state=seed,
+        callbacks=callbacks,
+    )
+
+
+def _ada_trainer(setting: Setting, n_classes: int, rounds: int, callbacks: Any, seed: int) -> Any:
+    """AdaBoost.MO with an error-correcting code, .MH with a bit a class, .ECC with a code drawn in each round."""
+    from structboost import CodedTask, MulticlassTask, StructBoost
+    from structboost.codings import coding_matrix, random_column
+    from structboost.masters.stage_wise import StageWise
+    from structboost.weak.pricing import Code, Tied
+
+    random_state = np.random.RandomState(seed)
+    if setting.ada == "ecc":
+        task: Any = MulticlassTask(n_classes)
+        rule: Any = Code(lambda: random_column(n_classes, random_state))
+    else:
+        coding = "ecoc" if setting.ada == "mo" else "one_vs_all"
+        task, rule = CodedTask(coding_matrix(coding, n_classes, random_state)), Tied()
+    return StructBoost(
+        task,
+        C=setting.C,
+        tol=0.0,
+        max_rounds=rounds,
+        formulation=StageWise("outputs" if setting.ada == "ecc" else "bits"),
+        pricing=rule,
         columns_per_channel=1,
         random_state=seed,
         callbacks=callbacks,
@@ -81,13 +113,15 @@ def train_watched(
         watch = _Watch(report, train, test)
         watch.started = time.process_time()
         fitted = trainer(setting, n_classes, rounds, [watch]).fit(train.X, train.y)
-        watch.look(fitted.history_[-1], fitted.model_)
+        watch.look(fitted.history_[-1], fitted.model_, fitted.task)
     model, last = fitted.model_, fitted.history_[-1]
     used = [c for c in CHECKPOINTS if c <= len(fitted.history_)]
     return {
         **watch.seen,
         "value": watch.seen["errors"][last["round"]],
-        "objective_recomputed": objective(setting.C, model.weights, model.scores(train.X), train.y),
+        "objective_recomputed": None
+        if setting.ada
+        else objective(setting.C, model.weights, model.scores(train.X), train.y),
         "primals": {c: fitted.history_[c - 1]["primal"] for c in used},
         "learners": model.n_learners,
         "peak_bytes": watch.peak,
@@ -107,9 +141,9 @@ class _Watch:
     def __call__(self, record: dict[str, Any], fitting: Any) -> None:
         """Look at checkpoints only."""
         if record["round"] in CHECKPOINTS:
-            self.look(record, fitting._run.current_model())
+            self.look(record, fitting._run.current_model(), fitting.task)
 
-    def look(self, record: dict[str, Any], model: Any) -> None:
+    def look(self, record: dict[str, Any], model: Any, task: Any) -> None:
         """Errors, seconds and the certificate of one round."""
         round_ = record["round"]
         if round_ in self.seen["errors"]:
@@ -119,7 +153,9 @@ class _Watch:
         self.seen["cpu"][round_] = stopped - self.started
         table = model.compile()
         for name, part in (("errors", self.test), ("train_errors", self.train)):
-            self.seen[name][round_] = float(np.mean(table.scores(part.X).argmax(axis=1) != part.y))
+            scores = table.scores(part.X)
+            by_class = task.class_scores(scores) if hasattr(task, "class_scores") else scores
+            self.seen[name][round_] = float(np.mean(by_class.argmax(axis=1) != part.y))
         self.seen |= {key: record[key] for key in ("primal", "bound", "gap", "certified", "columns", "oracle_calls")}
         self.seen |= {"rounds": round_, "seconds": self.seen["cpu"][round_]}
         self.report(self.seen)

@@ -19,6 +19,8 @@ _FINEST = 1e-9
 _COARSEST = 1e-5
 # A large theta on separable data sends the objective below all doubles; at this floor the relative gap is still right.
 _SMALLEST_LOG = -700.0
+# Share of the largest multiplier below which a pair does not count in the curvature.
+_NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -202,10 +204,9 @@ class NormBoundedMaster(RestrictedMaster):
         self, free: NDArray[np.int64], distribution: NDArray[np.float64], edges: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
         """Newton direction of the logarithm of the objective with the sum of weights kept, and that of the rest."""
-        rows = self._pairs.matrix[free]
         n = len(free)
         with_rest = self._rest > 0
-        hessian = (rows * distribution) @ rows.T - np.outer(edges[free], edges[free])
+        hessian = self._curvature(free, distribution) - np.outer(edges[free], edges[free])
         size = n + with_rest
         system = np.zeros((size + 1, size + 1))
         system[:n, :n] = hessian
@@ -216,6 +217,16 @@ class NormBoundedMaster(RestrictedMaster):
         target[:n] = edges[free]
         solution = np.linalg.solve(system, target)
         return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
+
+    def _curvature(self, free: NDArray[np.int64], distribution: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``sum_p u_p rho_pj rho_pk``; a direction needs neither its last digits nor the pairs without weight."""
+        pairs = np.flatnonzero(distribution > _NEGLIGIBLE * distribution.max())
+        rows = self._pairs.matrix[free].astype(np.float32)
+        if len(pairs) < 0.8 * len(distribution):
+            rows = np.ascontiguousarray(rows[:, pairs])
+        else:
+            pairs = np.arange(len(distribution))
+        return np.asarray((rows * distribution[pairs].astype(np.float32)) @ rows.T, np.float64)
 
     def _log_objective(self, weights: NDArray[np.float64]) -> float:
         exponents = self._logs - weights @ self._pairs.matrix
