@@ -88,11 +88,7 @@ def _package_sources(family: str) -> list[Path]:
 def records(name: str, finished: Sequence[tuple[Unit, Result]]) -> list[dict[str, Any]]:
     """One record a method and number of classes; for MNIST the curve."""
     if name == "mnist":
-        return [
-            record(name, "shareboost_patches", "error", r["value"], paper=PAPER_ERROR, rounds=u.params["rounds"], **r_)
-            for u, r in finished
-            for r_ in [{k: v for k, v in r.items() if k != "value"}]
-        ]
+        return [_mnist_record(unit, result) for unit, result in finished]
     curves = {
         (u.method, u.params["order"], u.params["n_classes"]): sparse.Curve(r["features"], r["errors"])
         for u, r in finished
@@ -123,6 +119,20 @@ def records(name: str, finished: Sequence[tuple[Unit, Result]]) -> list[dict[str
                     )
                 )
     return made
+
+
+def _mnist_record(unit: Unit, result: Result) -> dict[str, Any]:
+    """The curves, and what a prediction costs."""
+    curves = {"test": result["test"], "train": result["train"], "loss": result["loss"], "cpu": result["seconds"]}
+    costs = {name: result[name] for name in ("templates", "scalars", "multiply_adds")}
+    return record(
+        *("mnist", "shareboost_patches", "error", result["value"]),
+        paper=PAPER_ERROR,
+        rounds=unit.params["rounds"],
+        seconds=max(result["seconds"].values()),
+        **curves,
+        **costs,
+    )
 
 
 def growth(made: Sequence[dict[str, Any]], method: str) -> float | None:

@@ -144,7 +144,7 @@ def outcome(result: Result) -> str:
     """A result in one line."""
     shown = []
     for name, form in (("value", "{:.4f}"), ("gap", "gap {:.2%}"), ("seconds", "fit {:.3g} s")):
-        if result.get(name) is not None:
+        if isinstance(result.get(name), (int, float)):
             shown.append(form.format(result[name]))
     if result.get("status") == "time_limit":
         shown.append("time limit")
