@@ -28,7 +28,7 @@ from structboost.shape_display import ShapeDisplay
 from structboost.sparsity_path_display import SparsityPathDisplay
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks import BinaryTask, CodedTask, MulticlassTask, RankingTask, TaxonomyTask
+from structboost.tasks import BinaryTask, BoxOverlapTask, CodedTask, MulticlassTask, RankingTask, TaxonomyTask
 
 try:
     __version__ = version("structboost-learn")
@@ -40,6 +40,7 @@ __all__ = [
     "AdaBoostMHClassifier",
     "AdaBoostMOClassifier",
     "BinaryTask",
+    "BoxOverlapTask",
     "CodedTask",
     "ConvergenceDisplay",
     "EarlyStopping",
