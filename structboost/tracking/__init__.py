@@ -1,0 +1,1 @@
+"""Tracking an object through a video."""
