@@ -49,6 +49,8 @@ def plain_features(image, box):
 
     grey = image.astype(float)
     whole = pixels(grey, x, y, w, h)
+    if not whole.size:
+        return np.zeros(N_FEATURES)
     mean, spread = whole.mean(), whole.std() + 4.0
     gradient = pixels(lengths, x, y, w, h).mean() + 4.0
     out = []
