@@ -177,11 +177,12 @@ def _fill(
         x, y = boxes[i, 0] - origin[0], boxes[i, 1] - origin[1]
         w, h = boxes[i, 2], boxes[i, 3]
         count = _count(grey, x, y, w, h)
-        mean, spread, gradient = 0.0, 1.0, 1.0
-        if count > 0:
-            mean = _sum(grey, 0, x, y, w, h) / count
-            spread = np.sqrt(max(_sum(grey, 1, x, y, w, h) / count - mean * mean, 0.0)) + _FLAT
-            gradient = _sum(gradients, N_ORIENTATIONS, x, y, w, h) / count + _FLAT
+        if count == 0:
+            out[i] = 0.0
+            continue
+        mean = _sum(grey, 0, x, y, w, h) / count
+        spread = np.sqrt(max(_sum(grey, 1, x, y, w, h) / count - mean * mean, 0.0)) + _FLAT
+        gradient = _sum(gradients, N_ORIENTATIONS, x, y, w, h) / count + _FLAT
         for j in range(len(selected)):
             f = selected[j]
             if f < N_GREY:
