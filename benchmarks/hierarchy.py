@@ -136,7 +136,7 @@ def plot(made: Sequence[dict[str, Any]], path: Path) -> None:
         axis.bar(at, values, 0.16, yerr=[own[name]["std"] or 0.0 for name in names], label=method, capsize=3)
     axis.set_xticks(range(len(names)), names)
     axis.set_ylabel("test tree loss")
-    axis.legend(frameon=False)
+    figure.legend(frameon=False, fontsize=8, loc="outside right center")
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -219,6 +219,7 @@ def plot(made: Sequence[dict[str, Any]], path: Path) -> None:
     for axis, name in zip(axes[0], names, strict=True):
         axis.set_title(name, fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.supxlabel("rounds", fontsize=10)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4 if len(names) > 2 else 2, frameon=False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
