@@ -1,0 +1,1 @@
+"""Tracking of a box through a video: frames in and out, evaluation, pictures and a made clip."""
