@@ -1,1 +1,1 @@
-"""Tracking an object through a video."""
+"""Tracking of a box through a video: frames in and out, evaluation, pictures and a made clip."""

@@ -1,0 +1,97 @@
+"""Boxes as text: one ``x,y,w,h`` a line, the line's number (from 0) the frame's."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_SEPARATORS = re.compile(r"\s*,\s*|\s+")
+
+
+def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
+    """Boxes of a text file.
+
+    Parameters
+    ----------
+    path : str or path
+        One box a line: left, top, width and height in pixels, counted from 0, with commas, tabs or spaces between;
+        ``NaN,NaN,NaN,NaN`` where the box is unknown.
+
+    Returns
+    -------
+    ndarray, shape (n_frames, 4)
+        NaN where unknown.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a line is not a box; the message gives its number, counted from 1.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file of boxes {path}.")
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file of boxes ({error}).") from error
+    lines = text.rstrip().splitlines()
+    if not lines:
+        raise ValueError(f"{path} is empty; give one x,y,w,h a line.")
+    return np.array([_box(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)])
+
+
+def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
+    """Write boxes so that :func:`read_boxes` gives the same numbers: all of the file or nothing.
+
+    Parameters
+    ----------
+    path : str or path
+    boxes : array-like, shape (n_frames, 4)
+        Left, top, width and height, pixels; NaN where unknown.
+
+    Raises
+    ------
+    ValueError
+        If ``boxes`` has another shape.
+    """
+    rows = np.asarray(boxes, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise ValueError(f"boxes has shape {rows.shape}; give (n_frames, 4).")
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.writelines(",".join(map(_number, row)) + "\n" for row in rows.tolist())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _box(line: str, where: str) -> list[float]:
+    fields = _SEPARATORS.split(line.strip())
+    try:
+        box = [float(field) for field in fields]
+    except ValueError:
+        box = []
+    if len(box) != 4:
+        raise ValueError(f"{where} is {line.strip()!r}; give the four numbers x,y,w,h, or NaN,NaN,NaN,NaN.")
+    if np.isinf(box).any() or np.isnan(box).any() != np.isnan(box).all():
+        raise ValueError(f"{where} is {line.strip()!r}; give four finite numbers, or four NaN where it is unknown.")
+    return box
+
+
+def _number(value: float) -> str:
+    """Shortest text that reads back as the same number."""
+    if np.isnan(value):
+        return "NaN"
+    return str(int(value)) if value.is_integer() else repr(value)
