@@ -15,9 +15,5 @@ class ModelFileError(ValueError):
     """A file is not a model of this library, is truncated, or is of a newer version."""
 
 
-class VideoError(ValueError):
-    """Frames cannot be read or written; the message names the source, the frame and the remedy."""
-
-
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept so far is usable."""

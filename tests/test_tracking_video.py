@@ -8,13 +8,13 @@ import cv2
 import numpy as np
 import pytest
 
-from structboost.exceptions import VideoError
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
 from structboost.tracking.frame_image import letter_boxed
 from structboost.tracking.movie_header import shown_seconds
 from structboost.tracking.video import open_frames
+from structboost.tracking.video_error import VideoError
 from structboost.tracking.video_writer import VideoWriter
 
 N_FRAMES = 60

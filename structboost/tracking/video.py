@@ -12,9 +12,9 @@ from typing import Self
 import cv2
 import numpy as np
 
-from structboost.exceptions import VideoError
 from structboost.tracking.frame_image import FrameImage
 from structboost.tracking.movie_header import shown_seconds
+from structboost.tracking.video_error import VideoError
 
 _IMAGE_SUFFIXES = frozenset(".bmp .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
 # These containers store the number of frames; for the others OpenCV estimates it from a duration, maybe the sound's.

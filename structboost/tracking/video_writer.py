@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import cv2
 
-from structboost.exceptions import VideoError
 from structboost.tracking.frame_image import FrameImage, checked_image, letter_boxed
+from structboost.tracking.video_error import VideoError
 from structboost.validation import checked_positive
 
 # By suffix, what the wheels of OpenCV encode everywhere; H.264 is in few of them.
