@@ -7,6 +7,7 @@ import json
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +125,7 @@ class Runner:
             return None
         started = time.perf_counter()
         try:
-            result = plain(unit.run(*arguments))
+            result = plain(_uninterrupted(unit.run, arguments))
         except Exception:
             self.failures.append(unit.title)
             self._say(unit, "FAILED\n" + traceback.format_exc())
@@ -138,6 +139,20 @@ class Runner:
         elapsed = time.perf_counter() - self.started
         sys.stderr.write(f"[{self.n_done}/{self.n_units} {elapsed:6.0f} s] {unit.title}: {text}\n")
         sys.stderr.flush()
+
+
+def _uninterrupted(run: Callable[..., Result], arguments: Sequence[Any]) -> Result:
+    """The result of a unit; goes on with Ctrl-C, after which our trainers keep their model, which is no result."""
+    from structboost import InterruptedFitWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = run(*arguments)
+    for warning in caught:
+        if issubclass(warning.category, InterruptedFitWarning):
+            raise KeyboardInterrupt
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return result
 
 
 def outcome(result: Result) -> str:

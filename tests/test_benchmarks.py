@@ -1,6 +1,7 @@
 """The benchmarks' own machinery, on made data."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from benchmarks.methods.linear import OneVsAllSVM
 from benchmarks.records import FIELDS, record, summary, write_json
 from benchmarks.splits import split
 from benchmarks.units import Runner, Store, Unit, source_hash
+from structboost import InterruptedFitWarning
 
 
 def ranking_tables(seed=0, n=120):
@@ -241,6 +243,19 @@ def test_failing_unit_does_not_stop_the_others(tmp_path, capsys):
     assert len(runner.finish([failing, counting_unit([])])) == 1
     assert runner.failures == ["auc d bad"]
     assert "ValueError: no" in capsys.readouterr().err
+
+
+def test_a_model_kept_at_ctrl_c_is_no_result(tmp_path):
+    """Trainers end with a warning and a usable model; the benchmark must not keep what such a model gives."""
+
+    def run():
+        warnings.warn("Training was interrupted.", InterruptedFitWarning, stacklevel=1)
+        return {"value": 0.5}
+
+    unit = Unit("made", "data", "method", {}, "1", run)
+    with pytest.raises(KeyboardInterrupt):
+        Runner(Store(tmp_path), 1).finish([unit])
+    assert Store(tmp_path).get(unit) is None
 
 
 def test_interrupted_run_keeps_finished_units(tmp_path):
