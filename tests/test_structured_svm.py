@@ -3,9 +3,10 @@
 import itertools
 import warnings
 
+import highspy
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import LinearSVC
@@ -165,21 +166,31 @@ def primal_of(w, rows, C):
 
 
 def independent_optimum(task, X, Y, outputs, C):
-    """The QP over all outputs, in weights and slacks, by SLSQP."""
+    """The QP over all outputs, in weights and slacks, by the active-set method of HiGHS."""
     rows = rows_of_full_program(task, X, Y, outputs)
     n, d = len(rows), rows[0][1].shape[1]
     A = np.vstack([np.hstack((psi, np.repeat(np.eye(n)[[i]], len(psi), 0))) for i, (_, psi) in enumerate(rows)])
     b = np.concatenate([losses for losses, _ in rows])
-    bounds = [(0 if low else None, None) for low in bounded_weights(task, X)] + [(0, None)] * n
-    solution = minimize(
-        lambda v: 0.5 * v[:d] @ v[:d] + C / n * v[d:].sum(),
-        np.concatenate((np.zeros(d), [losses.max() for losses, _ in rows])),
-        jac=lambda v: np.concatenate((v[:d], np.full(n, C / n))),
-        constraints={"type": "ineq", "fun": lambda v: A @ v - b, "jac": lambda v: A},
-        bounds=bounds, method="SLSQP", options={"ftol": 1e-13, "maxiter": 1000},
-    )  # fmt: skip
-    assert solution.success, solution.message
-    return solution.fun, rows
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = d + n, len(b)
+    lp.col_cost_ = np.concatenate((np.zeros(d), np.full(n, C / n)))
+    lp.col_lower_ = np.concatenate((np.where(bounded_weights(task, X), 0.0, -np.inf), np.zeros(n)))
+    lp.col_upper_ = np.full(d + n, np.inf)
+    lp.row_lower_, lp.row_upper_ = b, np.full(len(b), np.inf)
+    sparse = csr_matrix(A)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = sparse.indptr, sparse.indices, sparse.data
+    model = highspy.HighsModel()
+    model.lp_ = lp
+    model.hessian_.dim_, model.hessian_.format_ = d + n, highspy.HessianFormat.kTriangular
+    model.hessian_.start_ = np.minimum(np.arange(d + n + 1), d)
+    model.hessian_.index_, model.hessian_.value_ = np.arange(d), np.ones(d)
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.passModel(model)
+    solver.run()
+    assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return solver.getInfo().objective_function_value, rows
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
