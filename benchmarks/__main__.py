@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     runs.add_argument("--only", nargs="+", metavar="DATASET", help="these data sets only")
     runs.add_argument("--quick", action="store_true", help="one repeat, two candidates, the small data sets")
     runs.add_argument("--results", type=Path, metavar="DIR", help="write NAME.md and NAME.png there too")
+    runs.add_argument("--kept", action="store_true", help="run nothing, show what finished units say")
     runs.add_argument("--cache", type=Path, metavar="DIR", help="finished units (default: .bench beside FILE)")
     return top
 
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         return 2
     plan = {name: benchmark.units(name, options.data, quick=options.quick) for name in names}
     store = Store(options.cache or options.json.parent / ".bench")
-    runner = Runner(store, sum(map(len, plan.values())))
+    runner = Runner(store, sum(map(len, plan.values())), only_kept=options.kept)
     made: list[dict[str, Any]] = []
     try:
         for name, units in plan.items():

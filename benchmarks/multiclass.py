@@ -145,7 +145,7 @@ def show(made: Sequence[dict[str, Any]]) -> str:
         ("Prediction, microseconds a sample", lambda r: table.number(r.get("predict_us"), "{:.2f}")),
         ("Certified gap, the worst of the repeats", lambda r: table.share(r.get("gap"))),
     ):
-        names = [m.name for m in METHODS]
+        names = [m.name for m in METHODS if any(r["method"] == m.name for r in made)]
         rows = [
             [dataset, *(cell(by_key.get((dataset, method), {})) for method in names)]
             for dataset in dict.fromkeys(r["dataset"] for r in made)
@@ -176,6 +176,8 @@ def plot(made: Sequence[dict[str, Any]], path: Path) -> None:
     colours = plt.get_cmap("tab10")
     for number, method in enumerate(METHODS):
         own = [r for r in made if r["method"] == method.name]
+        if not own:
+            continue
         at = [names.index(r["dataset"]) + 0.07 * (number - 4) for r in own]
         marker = "D" if method.name.startswith(("structboost", "multiboost")) else "o"
         values = [100 * r["value"] for r in own]

@@ -88,6 +88,8 @@ class Runner:
     store : Store
     n_units : int
         How many will come, for the progress line.
+    only_kept : bool
+        Run nothing: units that are not in the store are left out.
 
     Attributes
     ----------
@@ -95,9 +97,10 @@ class Runner:
         Titles of the units that raised; the others go on.
     """
 
-    def __init__(self, store: Store, n_units: int) -> None:
+    def __init__(self, store: Store, n_units: int, *, only_kept: bool = False) -> None:
         self.store = store
         self.n_units = n_units
+        self.only_kept = only_kept
         self.n_done = 0
         self.failures: list[str] = []
         self.started = time.perf_counter()
@@ -118,6 +121,8 @@ class Runner:
         if kept is not None:
             self._say(unit, "kept")
             return kept
+        if self.only_kept:
+            return None
         arguments = [] if unit.needs is None else [self.store.get(unit.needs)]
         if None in arguments:
             self.failures.append(unit.title)

@@ -245,6 +245,14 @@ def test_failing_unit_does_not_stop_the_others(tmp_path, capsys):
     assert "ValueError: no" in capsys.readouterr().err
 
 
+def test_only_kept_runs_nothing(tmp_path):
+    calls = []
+    Runner(Store(tmp_path), 1).finish([counting_unit(calls)])
+    both = [counting_unit(calls), counting_unit(calls, repeat=1)]
+    assert len(Runner(Store(tmp_path), 2, only_kept=True).finish(both)) == 1
+    assert len(calls) == 1
+
+
 def test_a_model_kept_at_ctrl_c_is_no_result(tmp_path):
     """Trainers end with a warning and a usable model; the benchmark must not keep what such a model gives."""
 
