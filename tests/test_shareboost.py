@@ -25,7 +25,9 @@ from structboost.weak.stump import StumpFamily
 def random_master(C, regulariser, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, 15)
-    master = LogisticMaster(MulticlassTask(3).codes(y), "x", np.full(15, 1 / 15), C, Logistic(regulariser))
+    # Smooth on the scale of the steps that differences are taken with.
+    formulation = Logistic(regulariser, smoothing=0.3)
+    master = LogisticMaster(MulticlassTask(3).codes(y), "x", np.full(15, 1 / 15), C, formulation)
     responses = rng.normal(size=(4, 15)).astype(np.float32)
     master.add_responses("x", responses)
     learners, channels = np.repeat(np.arange(4), 3), np.tile(np.arange(3), 4)
@@ -42,7 +44,7 @@ def test_gradient_against_differences(regulariser, C, seed):
     error = check_grad(
         lambda w: master.value_and_gradient(w)[0], lambda w: master.value_and_gradient(w)[1], at, epsilon=1e-2
     )
-    assert error < 0.05 * max(1.0, np.linalg.norm(master.value_and_gradient(at)[1]))
+    assert error < 0.03 * max(1.0, np.linalg.norm(master.value_and_gradient(at)[1]))
 
 
 def test_loss_is_that_of_the_paper():
