@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -18,7 +19,44 @@ from structboost.tracking.measures import (
 )
 
 
-class FrameCurvesDisplay:
+class _TrackersDisplay(ABC):
+    """Measures of several trackers, by name; what is drawn of them is the subclasses' affair."""
+
+    def __init__(self, measures: Mapping[str, TrackingMeasures]) -> None:
+        if not measures:
+            raise ValueError("there is no tracker to draw; give at least one.")
+        self.measures = dict(measures)
+
+    @classmethod
+    def from_boxes(
+        cls, boxes: Mapping[str, ArrayLike], truth: ArrayLike, *, ax: Any = None, name: str | None = None
+    ) -> Self:
+        """Display of the boxes of several trackers on one sequence.
+
+        Parameters
+        ----------
+        boxes : mapping of str to array-like, shape (n_frames, 4)
+            By the tracker's name: x, y, width, height in pixels.
+        truth : array-like, shape (n_frames, 4)
+            NaN where unknown.
+        ax : pair of matplotlib Axes, optional
+            As :meth:`plot` takes them.
+        name : str, optional
+            Title: the sequence.
+
+        Raises
+        ------
+        ValueError
+            If there is no tracker, or its boxes do not fit the truth.
+        """
+        return cls({tracker: evaluate(each, truth) for tracker, each in boxes.items()}).plot(ax=ax, name=name)
+
+    @abstractmethod
+    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
+        """Draw into a pair of axes."""
+
+
+class FrameCurvesDisplay(_TrackersDisplay):
     """Overlap and centre error of several trackers, frame by frame (fig. 5 of StructBoost).
 
     Made by :meth:`from_boxes`, as scikit-learn's Displays.  A line has a hole where the truth is unknown.
@@ -34,28 +72,6 @@ class FrameCurvesDisplay:
         Overlap above, centre error below.
     figure_ : matplotlib Figure
     """
-
-    def __init__(self, measures: Mapping[str, TrackingMeasures]) -> None:
-        self.measures = _checked_measures(measures)
-
-    @classmethod
-    def from_boxes(
-        cls, boxes: Mapping[str, ArrayLike], truth: ArrayLike, *, ax: Any = None, name: str | None = None
-    ) -> Self:
-        """Display of the boxes of several trackers on one sequence.
-
-        Parameters
-        ----------
-        boxes : mapping of str to array-like, shape (n_frames, 4)
-            By the tracker's name.
-        truth : array-like, shape (n_frames, 4)
-            NaN where unknown.
-        ax : pair of matplotlib Axes, optional
-            For the overlap and for the centre error.
-        name : str, optional
-            Title: the sequence.
-        """
-        return cls({tracker: evaluate(each, truth) for tracker, each in boxes.items()}).plot(ax=ax, name=name)
 
     def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
         """Draw.
@@ -96,7 +112,7 @@ class FrameCurvesDisplay:
         return self
 
 
-class SuccessDisplay:
+class SuccessDisplay(_TrackersDisplay):
     """Success and precision curves of several trackers, in the manner of OTB.
 
     Made by :meth:`from_boxes`, as scikit-learn's Displays.  The legends give the area under the success curve and the
@@ -113,28 +129,6 @@ class SuccessDisplay:
         Success, precision.
     figure_ : matplotlib Figure
     """
-
-    def __init__(self, measures: Mapping[str, TrackingMeasures]) -> None:
-        self.measures = _checked_measures(measures)
-
-    @classmethod
-    def from_boxes(
-        cls, boxes: Mapping[str, ArrayLike], truth: ArrayLike, *, ax: Any = None, name: str | None = None
-    ) -> Self:
-        """Display of the boxes of several trackers on one sequence.
-
-        Parameters
-        ----------
-        boxes : mapping of str to array-like, shape (n_frames, 4)
-            By the tracker's name.
-        truth : array-like, shape (n_frames, 4)
-            NaN where unknown.
-        ax : pair of matplotlib Axes, optional
-            For the success and for the precision.
-        name : str, optional
-            Title: the sequence.
-        """
-        return cls({tracker: evaluate(each, truth) for tracker, each in boxes.items()}).plot(ax=ax, name=name)
 
     def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
         """Draw.
@@ -175,12 +169,6 @@ class SuccessDisplay:
         self.ax_ = (success, precision)
         self.figure_ = success.figure
         return self
-
-
-def _checked_measures(measures: Mapping[str, TrackingMeasures]) -> dict[str, TrackingMeasures]:
-    if not measures:
-        raise ValueError("there is no tracker to draw; give at least one.")
-    return dict(measures)
 
 
 def _plot_colours(names: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
