@@ -8,16 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost.tracking.box_features import (
+    COLOUR_GRID,
     GRADIENT_GRID,
     GREY_GRID,
-    N_FEATURES,
     N_GREY,
     N_ORIENTATIONS,
     FrameBoxes,
     box_features,
     frame_planes,
+    n_features,
 )
+from structboost.tracking.colour_palette import ColourPalette
 
+N_FEATURES = n_features(0)
 IMAGE = np.random.default_rng(0).integers(0, 256, size=(50, 60)).astype(np.uint8)
 
 
@@ -36,33 +39,34 @@ def plain_gradients(image):
     return out, length
 
 
-def plain_features(image, box):
+def plain_features(image, box, palette=None):
     """Means over the cells' pixels."""
     x, y, w, h = box
     orientations, lengths = plain_gradients(image)
+    labels = palette.labels(image) if palette else None
 
-    def pixels(plane, cx, cy, cw, ch):
-        first_row, first_column = int(np.floor(cy + 0.5)), int(np.floor(cx + 0.5))
-        last_row, last_column = int(np.floor(cy + ch + 0.5)), int(np.floor(cx + cw + 0.5))
-        rows = slice(max(first_row, 0), max(last_row, first_row + 1, 0))
-        return plane[rows, max(first_column, 0) : max(last_column, first_column + 1, 0)]
+    def pixels(plane, first_column, last_column, first_row, last_row, grid):
+        """Pixels of the rectangle between edges of a grid's cells."""
+        left, right = (max(int(np.floor(x + c / grid * w + 0.5)), 0) for c in (first_column, last_column))
+        top, bottom = (max(int(np.floor(y + r / grid * h + 0.5)), 0) for r in (first_row, last_row))
+        return plane[top:bottom, left:right]
 
     grey = image.astype(float)
-    whole = pixels(grey, x, y, w, h)
+    whole = pixels(grey, 0, 1, 0, 1, 1)
+    n_colours = palette.n_colours if palette else 0
     if not whole.size:
-        return np.zeros(N_FEATURES)
-    mean, spread = whole.mean(), whole.std() + 4.0
-    gradient = pixels(lengths, x, y, w, h).mean() + 4.0
+        return np.zeros(n_features(n_colours))
     out = []
-    for r in range(GREY_GRID):
-        for c in range(GREY_GRID):
-            cell = pixels(grey, x + c * w / GREY_GRID, y + r * h / GREY_GRID, w / GREY_GRID, h / GREY_GRID)
-            out.append((cell.mean() - mean) / spread if cell.size else 0.0)
-    for r in range(GRADIENT_GRID):
-        for c in range(GRADIENT_GRID):
-            size = (w / GRADIENT_GRID, h / GRADIENT_GRID)
-            cell = pixels(orientations, x + c * size[0], y + r * size[1], *size)
-            out += list(cell.mean(axis=(0, 1)) / gradient) if cell.size else [0.0] * N_ORIENTATIONS
+    for r, c in np.ndindex(GREY_GRID, GREY_GRID):
+        cell = pixels(grey, c, c + 1, r, r + 1, GREY_GRID)
+        out.append((cell.mean() - whole.mean()) / (whole.std() + 4.0) if cell.size else 0.0)
+    for r, c in np.ndindex(GRADIENT_GRID, GRADIENT_GRID):
+        cell = pixels(orientations, c, c + 1, r, r + 1, GRADIENT_GRID)
+        around = pixels(lengths, c - 1, c + 2, r - 1, r + 2, GRADIENT_GRID)
+        out += list(cell.mean(axis=(0, 1)) / (around.mean() + 4.0)) if cell.size else [0.0] * N_ORIENTATIONS
+    for r, c in np.ndindex(*(2 * (COLOUR_GRID + 2,) if palette else (0, 0))):
+        cell = pixels(labels, c - 1, c, r - 1, r, COLOUR_GRID)
+        out += [float((cell == k).mean()) if cell.size else 0.0 for k in range(n_colours)]
     return np.array(out)
 
 
@@ -70,8 +74,43 @@ def plain_features(image, box):
 @given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
 def test_features_are_means_over_pixels(x, y, w, h):
     box = np.array([x, y, w, h])
-    found = box_features(frame_planes(IMAGE), box[None])[0]
-    np.testing.assert_allclose(found, plain_features(IMAGE, box), rtol=1e-4, atol=1e-4)
+    palette = ColourPalette(IMAGE, 8, 0)
+    found = box_features(frame_planes(IMAGE, palette=palette), box[None])[0]
+    # Lengths of gradients are kept to an eighth of a grey level.
+    np.testing.assert_allclose(found, plain_features(IMAGE, box, palette), rtol=1e-3, atol=1e-3)
+
+
+def test_sums_that_wrap_around_give_the_same_features():
+    bright = np.full((260, 300), 250, np.uint8)  # squares of all pixels: beyond 32 bits
+    bright[200:240, 230:280] = IMAGE[:40, :50]
+    assert (frame_planes(bright).sums < 0).any()
+    box = np.array([231.0, 202.0, 40.0, 30.0])
+    found = box_features(frame_planes(bright), box[None])[0]
+    np.testing.assert_allclose(found, plain_features(bright, box), rtol=1e-3, atol=1e-3)
+
+
+def test_a_frame_of_twice_the_size_has_the_same_features_at_half_scale():
+    palette = ColourPalette(IMAGE, 8, 0)
+    large = np.repeat(np.repeat(IMAGE, 2, axis=0), 2, axis=1)
+    boxes = np.array([[8.0, 6.0, 24.0, 24.0], [20.0, 12.0, 30.0, 24.0]])
+    half = box_features(frame_planes(large, scale=0.5, palette=palette), 2 * boxes)
+    np.testing.assert_allclose(half, box_features(frame_planes(IMAGE, palette=palette), boxes), atol=1e-4)
+
+
+def test_a_palette_names_the_nearest_colour():
+    image = np.zeros((20, 30, 3), np.uint8)
+    image[:, 10:20] = (0, 0, 250)
+    image[:, 20:] = (0, 250, 0)
+    palette = ColourPalette(image, 8, 0)
+    assert palette.is_coloured
+    assert palette.n_colours == 3
+    labels = palette.labels(image)
+    assert len(np.unique(labels)) == 3
+    assert all((labels[:, k : k + 10] == labels[0, k]).all() for k in (0, 10, 20))
+    # A little darker, and in a frame that turns grey: still a label for every pixel.
+    np.testing.assert_array_equal(palette.labels((image * 0.95).astype(np.uint8)), labels)
+    assert palette.labels(IMAGE).shape == IMAGE.shape
+    assert not ColourPalette(np.repeat(IMAGE[:, :, None], 3, axis=2), 8, 0).is_coloured
 
 
 def test_a_region_gives_the_same_features_inside():

@@ -1,1 +1,5 @@
-"""Tracking of a box through a video: frames in and out, evaluation, pictures and a made clip."""
+"""Tracking a box through a video: the trackers, frames in and out, features, evaluation, drawing."""
+
+from structboost.tracking.structboost_tracker import StructBoostTracker
+
+__all__ = ["StructBoostTracker"]

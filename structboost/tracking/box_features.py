@@ -1,4 +1,4 @@
-"""Features of boxes, from planes that are made once a frame: mean grey values and histograms of oriented gradients.
+"""Features of boxes, from planes that are made once a frame: grey values, oriented gradients and colours.
 
 A sum over a rectangle is four look-ups in an integral plane, so that a feature costs the same for any size of box, and
 only the features that a model uses need to be computed.
@@ -7,6 +7,7 @@ only the features that a model uses need to be computed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import cv2
@@ -14,32 +15,60 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from structboost.tracking.colour_palette import ColourPalette
+
 GREY_GRID = 12
 GRADIENT_GRID = 6
+COLOUR_GRID = 4
 N_ORIENTATIONS = 9
 N_GREY = GREY_GRID**2
-N_FEATURES = N_GREY + GRADIENT_GRID**2 * N_ORIENTATIONS
+N_GRADIENT = GRADIENT_GRID**2 * N_ORIENTATIONS
+# Colour cells go on for one cell around the box: what surrounds the object tells where it ends.
+N_COLOUR_CELLS = (COLOUR_GRID + 2) ** 2
 # Added to the spread of grey values and to the mean gradient, in grey levels: flat boxes are not blown up.
 _FLAT = 4.0
+# Gradients are summed in eighths of a grey level, as integers: sums are exact, and may wrap around as long as that of
+# a box does not.
+_FINENESS = 8.0
+_GREY, _GREY_SQUARE, _GRADIENT = 0, 1, 2
+_ORIENTATION = 3
+_COLOUR = _ORIENTATION + N_ORIENTATIONS
+# Edges of the grids' cells along one side of a box, in box lengths, one after the other: grey, gradient and colour;
+# the latter two with one cell more on either side.
+_EDGES = np.concatenate(
+    (
+        np.arange(GREY_GRID + 1) / GREY_GRID,
+        np.arange(-1, GRADIENT_GRID + 2) / GRADIENT_GRID,
+        np.arange(-1, COLOUR_GRID + 2) / COLOUR_GRID,
+    )
+)
+_GRADIENT_EDGE = GREY_GRID + 2
+_COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 3
+_WHOLE = (0, GREY_GRID)
 
 
 class Planes(NamedTuple):
-    """Integral planes of a region of a frame; entry (r, c) is the sum over rows below r and columns below c.
+    """Integral planes of a region of a frame; entry (k, r, c) is the sum over rows below r and columns below c.
 
     Parameters
     ----------
-    grey : ndarray of float64, shape (height + 1, width + 1, 2)
-        Of the grey values, and of their squares.
-    gradients : ndarray of float64, shape (height + 1, width + 1, N_ORIENTATIONS + 1)
-        Of the gradients' lengths by orientation, and of all of them.
+    sums : ndarray of int32, shape (n_planes, height + 1, width + 1)
+        Grey values, their squares, gradient lengths, those by orientation, and pixels by colour of the palette.
     left, top : int
         Where the region lies in the frame.
+    scale : (float, float)
+        Pixels of the planes to a pixel of the frame, across and down.
     """
 
-    grey: NDArray[np.float64]
-    gradients: NDArray[np.float64]
+    sums: NDArray[np.int32]
     left: int
     top: int
+    scale: tuple[float, float]
+
+    @property
+    def n_features(self) -> int:
+        """Features of a box."""
+        return n_features(len(self.sums) - _COLOUR)
 
 
 @dataclass(frozen=True)
@@ -58,11 +87,22 @@ class FrameBoxes:
     planes: Planes
 
     def features(self, selected: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-        """Shape (n_boxes, N_FEATURES), or the selected ones."""
+        """Shape (n_boxes, n_features), or the selected ones."""
         return box_features(self.planes, self.boxes, selected)
 
 
-def frame_planes(image: NDArray[Any], region: tuple[int, int, int, int] | None = None) -> Planes:
+def n_features(n_colours: int) -> int:
+    """Features of a box with a palette of so many colours."""
+    return N_GREY + N_GRADIENT + N_COLOUR_CELLS * n_colours
+
+
+def frame_planes(
+    image: NDArray[Any],
+    region: tuple[int, int, int, int] | None = None,
+    *,
+    scale: float = 1.0,
+    palette: ColourPalette | None = None,
+) -> Planes:
     """Integral planes of a frame, or of a region of it.
 
     Parameters
@@ -71,6 +111,10 @@ def frame_planes(image: NDArray[Any], region: tuple[int, int, int, int] | None =
         Grey or BGR.
     region : (int, int, int, int), optional
         x, y, width and height of what is needed; it is cut to the frame.
+    scale : float
+        The region is resized by this first.
+    palette : ColourPalette, optional
+        Without, there are no colour features.
 
     Raises
     ------
@@ -81,13 +125,18 @@ def frame_planes(image: NDArray[Any], region: tuple[int, int, int, int] | None =
         raise ValueError(f"image has shape {image.shape} and type {image.dtype}; give 8 bit, grey or BGR.")
     left, top, right, bottom = _cut(region, image.shape)
     part = image[top:bottom, left:right]
-    grey = np.asarray(part if part.ndim == 2 else cv2.cvtColor(part, cv2.COLOR_BGR2GRAY), np.float32)
+    if scale != 1.0:
+        size = max(2, round(scale * (right - left))), max(2, round(scale * (bottom - top)))
+        method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+        part = np.asarray(cv2.resize(part, size, interpolation=method), np.uint8)
+    grey = part if part.ndim == 2 else np.asarray(cv2.cvtColor(part, cv2.COLOR_BGR2GRAY), np.uint8)
     gx = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 1, 0, ksize=1), np.float32)
     gy = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 0, 1, ksize=1), np.float32)
-    shape = (grey.shape[0] + 1, grey.shape[1] + 1)
-    planes = Planes(np.zeros((*shape, 2)), np.zeros((*shape, N_ORIENTATIONS + 1)), left, top)
-    _integrate(grey, gx, gy, planes.grey, planes.gradients)
-    return planes
+    n_colours = 0 if palette is None else palette.n_colours
+    labels = np.zeros((0, 0), np.uint8) if palette is None else palette.labels(part)
+    sums = np.zeros((_COLOUR + n_colours, grey.shape[0] + 1, grey.shape[1] + 1), np.int32)
+    _integrate(grey, gx, gy, labels, sums)
+    return Planes(sums, left, top, (grey.shape[1] / (right - left), grey.shape[0] / (bottom - top)))
 
 
 def box_features(
@@ -95,9 +144,10 @@ def box_features(
 ) -> NDArray[np.float32]:
     """Features of boxes.
 
-    The first 144 are mean grey values of a 12 x 12 grid, less the mean of the box and over its spread; the others are
-    6 x 6 cells of 9 orientations, the gradients' lengths over their mean in the box.  Both are invariant to brightness
-    and contrast.
+    The first 144 are mean grey values of a 12 x 12 grid, less the mean of the box and over its spread; then 6 x 6 cells
+    of 9 orientations, the gradients' lengths over their mean in the cell and one cell around it; then, with a
+    palette, the share of each colour in 4 x 4 cells and one ring of cells around them.  The first two are invariant
+    to brightness and contrast.
 
     Parameters
     ----------
@@ -110,13 +160,47 @@ def box_features(
     -------
     features : ndarray of float32, shape (n_boxes, n_selected)
     """
-    which = np.arange(N_FEATURES) if selected is None else np.asarray(selected, np.int64)
-    if len(which) and not 0 <= which.min() <= which.max() < N_FEATURES:
-        raise ValueError(f"selected goes from {which.min()} to {which.max()}; there are {N_FEATURES} features.")
-    out = np.empty((len(boxes), len(which)), np.float32)
-    origin = np.array([planes.left, planes.top], np.float64)
-    _fill(planes.grey, planes.gradients, np.ascontiguousarray(boxes, np.float64), origin, which, out)
-    return out
+    total = planes.n_features
+    which = np.arange(total) if selected is None else np.asarray(selected, np.int64)
+    if len(which) and not 0 <= which.min() <= which.max() < total:
+        raise ValueError(f"selected goes from {which.min()} to {which.max()}; there are {total} features.")
+    out = np.empty((len(which), len(boxes)), np.float32)
+    cells = _cells(len(planes.sums) - _COLOUR)[which]
+    _fill(planes.sums, *_grid_lines(planes, boxes), cells, out)
+    return out.T
+
+
+@lru_cache(maxsize=8)
+def _cells(n_colours: int) -> NDArray[np.int64]:
+    """Plane, first and last edge across, first and last edge down of each feature."""
+    rows = [(_GREY, c, c + 1, r, r + 1) for r in range(GREY_GRID) for c in range(GREY_GRID)]
+    at = _GRADIENT_EDGE
+    rows += [
+        (_ORIENTATION + k, at + c, at + c + 1, at + r, at + r + 1)
+        for r in range(GRADIENT_GRID)
+        for c in range(GRADIENT_GRID)
+        for k in range(N_ORIENTATIONS)
+    ]
+    at = _COLOUR_EDGE
+    rows += [
+        (_COLOUR + k, at + c - 1, at + c, at + r - 1, at + r)
+        for r in range(COLOUR_GRID + 2)
+        for c in range(COLOUR_GRID + 2)
+        for k in range(n_colours)
+    ]
+    return np.array(rows, np.int64)
+
+
+def _grid_lines(planes: Planes, boxes: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Columns and rows of the planes at which the cells of each box begin and end, each (n_edges, n_boxes)."""
+    height, width = planes.sums.shape[1] - 1, planes.sums.shape[2] - 1
+    lines = []
+    for axis, (origin, limit) in enumerate(((planes.left, width), (planes.top, height))):
+        start = (boxes[:, axis] - origin) * planes.scale[axis]
+        length = boxes[:, 2 + axis] * planes.scale[axis]
+        exact = start + _EDGES[:, None] * length
+        lines.append(np.clip(np.floor(exact + 0.5), 0, limit).astype(np.int32))
+    return lines[0], lines[1]
 
 
 def _cut(region: tuple[int, int, int, int] | None, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -131,96 +215,80 @@ def _cut(region: tuple[int, int, int, int] | None, shape: tuple[int, ...]) -> tu
 
 @njit(cache=True, nogil=True)
 def _integrate(
-    grey: NDArray[np.float32],
+    grey: NDArray[np.uint8],
     gx: NDArray[np.float32],
     gy: NDArray[np.float32],
-    grey_plane: NDArray[np.float64],
-    gradient_plane: NDArray[np.float64],
+    labels: NDArray[np.uint8],
+    sums: NDArray[np.int32],
 ) -> None:
-    """Fill the integral planes in one pass; a gradient is shared out to its two nearest orientations."""
+    """Fill the integral planes; a gradient is shared out to its two nearest orientations."""
     height, width = grey.shape
-    row_grey = np.zeros(2)
-    row_gradient = np.zeros(N_ORIENTATIONS + 1)
     for r in range(height):
-        row_grey[:] = 0.0
-        row_gradient[:] = 0.0
         for c in range(width):
-            value = np.float64(grey[r, c])
-            row_grey[0] += value
-            row_grey[1] += value * value
+            value = np.int32(grey[r, c])
+            sums[_GREY, r + 1, c + 1] = value
+            sums[_GREY_SQUARE, r + 1, c + 1] = value * value
             dx, dy = np.float64(gx[r, c]), np.float64(gy[r, c])
             length = np.sqrt(dx * dx + dy * dy)
             if length > 0.0:
                 angle = np.arctan2(dy, dx) / np.pi * N_ORIENTATIONS
                 low = int(np.floor(angle))
-                share = angle - low
-                row_gradient[low % N_ORIENTATIONS] += (1.0 - share) * length
-                row_gradient[(low + 1) % N_ORIENTATIONS] += share * length
-                row_gradient[N_ORIENTATIONS] += length
-            for k in range(2):
-                grey_plane[r + 1, c + 1, k] = grey_plane[r, c + 1, k] + row_grey[k]
-            for k in range(N_ORIENTATIONS + 1):
-                gradient_plane[r + 1, c + 1, k] = gradient_plane[r, c + 1, k] + row_gradient[k]
+                whole = np.int32(np.floor(_FINENESS * length + 0.5))
+                upper = np.int32(np.floor((angle - low) * whole + 0.5))
+                sums[_GRADIENT, r + 1, c + 1] = whole
+                sums[_ORIENTATION + low % N_ORIENTATIONS, r + 1, c + 1] = whole - upper
+                sums[_ORIENTATION + (low + 1) % N_ORIENTATIONS, r + 1, c + 1] = upper
+            if len(sums) > _COLOUR:
+                sums[_COLOUR + labels[r, c], r + 1, c + 1] = 1
+    for k in range(len(sums)):
+        plane = sums[k]
+        for r in range(height):
+            row = np.int32(0)
+            for c in range(width):
+                row = np.int32(row + plane[r + 1, c + 1])
+                plane[r + 1, c + 1] = np.int32(row + plane[r, c + 1])
 
 
 @njit(cache=True, nogil=True)
 def _fill(
-    grey: NDArray[np.float64],
-    gradients: NDArray[np.float64],
-    boxes: NDArray[np.float64],
-    origin: NDArray[np.float64],
-    selected: NDArray[np.int64],
+    sums: NDArray[np.int32],
+    columns: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    cells: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Features of each box by look-ups; cells are cut to the region, an empty one counts as the mean of the box."""
-    for i in range(len(boxes)):
-        x, y = boxes[i, 0] - origin[0], boxes[i, 1] - origin[1]
-        w, h = boxes[i, 2], boxes[i, 3]
-        count = _count(grey, x, y, w, h)
-        if count == 0:
-            out[i] = 0.0
-            continue
-        mean = _sum(grey, 0, x, y, w, h) / count
-        spread = np.sqrt(max(_sum(grey, 1, x, y, w, h) / count - mean * mean, 0.0)) + _FLAT
-        gradient = _sum(gradients, N_ORIENTATIONS, x, y, w, h) / count + _FLAT
-        for j in range(len(selected)):
-            f = selected[j]
-            if f < N_GREY:
-                r, c, grid = f // GREY_GRID, f % GREY_GRID, GREY_GRID
-            else:
-                cell = (f - N_GREY) // N_ORIENTATIONS
-                r, c, grid = cell // GRADIENT_GRID, cell % GRADIENT_GRID, GRADIENT_GRID
-            cx, cy, cw, ch = x + c * w / grid, y + r * h / grid, w / grid, h / grid
-            inside = _count(grey, cx, cy, cw, ch)
-            if inside == 0:
-                out[i, j] = 0.0
-            elif f < N_GREY:
-                out[i, j] = (_sum(grey, 0, cx, cy, cw, ch) / inside - mean) / spread
-            else:
-                orientation = (f - N_GREY) % N_ORIENTATIONS
-                out[i, j] = _sum(gradients, orientation, cx, cy, cw, ch) / inside / gradient
+    """Features by look-ups; cells are cut to the region, an empty one counts as the mean of the box."""
+    n_boxes = columns.shape[1]
+    mean, spread = np.empty(n_boxes), np.empty(n_boxes)
+    for i in range(n_boxes):
+        left, right = columns[_WHOLE[0], i], columns[_WHOLE[1], i]
+        top, bottom = rows[_WHOLE[0], i], rows[_WHOLE[1], i]
+        count = (right - left) * (bottom - top)
+        mean[i], spread[i] = 0.0, -1.0
+        if count > 0:
+            mean[i] = _sum(sums[_GREY], left, top, right, bottom) / count
+            square = _sum(sums[_GREY_SQUARE], left, top, right, bottom) / count
+            spread[i] = np.sqrt(max(square - mean[i] * mean[i], 0.0)) + _FLAT
+    for f in range(len(cells)):
+        k, x0, x1, y0, y1 = cells[f]
+        plane = sums[k]
+        for i in range(n_boxes):
+            left, right, top, bottom = columns[x0, i], columns[x1, i], rows[y0, i], rows[y1, i]
+            count = (right - left) * (bottom - top)
+            if count <= 0 or spread[i] < 0.0:
+                out[f, i] = 0.0
+                continue
+            value = _sum(plane, left, top, right, bottom) / count
+            if k == _GREY:
+                value = (value - mean[i]) / spread[i]
+            elif k < _COLOUR:
+                left, right, top, bottom = columns[x0 - 1, i], columns[x1 + 1, i], rows[y0 - 1, i], rows[y1 + 1, i]
+                around = _sum(sums[_GRADIENT], left, top, right, bottom) / ((right - left) * (bottom - top))
+                value /= around + _FLAT * _FINENESS
+            out[f, i] = value
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _bounds(start: float, length: float, limit: int) -> tuple[int, int]:
-    """First and last (excluded) pixel of an interval, at least one where it lies inside at all."""
-    first = int(np.floor(start + 0.5))
-    last = max(int(np.floor(start + length + 0.5)), first + 1)
-    return min(max(first, 0), limit), min(max(last, 0), limit)
-
-
-@njit(cache=True, nogil=True)
-def _count(plane: NDArray[np.float64], x: float, y: float, w: float, h: float) -> int:
-    """Pixels of a rectangle that lie in the region."""
-    left, right = _bounds(x, w, plane.shape[1] - 1)
-    top, bottom = _bounds(y, h, plane.shape[0] - 1)
-    return (right - left) * (bottom - top)
-
-
-@njit(cache=True, nogil=True)
-def _sum(plane: NDArray[np.float64], k: int, x: float, y: float, w: float, h: float) -> float:
-    """Sum of plane ``k`` over a rectangle."""
-    left, right = _bounds(x, w, plane.shape[1] - 1)
-    top, bottom = _bounds(y, h, plane.shape[0] - 1)
-    total: float = plane[bottom, right, k] - plane[top, right, k] - plane[bottom, left, k] + plane[top, left, k]
-    return total
+def _sum(plane: NDArray[np.int32], left: int, top: int, right: int, bottom: int) -> float:
+    """Sum of a plane over a rectangle; right even where the plane has wrapped around."""
+    return np.float64(np.int32(plane[bottom, right] - plane[top, right] - plane[bottom, left] + plane[top, left]))

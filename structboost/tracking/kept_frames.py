@@ -1,0 +1,102 @@
+"""The training set of a tracker: candidate boxes of its first frames, kept for good, and of the most recent ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+N_BINS = 32
+
+
+class KeptFrames:
+    """Binned features and losses of the boxes of some frames, each frame in a slot of its own.
+
+    The first frames keep their slots; the others share the rest as a ring, the oldest giving way to the newest.  Box 0
+    of a frame is the object.  Thresholds are quantiles over the first frame, and never change: a box is binned once.
+
+    Parameters
+    ----------
+    n_slots : int
+        Frames kept at most.
+    n_boxes, n_features : int
+        Of each frame.
+    first_share : float
+        Least share of the first frames in the risk.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8, shape (n_slots * n_boxes, n_features)
+        Bins, slot by slot; ``codes <= b`` exactly where the feature is at most ``thresholds[feature, b]``.
+    losses : ndarray, shape (n_slots * n_boxes,)
+        1 - intersection / union of each box with the object of its frame (21).
+    shares : ndarray, shape (n_slots,)
+        Share of each frame in the risk: they sum to 1, and are zero in empty slots.
+    thresholds : ndarray of float32, shape (n_features, N_BINS - 1)
+    """
+
+    def __init__(self, n_slots: int, n_boxes: int, n_features: int, first_share: float) -> None:
+        self.n_slots, self.n_boxes, self.n_features = n_slots, n_boxes, n_features
+        self.first_share = first_share
+        self.codes = np.zeros((n_slots * n_boxes, n_features), np.uint8)
+        self.losses = np.zeros(n_slots * n_boxes)
+        self.shares = np.zeros(n_slots)
+        self.thresholds = np.zeros((n_features, N_BINS - 1), np.float32)
+        self._n_first = 0
+        self._n_recent = 0
+
+    @property
+    def n_frames(self) -> int:
+        """Slots in use."""
+        return self._n_first + min(self._n_recent, self.n_slots - self._n_first)
+
+    def rows(self, slot: int) -> slice:
+        """Where a slot's boxes stand."""
+        return slice(slot * self.n_boxes, (slot + 1) * self.n_boxes)
+
+    def add(self, features: NDArray[np.float32], losses: NDArray[np.float64], *, first: bool) -> int:
+        """Put a frame into a slot; returns the slot.
+
+        Parameters
+        ----------
+        features : ndarray of float32, shape (n_boxes, n_features)
+        losses : ndarray, shape (n_boxes,)
+        first : bool
+            Whether it stays for good; all such frames come before the others.
+        """
+        if not self.n_frames:
+            levels = np.arange(1, N_BINS) / N_BINS
+            self.thresholds = np.ascontiguousarray(np.quantile(features, levels, axis=0).T, np.float32)
+        if first:
+            slot = self._n_first
+            self._n_first += 1
+        else:
+            slot = self._n_first + self._n_recent % (self.n_slots - self._n_first)
+            self._n_recent += 1
+        _bin(features, self.thresholds, self.codes[self.rows(slot)])
+        self.losses[self.rows(slot)] = losses
+        self._share_out()
+        return slot
+
+    def _share_out(self) -> None:
+        """All frames alike, but the first ones together ``first_share`` at least."""
+        n_recent = self.n_frames - self._n_first
+        share = max(self.first_share, self._n_first / self.n_frames) if n_recent else 1.0
+        self.shares[: self._n_first] = share / max(self._n_first, 1)
+        self.shares[self._n_first : self.n_frames] = (1.0 - share) / max(n_recent, 1)
+
+
+@njit(cache=True, nogil=True)
+def _bin(features: NDArray[np.float32], thresholds: NDArray[np.float32], out: NDArray[np.uint8]) -> None:
+    """Number of thresholds below each value, by bisection."""
+    for i in range(features.shape[0]):
+        for f in range(features.shape[1]):
+            value = features[i, f]
+            low, high = 0, thresholds.shape[1]
+            while low < high:
+                middle = (low + high) // 2
+                if value <= thresholds[f, middle]:
+                    high = middle
+                else:
+                    low = middle + 1
+            out[i, f] = low
