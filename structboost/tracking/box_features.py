@@ -34,7 +34,7 @@ _GREY, _GREY_SQUARE, _GRADIENT = 0, 1, 2
 _ORIENTATION = 3
 _COLOUR = _ORIENTATION + N_ORIENTATIONS
 # Edges of the grids' cells along one side of a box, in box lengths, one after the other: grey, gradient and colour;
-# the latter two with one cell more on either side.
+# the latter two with one cell more on either side. Named below: where the box itself begins in the latter two.
 _EDGES = np.concatenate(
     (
         np.arange(GREY_GRID + 1) / GREY_GRID,
@@ -42,8 +42,8 @@ _EDGES = np.concatenate(
         np.arange(-1, COLOUR_GRID + 2) / COLOUR_GRID,
     )
 )
-_GRADIENT_EDGE = GREY_GRID + 2
-_COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 3
+_GRADIENT_EDGE = GREY_GRID + 1 + 1
+_COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 3 + 1
 _WHOLE = (0, GREY_GRID)
 
 
