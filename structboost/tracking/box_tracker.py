@@ -40,7 +40,11 @@ _SCALE_STEP = 1.06
 _SCALE_GAIN = 0.02
 _SCALE_CONFIDENCE = 0.7
 _SCALE_SHARE = 0.3
+# What this object's margin is as a rule: the median of so many, or a first guess.
 _RECENT = 60
+_FIRST_MARGIN = 0.3
+# Share of it at which a lost object counts as found again: rubbish learned once is found ever after.
+_FOUND_AGAIN = 0.5
 _SMALLEST = 3.0  # sides of a box, pixels
 
 
@@ -68,7 +72,8 @@ class BoxTracker(ABC):
     every : int
         Frames from one training to the next.
     lost_below : float
-        Confidence under which the object counts as lost: its frames are not learned from.
+        Confidence under which the object counts as lost: its box stays where it was last seen, is searched for in a
+        wider disc, and nothing is learned until it stands out half as much as it used to.
     random_state : int
         Of the boxes learned from, and of the colour palette.
 
@@ -79,7 +84,7 @@ class BoxTracker(ABC):
     confidence : float
         By how much the box beats every box elsewhere (overlap below 0.3), as a share of what training asks for; 0..1.
     lost : bool
-        Whether the object was not found in the last frame; the box is the best guess then.
+        Whether the object was not found in the last frame; the box is where it was last seen then.
     seconds : dict
         Spent so far in "features", "search" and "training", the first frames left out.
     n_frames : int
@@ -157,10 +162,12 @@ class BoxTracker(ABC):
         radius = _LOST_RADIUS if self.lost else _SEARCH_RADIUS
         planes = self._planes(image, self.box, max(radius, _TRAINING_RADIUS))
         had_planes = time.perf_counter()
-        margin = self._search(planes, radius, image.shape)
+        found, margin = self._search(planes, radius, image.shape)
         self.confidence = float(np.clip(margin, 0.0, 1.0))
-        self.lost = self.confidence < self.lost_below
-        self._margins.append(max(margin, 0.0))
+        self.lost = margin < (_FOUND_AGAIN * self._usual_margin() if self.lost else self.lost_below)
+        if not self.lost:
+            self.box = found
+            self._margins.append(margin)
         searched = time.perf_counter()
         if not self.lost and self.n_frames % self.every == 0:
             self._learn(planes, self.box, image.shape, first=False)
@@ -202,8 +209,12 @@ class BoxTracker(ABC):
     def _scores(self, planes: Planes, boxes: Boxes) -> NDArray[np.float64]:
         return self._scorer.scores(box_features(planes, boxes, self._scorer.selected))
 
-    def _search(self, planes: Planes, radius: float, shape: tuple[int, ...]) -> float:
-        """Move to the best box; returns by how much it beats every rival."""
+    def _usual_margin(self) -> float:
+        """By how much this object stands out as a rule."""
+        return float(np.median(self._margins)) if len(self._margins) > 3 else _FIRST_MARGIN
+
+    def _search(self, planes: Planes, radius: float, shape: tuple[int, ...]) -> tuple[Boxes, float]:
+        """The best box, and by how much it beats every rival."""
         pixel = size_of(self.box) / _WORKING_SIZE
         coarse = boxes_around(self.box, radius * size_of(self.box), _COARSE_STEP * pixel, shape)
         scores = self._scores(planes, coarse)
@@ -213,11 +224,9 @@ class BoxTracker(ABC):
         fine_scores = self._scores(planes, fine)
         best, score = fine[np.argmax(fine_scores)], float(fine_scores.max())
         rival = float(rivals.max()) if len(rivals) else score - 1.0
-        usual = float(np.median(self._margins)) if len(self._margins) > 3 else 0.3
-        if score - rival > _SCALE_CONFIDENCE * usual:
+        if score - rival > _SCALE_CONFIDENCE * self._usual_margin():
             best, score = self._resized(planes, best, score, pixel)
-        self.box = best
-        return score - rival
+        return best, score - rival
 
     def _resized(self, planes: Planes, box: Boxes, score: float, pixel: float) -> tuple[Boxes, float]:
         """A part of the way to a better size, if there is one."""
