@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
 from structboost.tracking.online_master import OnlineMaster
-from structboost.weak.histogram import best_splits
 
 _EDGE_TOLERANCE = 1e-6
 # Columns without weight after so many trainings go.
@@ -98,33 +97,30 @@ class OnlineStructBoost:
         return stump_vote(features, thresholds, self.master.weights[used] * self._signs[used])
 
     def _price(self) -> bool:
-        """Add the stumps of largest edge, each on a feature of its own; False if none is violated (10b)."""
+        """Add the stumps of largest edge that are not held, each on a feature of its own; False if none is violated.
+
+        A held one has an edge of 1 and the ridge times its weight: it would stand before its neighbours.
+        """
         rows, duals = self.master.duals()
         if not len(rows):
             return False
         codes = np.ascontiguousarray(self.frames.codes[rows].T)
-        n = len(codes)
-        edges, bins, flipped = np.empty((n, 1)), np.empty((n, 1), np.int64), np.empty((n, 1), np.bool_)
-        none = np.zeros(0, np.int32)
-        best_splits(
-            codes, np.full(n, N_BINS), np.full(n, -1), np.zeros(n + 1, np.int64), none, none.astype(np.uint8),
-            np.arange(len(rows)), duals[:, None], -1.0, 1.0, edges, bins, flipped, 0, n,
-        )  # fmt: skip
-        best = np.argsort(-edges[:, 0], kind="stable")[: self.columns_per_round]
-        best = best[edges[best, 0] > 1.0 + _EDGE_TOLERANCE]
-        signs = np.where(flipped[best, 0], 1, -1).astype(np.int8)
-        known = set(zip(self._features.tolist(), self._bins.tolist(), self._signs.tolist(), strict=True))
-        stumps = zip(best.tolist(), bins[best, 0].tolist(), signs.tolist(), strict=True)
-        new = np.array([stump not in known for stump in stumps], np.bool_)
-        if not new.any():
+        known = np.zeros((len(codes), N_BINS, 2), np.bool_)
+        known[self._features, self._bins, (self._signs > 0).astype(np.int64)] = True
+        edges, bins = np.empty(len(codes)), np.empty(len(codes), np.int64)
+        signs = np.empty(len(codes), np.int8)
+        _best_new_stumps(codes, duals, known, edges, bins, signs)
+        new = np.argsort(-edges, kind="stable")[: self.columns_per_round]
+        new = new[edges[new] > 1.0 + _EDGE_TOLERANCE]
+        if not len(new):
             return False
         first = len(self._features)
-        self._features = np.concatenate((self._features, best[new]))
-        self._bins = np.concatenate((self._bins, bins[best[new], 0]))
+        self._features = np.concatenate((self._features, new))
+        self._bins = np.concatenate((self._bins, bins[new]))
         self._signs = np.concatenate((self._signs, signs[new]))
-        self._idle = np.concatenate((self._idle, np.zeros(int(new.sum()), np.int64)))
+        self._idle = np.concatenate((self._idle, np.zeros(len(new), np.int64)))
         _respond(self.frames.codes, self._features, self._bins, self._signs, self.master.responses, first)
-        self.master.add_columns(int(new.sum()))
+        self.master.add_columns(len(new))
         return True
 
     def _drop_columns(self) -> None:
@@ -139,6 +135,42 @@ class OnlineStructBoost:
         self.master.keep_columns(numbers)
         self._features, self._bins = self._features[numbers], self._bins[numbers]
         self._signs, self._idle = self._signs[numbers], self._idle[numbers]
+
+
+@njit(cache=True, nogil=True)
+def _best_new_stumps(
+    codes: NDArray[np.uint8],
+    duals: NDArray[np.float64],
+    known: NDArray[np.bool_],
+    edges: NDArray[np.float64],
+    bins: NDArray[np.int64],
+    signs: NDArray[np.int8],
+) -> None:
+    """Stump of largest edge on each feature that is not ``known``, by a histogram of the duals.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_features, n_rows)
+    duals : ndarray, shape (n_rows,)
+    known : ndarray of bool, shape (n_features, N_BINS, 2)
+        By feature, bin, and whether the sign is positive.
+    edges, bins, signs : ndarray, shape (n_features,)
+        Filled; a stump answers ``sign`` up to its bin, and ``-sign`` above.
+    """
+    histogram = np.zeros(N_BINS)
+    total = duals.sum()
+    for f in range(len(codes)):
+        histogram[:] = 0.0
+        for i in range(len(duals)):
+            histogram[codes[f, i]] += duals[i]
+        edges[f], bins[f], signs[f] = -np.inf, 0, 1
+        below = 0.0
+        for b in range(N_BINS - 1):
+            below += histogram[b]
+            edge = 2.0 * below - total
+            sign = 1 if edge > 0 else -1
+            if abs(edge) > edges[f] and not known[f, b, 1 if sign > 0 else 0]:
+                edges[f], bins[f], signs[f] = abs(edge), b, sign
 
 
 @njit(cache=True, nogil=True)
