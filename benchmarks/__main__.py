@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, shareboost, speed
+from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, shareboost, speed, tracking
 from benchmarks.records import write_json, write_text
 from benchmarks.units import Runner, Store
 
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "hierarchy": hierarchy,
     "mo-ecc": mo_ecc,
     "shareboost": shareboost,
+    "tracking": tracking,
 }
 INTERRUPTED = 130
 
@@ -43,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name the benchmarks and their data sets")
     runs = commands.add_parser("run", help="run a benchmark, or go on with one that was interrupted")
     runs.add_argument("name", choices=BENCHMARKS)
-    runs.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with tabular/NAME.npz")
+    runs.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="directory with tabular/NAME.npz and tracking/NAME"
+    )
     runs.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
     runs.add_argument("--only", nargs="+", metavar="DATASET", help="these data sets only")
     runs.add_argument("--quick", action="store_true", help="one repeat, two candidates, the small data sets")

@@ -55,10 +55,8 @@ def test_all_outputs(tmp_path, clip, form, capsys):
     truth[5] = np.nan
     write_boxes(tmp_path / "truth.txt", truth)
     out, boxes, summary = tmp_path / "out.mp4", tmp_path / "boxes.txt", tmp_path / "summary.json"
-    code = main(
-        ["track", str(source), "--box", box, "--out", str(out), "--boxes", str(boxes), "--json", str(summary)]
-        + ["--truth", str(tmp_path / "truth.txt")]
-    )
+    files = ["--out", str(out), "--boxes", str(boxes), "--json", str(summary)]
+    code = main(["track", str(source), "--box", box, *files, "--truth", str(tmp_path / "truth.txt")])
     assert code == 0
     found = read_boxes(boxes)
     assert found.shape == (N_FRAMES, 4)

@@ -131,8 +131,7 @@ class OnlineStructBoost:
         kept = self._idle <= _MAX_IDLE
         if kept.sum() > self.max_columns:
             kept[np.lexsort((np.arange(len(weights)), -weights))[self.max_columns :]] = False
-        numbers = np.flatnonzero(kept)
-        self.master.keep_columns(numbers)
+        numbers = self.master.keep_columns(kept)
         self._features, self._bins = self._features[numbers], self._bins[numbers]
         self._signs, self._idle = self._signs[numbers], self._idle[numbers]
 

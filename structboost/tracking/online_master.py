@@ -77,11 +77,19 @@ class OnlineMaster:
         self._matrix = matrix
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
-    def keep_columns(self, kept: NDArray[np.int64]) -> None:
-        """Drop all columns but ``kept``, which are ascending."""
-        self.responses[:, : len(kept)] = self.responses[:, kept]
-        self.weights = self.weights[kept]
-        self._matrix = np.ascontiguousarray(self._matrix[:, kept])
+    def keep_columns(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Drop the columns that are not ``kept``; returns the old numbers of the others, in their new order.
+
+        The last ones go where gaps are: moving all would take longer than solving.
+        """
+        n_kept = int(kept.sum())
+        numbers = np.arange(n_kept)
+        gaps, last = np.flatnonzero(~kept[:n_kept]), n_kept + np.flatnonzero(kept[n_kept:])
+        numbers[gaps] = last
+        _move(self.responses, last, gaps)
+        self.weights = self.weights[numbers]
+        self._matrix = np.ascontiguousarray(self._matrix[:, numbers])
+        return numbers
 
     def renew(self, slot: int) -> None:
         """Go on after the frame in ``slot`` has changed, with its responses.
@@ -164,6 +172,13 @@ class OnlineMaster:
     def _losses_of(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         rows = np.arange(self.frames.n_slots) * self.frames.n_boxes + np.maximum(chosen, 0)
         return np.asarray(np.where(chosen >= 0, self.frames.losses[rows], 0.0) @ self.frames.shares)
+
+
+@njit(cache=True, nogil=True)
+def _move(responses: NDArray[np.int8], sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+    for p in range(len(responses)):
+        for k in range(len(sources)):
+            responses[p, targets[k]] = responses[p, sources[k]]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
