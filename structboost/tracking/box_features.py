@@ -22,8 +22,8 @@ GRADIENT_GRID = 6
 COLOUR_GRID = 4
 N_ORIENTATIONS = 9
 N_GREY = GREY_GRID**2
-N_GRADIENT = GRADIENT_GRID**2 * N_ORIENTATIONS
-# Colour cells go on for one cell around the box: what surrounds the object tells where it ends.
+# Cells of gradients and of colours go on for one cell around the box: what surrounds the object tells where it ends.
+N_GRADIENT = (GRADIENT_GRID + 2) ** 2 * N_ORIENTATIONS
 N_COLOUR_CELLS = (COLOUR_GRID + 2) ** 2
 # Added to the spread of grey values and to the mean gradient, in grey levels: flat boxes are not blown up.
 _FLAT = 4.0
@@ -34,16 +34,17 @@ _GREY, _GREY_SQUARE, _GRADIENT = 0, 1, 2
 _ORIENTATION = 3
 _COLOUR = _ORIENTATION + N_ORIENTATIONS
 # Edges of the grids' cells along one side of a box, in box lengths, one after the other: grey, gradient and colour;
-# the latter two with one cell more on either side. Named below: where the box itself begins in the latter two.
+# the latter two go on around the box, gradients by one more, for the means around cells.
 _EDGES = np.concatenate(
     (
         np.arange(GREY_GRID + 1) / GREY_GRID,
-        np.arange(-1, GRADIENT_GRID + 2) / GRADIENT_GRID,
+        np.arange(-2, GRADIENT_GRID + 3) / GRADIENT_GRID,
         np.arange(-1, COLOUR_GRID + 2) / COLOUR_GRID,
     )
 )
-_GRADIENT_EDGE = GREY_GRID + 1 + 1
-_COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 3 + 1
+# Where the first cell, which lies outside of the box, begins.
+_GRADIENT_EDGE = GREY_GRID + 2
+_COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 5
 _WHOLE = (0, GREY_GRID)
 
 
@@ -144,10 +145,10 @@ def box_features(
 ) -> NDArray[np.float32]:
     """Features of boxes.
 
-    The first 144 are mean grey values of a 12 x 12 grid, less the mean of the box and over its spread; then 6 x 6 cells
-    of 9 orientations, the gradients' lengths over their mean in the cell and one cell around it; then, with a
-    palette, the share of each colour in 4 x 4 cells and one ring of cells around them.  The first two are invariant
-    to brightness and contrast.
+    The first 144 are mean grey values of a 12 x 12 grid, less the mean of the box and over its spread; then 9
+    orientations in 6 x 6 cells and a ring of cells around the box, the gradients' lengths over their mean in the cell
+    and one cell around it; then, with a palette, the share of each colour in 4 x 4 cells and a ring of cells around
+    the box.  The first two kinds are invariant to brightness and contrast.
 
     Parameters
     ----------
@@ -177,13 +178,13 @@ def _cells(n_colours: int) -> NDArray[np.int64]:
     at = _GRADIENT_EDGE
     rows += [
         (_ORIENTATION + k, at + c, at + c + 1, at + r, at + r + 1)
-        for r in range(GRADIENT_GRID)
-        for c in range(GRADIENT_GRID)
+        for r in range(GRADIENT_GRID + 2)
+        for c in range(GRADIENT_GRID + 2)
         for k in range(N_ORIENTATIONS)
     ]
     at = _COLOUR_EDGE
     rows += [
-        (_COLOUR + k, at + c - 1, at + c, at + r - 1, at + r)
+        (_COLOUR + k, at + c, at + c + 1, at + r, at + r + 1)
         for r in range(COLOUR_GRID + 2)
         for c in range(COLOUR_GRID + 2)
         for k in range(n_colours)
