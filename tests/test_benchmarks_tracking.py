@@ -28,7 +28,7 @@ def data(tmp_path):
     truth = clip.boxes.copy()
     truth[3] = np.nan
     write_boxes(images.parent / "groundtruth.txt", truth)
-    write_boxes(images.parent / "groundtruth_mil.txt", clip.boxes + [2.0, 0.0, 0.0, 0.0])
+    write_boxes(images.parent / "groundtruth_mil.txt", clip.boxes + np.array([2.0, 0.0, 0.0, 0.0]))
     return tmp_path / "data"
 
 
