@@ -101,7 +101,7 @@ def test_nothing_grows(clip):
     master = tracker._learner.master
     for frame in np.concatenate((clip.frames[1:], clip.frames[::-1])):
         tracker.update(frame)
-        assert master.n_columns <= 120
+        assert master.n_columns <= 160
         assert master.n_cuts <= 51
     assert tracker._learner.frames.n_frames == 12
 

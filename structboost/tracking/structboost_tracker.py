@@ -17,7 +17,7 @@ _FIRST_SHARE = 0.2
 _FIRST_ROUNDS, _ROUNDS = 40, 1
 _FIRST_TOLERANCE, _TOLERANCE = 0.03, 0.1
 _FIRST_CUTS, _CUTS = 10, 3
-_COLUMNS_PER_ROUND = 40
+_COLUMNS_PER_ROUND = 80
 
 
 class StructBoostTracker(BoxTracker):
@@ -25,7 +25,7 @@ class StructBoostTracker(BoxTracker):
 
     Training minimises the 1-slack risk (9) of the loss ``1 - intersection / union`` (21) over the first frames and the
     60 most recent ones learned from, with a ridge that spreads the weight over many stumps.  Cuts, columns and
-    multipliers stay warm; a training after a new frame takes some 10 ms.
+    multipliers stay warm; a training after a new frame takes 10 to 20 ms.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class StructBoostTracker(BoxTracker):
         self,
         *,
         C: float = 30.0,
-        ridge: float = 100.0,
-        n_stumps: int = 400,
+        ridge: float = 300.0,
+        n_stumps: int = 900,
         n_kept: int = 60,
         n_boxes: int = 200,
         every: int = 2,
