@@ -82,7 +82,7 @@ def _track(sequence: Sequence, method: str, seed: int) -> Result:
 
 
 def _run_ours(method: str, frames: list[Any], box: np.ndarray, seed: int) -> tuple[np.ndarray, Result]:
-    from structboost.tracking.track_frames import track_frames, warm_up
+    from structboost.tracking.tracked_frames import track_frames, warm_up
 
     module, name = TRACKERS[method]
     tracker = getattr(importlib.import_module(module), name)(random_state=seed)

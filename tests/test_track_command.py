@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -150,17 +152,27 @@ def test_a_truncated_video_keeps_what_was_tracked(tmp_path, clip, capsys):
 def test_ctrl_c_keeps_what_was_tracked(tmp_path, clip, capsys, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     update = StructBoostTracker.update
+    handler = signal.getsignal(signal.SIGINT)
 
-    def interrupted(self, frame):
+    def pressed_meanwhile(self, frame):
         if self.n_frames == 6 and frame.shape[0] == 240:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
         return update(self, frame)
 
-    monkeypatch.setattr(StructBoostTracker, "update", interrupted)
+    monkeypatch.setattr(StructBoostTracker, "update", pressed_meanwhile)
     boxes = tmp_path / "b.txt"
     assert main(["track", str(source), "--box", box, "--boxes", str(boxes)]) == 130
-    assert "interrupted after 6 frames, which are kept" in capsys.readouterr().err
-    assert len(read_boxes(boxes)) == 6
+    assert "interrupted after 7 frames, which are kept" in capsys.readouterr().err
+    assert len(read_boxes(boxes)) == 7
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_before_the_first_frame_leaves_nothing(tmp_path, clip, capsys, monkeypatch):
+    source, box = folder_of(tmp_path, clip)
+    monkeypatch.setattr("structboost.tracking.tracked_frames.warm_up", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    assert main(["track", str(source), "--box", box, "--boxes", str(tmp_path / "b.txt")]) == 130
+    assert "interrupted before the first frame" in capsys.readouterr().err
+    assert not (tmp_path / "b.txt").exists()
 
 
 def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip, capsys):

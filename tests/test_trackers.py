@@ -15,7 +15,7 @@ from structboost.tracking.made_clip import made_clip
 from structboost.tracking.measures import evaluate
 from structboost.tracking.online_boosting import OnlineStructBoost
 from structboost.tracking.online_master import OnlineMaster
-from structboost.tracking.track_frames import track_frames
+from structboost.tracking.tracked_frames import track_frames
 from structboost.tracking.video_error import VideoError
 
 N_FRAMES = 60

@@ -3,7 +3,7 @@
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
-from structboost.tracking.track_frames import TrackedFrames, track_frames
+from structboost.tracking.tracked_frames import TrackedFrames, track_frames
 from structboost.tracking.video import open_frames
 
 __all__ = [

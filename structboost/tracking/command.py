@@ -6,12 +6,14 @@ import argparse
 import json
 import math
 import os
+import signal
 import sys
+import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from structboost.tracking.frame_image import FrameImage
     from structboost.tracking.measures import TrackingMeasures
-    from structboost.tracking.track_frames import TrackedFrames
+    from structboost.tracking.tracked_frames import TrackedFrames
 
 _DONE, _STOPPED_EARLY, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130
 _BAR_WIDTH = 24
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _track(options: argparse.Namespace, stack: ExitStack) -> int:
     from structboost.tracking.structboost_tracker import StructBoostTracker
-    from structboost.tracking.track_frames import track_frames, warm_up
+    from structboost.tracking.tracked_frames import track_frames, warm_up
     from structboost.tracking.video_writer import VideoWriter
 
     for path in (options.boxes, options.json):
@@ -76,6 +78,7 @@ def _track(options: argparse.Namespace, stack: ExitStack) -> int:
     clip = _open(options, stack)
     writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps)) if options.out is not None else None
     tracker = StructBoostTracker()
+    ctrl_c = stack.enter_context(_CtrlC())
     sys.stderr.write(f"{clip.name}\n")
     warm_up(tracker)
     progress = _Progress(clip.n_frames)
@@ -85,8 +88,10 @@ def _track(options: argparse.Namespace, stack: ExitStack) -> int:
             writer.write(_drawn(number, image, so_far, clip.truth))
         progress.show(so_far)
 
-    tracked = track_frames(tracker, clip.frames, clip.box, each=each)
+    tracked = track_frames(tracker, ctrl_c.between(clip.frames), clip.box, each=each)
     progress.end()
+    if not len(tracked):
+        raise KeyboardInterrupt
     _write(options, clip, tracked)
     if tracked.error is not None:
         sys.stderr.write(f"structboost track: {tracked.error}\n")
@@ -233,6 +238,37 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+class _CtrlC:
+    """Lets the first Ctrl-C end the tracking between two frames, the second one at once.
+
+    Compiled code that is interrupted answers with a SystemError.
+    """
+
+    def __init__(self) -> None:
+        self._pressed = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def between(self, frames: Iterator[tuple[int, FrameImage]]) -> Iterator[tuple[int, FrameImage]]:
+        """The frames, until it was pressed."""
+        for frame in frames:
+            if self._pressed:
+                raise KeyboardInterrupt
+            yield frame
+
+    def _press(self, *_: object) -> None:
+        self._pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Progress:
