@@ -97,4 +97,4 @@ def _rival_classes(
             values[end + 1] = -1.0
             end += 2
         indptr[i + 1] = end
-    return losses, parts[:end], channels[:end], values[:end], indptr
+    return losses, parts[:end].copy(), channels[:end].copy(), values[:end].copy(), indptr
