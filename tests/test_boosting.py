@@ -20,9 +20,6 @@ from structboost import (
     row_blocks,
 )
 from structboost.exceptions import InterruptedFitWarning, SolverError
-from structboost.masters.base import Problem
-from structboost.masters.cuts import ChannelMeasure, Cut
-from structboost.masters.one_slack import OneSlack
 
 
 def all_stumps(X):
@@ -347,44 +344,6 @@ def test_spread_weights_are_shorter_and_within_the_gap(name):
 def test_bad_spread(changes, message):
     with pytest.raises(ValueError, match=message):
         StructBoost(BinaryTask(), C=1.0, **changes).fit(np.zeros((2, 1)), [1, -1])
-
-
-def test_cuts_given_anew_for_other_examples_keep_the_optimum():
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(60, 3))
-    Y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0, 1, -1)
-    answers = np.where(X > 0, 1, -1).astype(np.int8).T
-
-    def master_of(rows):
-        task = BinaryTask()
-        problem = Problem(task, X[rows], Y[rows], task.stack(X[rows]), np.full(len(rows), 1 / len(rows)), None)
-        master = OneSlack().master(problem, 10.0)
-        terms = np.arange(3), master.add_responses("x", answers[:, rows]) + np.arange(3), np.zeros(3, int), np.ones(3)
-        master.add_columns({"x": terms}, 3)
-        return master
-
-    moved, fresh = master_of(np.arange(40)), master_of(np.arange(20, 60))
-    moved.solve(1e-6)
-    weights = moved.weights.copy()
-    # The oracle sees the later examples; those that left take their shares of every cut with them.
-    stay = {old: old - 20 for old in range(20, 40)}
-    cuts = []
-    for cut in moved.cuts:
-        (measure,) = cut.measures["x"]
-        kept = np.isin(measure.parts, list(stay))
-        # A share of an example that is in a cut is its loss 1 over 40, and so is its value.
-        parts = measure.parts[kept] - 20
-        shifted = ChannelMeasure(parts.astype(np.int32), measure.values[kept], np.array([0, kept.sum()]))
-        cuts.append(Cut(kept.sum() / 40, {"x": [shifted]}))
-    moved.oracle = fresh.oracle
-    moved.replace_cuts(cuts)
-    np.testing.assert_array_equal(moved.weights, weights)
-    moved.solve(1e-6)
-    fresh.solve(1e-6)
-    assert moved.primal == pytest.approx(fresh.primal, rel=3e-6)
-    assert moved.dual_value <= fresh.primal * (1 + 1e-9)
-    with pytest.raises(ValueError, match="give one for each"):
-        moved.replace_cuts(cuts[:-1])
 
 
 def test_a_fit_over_several_blocks_of_rows_is_that_over_one(monkeypatch):

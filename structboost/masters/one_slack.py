@@ -11,7 +11,7 @@ where that does not end.  Figures: docs/decisions/one-slack-master.md and docs/d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,35 +93,6 @@ class OneSlackMaster(HingeMaster):
         """Cuts held, without the empty one."""
         return len(self._cuts) - 1
 
-    @property
-    def cuts(self) -> list[Cut]:
-        """The cuts held, without the empty one."""
-        return self._cuts[1:]
-
-    def replace_cuts(self, cuts: Sequence[Cut]) -> None:
-        """Go on with other training examples: ``cuts`` stand in the place of :attr:`cuts`, one for each.
-
-        They must hold for the examples that the oracle sees now; any output of an example gives a valid share of a
-        cut, and so does none.  Columns, weights and multipliers stay; the risk is computed by the next :meth:`solve`.
-
-        Raises
-        ------
-        ValueError
-            If they are not as many as the cuts held.
-        """
-        if len(cuts) != self.n_cuts:
-            raise ValueError(f"There are {len(cuts)} cuts for the {self.n_cuts} held; give one for each.")
-        n_rows = len(self._cuts)
-        products = np.zeros((n_rows, len(self.weights)))
-        products[1:] = self.oracle.products(cuts)
-        losses = np.array([0.0, *(cut.loss for cut in cuts)])
-        self._program.keep_rows(np.zeros(n_rows, np.bool_))
-        self._program.add_rows(products, losses, np.zeros(n_rows, np.int64))
-        self._cuts[1:] = cuts
-        self._curvature = no_curvature(len(self.weights))
-        self.risk = np.inf
-        self.dual_value = 0.0
-
     def set_C(self, C: float) -> None:
         """Go on with another C; cuts do not depend on it."""
         self._multipliers *= C / self.C
@@ -154,8 +125,7 @@ class OneSlackMaster(HingeMaster):
         """Cut until the relative gap over the columns so far is at most ``tolerance``."""
         if np.isinf(self.risk):
             self._cut(self.weights)
-            if self.n_cuts == 1:
-                self._bound_by_program()
+            self._bound_by_program()
         if self.stabilize:
             self._solve_by_proximal_bundle(tolerance)
         else:
