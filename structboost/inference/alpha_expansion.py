@@ -93,9 +93,8 @@ class _Moves:
         """Energy of each graph."""
         own = self.energies[np.arange(len(labels)), labels]
         cut = labels[self.edges[:, 0]] != labels[self.edges[:, 1]]
-        return np.bincount(self.graphs, own, self.n_graphs) + np.bincount(
-            self.ends[cut], self.weights[cut], self.n_graphs
-        )
+        paid = np.bincount(self.ends[cut], self.weights[cut], self.n_graphs)
+        return np.asarray(np.bincount(self.graphs, own, self.n_graphs) + paid, np.float64)
 
     def expand(self, labels: NDArray[np.int64], alpha: int) -> bool:
         """Change ``labels`` by the best expansion of ``alpha``; whether that saved energy."""

@@ -34,9 +34,7 @@ def learn_codebook(
     """
     random = np.random.default_rng(random_state)
     share = max(1, _SAMPLE // len(images))
-    drawn = [
-        image.point_descriptors[random.permutation(len(image.point_descriptors))[:share]] for image in images
-    ]
+    drawn = [image.point_descriptors[random.permutation(len(image.point_descriptors))[:share]] for image in images]
     points = np.concatenate(drawn).astype(np.float32)
     means = MiniBatchKMeans(
         min(n_words, len(points)), batch_size=4096, n_init=1, max_iter=30, random_state=random_state

@@ -91,8 +91,8 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
     height, width = labels.shape
     yx = np.indices(labels.shape).transpose(1, 2, 0)
     centres = region_means(labels, yx)[:, ::-1]
-    luv = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2Luv)
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    luv = np.asarray(cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2Luv), np.float32)
+    grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
     gradients = patch_planes.integral(patch_planes.gradient_planes(grey))
     points, descriptors = _point_descriptors(labels, gradients)
     return DescribedImage(
@@ -138,7 +138,14 @@ def _colour_features(image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArra
     spreads = np.sqrt(np.maximum(region_means(labels, planes**2) - means**2, 0.0))
     # u and v of photographs lie between -100 and 100 but for a few pixels.
     unit = np.stack(
-        (hsv[..., 0] / 360, hsv[..., 1], hsv[..., 2], luv[..., 0] / 100, luv[..., 1] / 200 + 0.5, luv[..., 2] / 200 + 0.5),
+        (
+            hsv[..., 0] / 360,
+            hsv[..., 1],
+            hsv[..., 2],
+            luv[..., 0] / 100,
+            luv[..., 1] / 200 + 0.5,
+            luv[..., 2] / 200 + 0.5,
+        ),
         axis=2,
     )
     codes = np.clip((unit * _COLOUR_BINS).astype(np.int64), 0, _COLOUR_BINS - 1)

@@ -28,10 +28,10 @@ _FLAT = 4.0
 
 
 def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
-    """Length of the gradient by its unsigned orientation, shape (height, width, 9); a length goes to the two nearest."""
+    """Length of the gradient by its unsigned orientation, shape (height, width, 9), shared by the two nearest."""
     values = grey.astype(np.float32)
-    gx = cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1)
-    gy = cv2.Sobel(values, cv2.CV_32F, 0, 1, ksize=1)
+    gx = np.asarray(cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1), np.float32)
+    gy = np.asarray(cv2.Sobel(values, cv2.CV_32F, 0, 1, ksize=1), np.float32)
     out = np.zeros((*grey.shape, N_ORIENTATIONS), np.float32)
     _spread_gradients(gx, gy, out)
     return out
@@ -40,7 +40,7 @@ def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
 def pattern_planes(grey: NDArray[np.uint8]) -> Planes:
     """Which of the ten uniform local binary patterns (8 points, radius 1) each pixel has, one-hot."""
     codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
-    return np.eye(N_PATTERNS, dtype=np.float32)[codes]
+    return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
 
 
 def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
@@ -168,12 +168,9 @@ def _span(start: float, length: float, limit: int) -> tuple[int, int]:
     """First pixel and end of a cell along one axis, moved inside, at least a pixel long."""
     first = int(np.floor(start + 0.5))
     end = max(first + 1, int(np.floor(start + length + 0.5)))
-    if first < 0:
-        first = 0
-    if first > limit - 1:
-        first = limit - 1
-    if end > limit:
-        end = limit
+    first = max(first, 0)
+    first = min(first, limit - 1)
+    end = min(end, limit)
     if end <= first:
         end = first + 1
     return first, end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -103,21 +103,39 @@ class SuperpixelCRFTask(Task):
     ----------
     n_labels : int
         Labels are 0..n_labels-1.
+    pairwise : bool
+        False leaves the edges out: superpixels are labelled one by one.
     """
 
-    def __init__(self, n_labels: int = 2) -> None:
+    def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
         if isinstance(n_labels, bool) or int(n_labels) != n_labels or n_labels < 2:
             raise ValueError(f"n_labels is {n_labels!r}; give a whole number from 2.")
         self.n_labels = int(n_labels)
-        self.exact_argmax = self.n_labels == 2  # type: ignore[misc]
-        self.kinds = {"node": PartKind(1, (-1.0, 1.0)), "edge": PartKind(1, (0.0, 1.0))}
+        self.pairwise = pairwise
+        self.exact_argmax = self.n_labels == 2 or not pairwise  # type: ignore[misc]
+        self.kinds = {"node": PartKind(1, (-1.0, 1.0))}
+        if pairwise:
+            self.kinds["edge"] = PartKind(1, (0.0, 1.0))
 
     def parts(self, x: SuperpixelGraph) -> dict[str, NDArray[Any]]:
         """Potentials of every (superpixel, label), superpixel by superpixel, and of every edge."""
         n, n_labels, n_unary = x.potentials.shape
         if n_labels != self.n_labels:
             raise TaskError(f"The potentials are of {n_labels} labels; the task has {self.n_labels}.")
-        return {"node": x.potentials.reshape(n * n_labels, n_unary), "edge": x.edge_potentials}
+        parts = {"node": x.potentials.reshape(n * n_labels, n_unary)}
+        return parts | {"edge": x.edge_potentials} if self.pairwise else parts
+
+    def stack(self, X: Sequence[SuperpixelGraph]) -> StackedParts:
+        """Parts of all images.
+
+        Raises
+        ------
+        TaskError
+            If no image has an edge: then there is nothing to learn for them.
+        """
+        if self.pairwise and not any(len(x.edges) for x in X):
+            raise TaskError("No image has two superpixels that touch; use SuperpixelCRFTask(pairwise=False).")
+        return super().stack(X)
 
     def joint_feature(self, x: SuperpixelGraph, y: Labels | TrueLabels) -> dict[str, Measure]:
         """Minus one on the part of each chosen label, and on the edges whose ends differ.
@@ -130,22 +148,22 @@ class SuperpixelCRFTask(Task):
         labels, _ = self._labels_and_areas(y)
         if len(labels) != x.n_superpixels:
             raise TaskError(f"An output has {len(labels)} labels for {x.n_superpixels} superpixels.")
-        cut = np.flatnonzero(labels[x.edges[:, 0]] != labels[x.edges[:, 1]])
-        nodes = np.arange(len(labels)) * self.n_labels + labels
-        return {"node": _minus_one(nodes), "edge": _minus_one(cut)}
+        cut = np.flatnonzero(_differ(labels, x.edges))
+        measures = {"node": _minus_one(np.arange(len(labels)) * self.n_labels + labels)}
+        return measures | {"edge": _minus_one(cut)} if self.pairwise else measures
 
     def loss(self, y: Labels | TrueLabels, y_pred: Labels | TrueLabels) -> float:
         """Area (or number) of the superpixels whose labels differ."""
         (true, areas), (found, _) = self._labels_and_areas(y), self._labels_and_areas(y_pred)
         return float(areas[true != found].sum())
 
-    def argmax(
-        self, x: SuperpixelGraph, scores: Mapping[str, NDArray[np.float64]], y: Labels | TrueLabels | None = None
-    ) -> Labels:
+    def argmax(self, x: SuperpixelGraph, scores: Any, y: Labels | TrueLabels | None = None) -> Labels:
         """Labels of least energy; with ``y`` of least energy minus loss (30)."""
-        energies = scores["node"].reshape(x.n_superpixels, self.n_labels)
+        energies = (scores["node"] if self.pairwise else scores).reshape(x.n_superpixels, self.n_labels)
         if y is not None:
             energies = _minus_loss(energies, *self._labels_and_areas(y))
+        if not self.pairwise:
+            return np.asarray(np.argmin(energies, axis=1), np.int64)
         return expanded_labels(energies, x.edges, scores["edge"][:, 0])
 
     def outputs(self, x: SuperpixelGraph) -> Iterator[Labels]:
@@ -161,26 +179,24 @@ class SuperpixelCRFTask(Task):
         true, areas = (np.concatenate(column) for column in zip(*truths, strict=True))
         sizes = np.array([x.n_superpixels for x in X])
         owners = np.repeat(np.arange(len(X)), sizes)
-        firsts = np.cumsum(sizes) - sizes
-        edges = np.concatenate([x.edges + first for x, first in zip(X, firsts, strict=True)])
         energies = _minus_loss(scores.rows["node"].reshape(-1, self.n_labels), true, areas)
-        found = expanded_labels(energies, edges, scores.rows["edge"][:, 0], owners)
+        if self.pairwise:
+            edges = np.concatenate([x.edges + first for x, first in zip(X, np.cumsum(sizes) - sizes, strict=True)])
+            found = expanded_labels(energies, edges, scores.rows["edge"][:, 0], owners)
+        else:
+            found = np.argmin(energies, axis=1)
         wrong = np.flatnonzero(found != true)
-        # M(true) - M(found): the chosen true part leaves, the found one enters.
+        # M(true) - M(found): the true part, of weight -1, leaves, and the found one enters.
         parts = np.column_stack((wrong * self.n_labels + true[wrong], wrong * self.n_labels + found[wrong]))
         nodes = Measure(parts.ravel(), np.zeros(2 * len(wrong), np.int64), np.tile([-1.0, 1.0], len(wrong)))
-        cut_found = (found[edges[:, 0]] != found[edges[:, 1]]).astype(np.float64)
-        change = cut_found - (true[edges[:, 0]] != true[edges[:, 1]])
-        changed = np.flatnonzero(change)
-        cut_edges = Measure(changed, np.zeros(len(changed), np.int64), change[changed])
-        return Separation(
-            np.bincount(owners[wrong], areas[wrong], len(X)),
-            {"node": nodes, "edge": cut_edges},
-            {
-                "node": _starts(np.repeat(owners[wrong], 2), len(X)),
-                "edge": _starts(owners[edges[changed, 0]], len(X)),
-            },
-        )
+        differences, indptr = {"node": nodes}, {"node": _starts(np.repeat(owners[wrong], 2), len(X))}
+        if self.pairwise:
+            change = _differ(found, edges).astype(np.float64) - _differ(true, edges)
+            changed = np.flatnonzero(change)
+            differences["edge"] = Measure(changed, np.zeros(len(changed), np.int64), change[changed])
+            indptr["edge"] = _starts(owners[edges[changed, 0]], len(X))
+        losses = np.bincount(owners[wrong], areas[wrong], len(X)).astype(np.float64)
+        return Separation(losses, differences, indptr)
 
     def _labels_and_areas(self, y: Labels | TrueLabels) -> tuple[Labels, NDArray[np.float64]]:
         """Labels, checked, and areas, ones where none are given."""
@@ -197,6 +213,11 @@ class SuperpixelCRFTask(Task):
 
 def _minus_one(parts: Labels) -> Measure:
     return Measure(parts, np.zeros(len(parts), np.int64), np.full(len(parts), -1.0))
+
+
+def _differ(labels: Labels, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the ends of each edge have different labels."""
+    return np.asarray(labels[edges[:, 0]] != labels[edges[:, 1]])
 
 
 def _minus_loss(energies: NDArray[np.float64], true: Labels, areas: NDArray[np.float64]) -> NDArray[np.float64]:
