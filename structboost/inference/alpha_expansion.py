@@ -158,6 +158,6 @@ def _check(energies: NDArray[np.float64], edges: NDArray[np.int64], weights: NDA
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):
         raise ValueError(
-            f"weights[{wrong[0]}] is {weights[wrong[0]]}; weights must be finite and not negative, or the Potts model is "
-            "no metric."
+            f"weights[{wrong[0]}] is {weights[wrong[0]]}; weights must be finite and not negative, or the Potts "
+            "model is no metric."
         )
