@@ -11,8 +11,8 @@ from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.image_files import ImageFileError, Mask
 
 NOTHING, OBJECT, BACKGROUND = 0, 1, 2
-# A scribbled superpixel has this potential, above all that is learned.
-CERTAIN = 1e3
+# Likelihood ratios and distances as log-odds: the CRF learns the real scale.
+_MOST = 13.0
 
 
 def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribbles") -> NDArray[np.int64]:
@@ -70,6 +70,12 @@ def scribble_features(image: DescribedImage, labels: NDArray[np.int64]) -> NDArr
     along = [_geodesic(image, labels == label) for label in (0, 1)]
     columns.append((along[0] - along[1]) / (along[0] + along[1] + 1.0))
     return np.column_stack(columns).astype(np.float32)
+
+
+def scribble_answers(image: DescribedImage, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The features as classifiers' answers: log-probabilities, shape (n_superpixels, 5, 2), whose log-odds they are."""
+    odds = np.clip(scribble_features(image, labels).astype(np.float64), -_MOST, _MOST)
+    return np.stack((-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)), axis=2)
 
 
 def _likelihood_ratio(
