@@ -16,7 +16,7 @@ from structboost.structured_svm import StructuredSVM
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph
 
 LEARNERS = ("structboost", "ssvm")
-CANDIDATES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+CANDIDATES = (0.3, 1.0, 3.0, 10.0)
 _HELD_OUT = 3  # every third image
 
 Counts = Sequence[NDArray[np.int64]]

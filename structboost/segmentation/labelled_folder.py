@@ -54,6 +54,10 @@ class Meaning:
             return mask
         return np.where(mask == VOID, VOID, mask == self.foreground).astype(np.uint8)
 
+    def values(self, labels: Mask) -> Mask:
+        """Class indices as values of such masks: 255 for the foreground of masks that hold 0 and 255."""
+        return labels * np.uint8(VOID) if self.white_is_foreground else labels
+
     def __str__(self) -> str:
         if self.white_is_foreground:
             return "masks hold only 0 and 255: 255 is taken for the foreground"

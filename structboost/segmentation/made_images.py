@@ -1,7 +1,7 @@
 """Made images with known masks: things cut out of photographs, laid over textures of others.
 
-The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are real; where the things
-lie and what is around them is made.
+The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are real; where the
+things lie and what is around them is made.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
     if n < 1:
         raise ValueError(f"n is {n}; give at least 1.")
     rng = np.random.default_rng(random_state)
-    made = [_picture(rng) for _ in range(n)]
-    return MadeImages(*([picture[part] for picture in made] for part in range(3)), NAME)
+    images, masks, scribbles = (list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True))
+    return MadeImages(images, masks, scribbles, NAME)
 
 
 def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
@@ -82,7 +82,9 @@ def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
     return np.clip(np.rint(scene), 0, 255).astype(np.uint8), mask, _strokes(mask, discs[-1])
 
 
-def _coin(coin: NDArray[np.float64], centre: NDArray[np.float64], radius: float) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _coin(
+    coin: NDArray[np.float64], centre: NDArray[np.float64], radius: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Pixels inside the coin, and its face at the size of the picture."""
     x, y = np.arange(_WIDTH) - centre[0], np.arange(_HEIGHT) - centre[1]
     inside = np.hypot(x, y[:, None]) <= radius

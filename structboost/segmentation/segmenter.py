@@ -16,7 +16,8 @@ from structboost.segmentation.crf_training import CANDIDATES, CRFSettings, choos
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache, describe_all
 from structboost.segmentation.image_files import VOID, Mask, Photograph, fitted, resized_mask
-from structboost.segmentation.potentials import superpixel_graph
+from structboost.segmentation.labelled_folder import Meaning
+from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT, scribble_answers, scribbled_labels
 from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings, fit_unaries
@@ -46,8 +47,8 @@ class Segmenter:
         Folder where features of images are kept.
     verbose : int
         1 shows what is done.
-    labels_of_masks : str
-        What the classes of the masks were made of; told to whoever uses the model.
+    meaning : Meaning
+        What the values of the masks stood for, when they were read from files.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class Segmenter:
     """
 
     n_segments: int = 300
-    longest: int = 480
+    longest: int = 512
     C: float | None = None
     crf: CRFSettings = field(default_factory=CRFSettings)
     unaries: UnarySettings = field(default_factory=UnarySettings)
@@ -71,7 +72,7 @@ class Segmenter:
     n_jobs: int | None = None
     cache: str | PathLike[str] | None = None
     verbose: int = 0
-    labels_of_masks: str = ""
+    meaning: Meaning = field(default_factory=Meaning)
 
     def fit(
         self, images: Sequence[Photograph], masks: Sequence[Mask], scribbles: Sequence[Mask] | None = None
@@ -126,7 +127,9 @@ class Segmenter:
         else:
             _check_scribbled(images, scribbles, self.n_labels_)
             answers = [self._answers(image, strokes) for image, strokes in zip(images, scribbles, strict=True)]
-        graphs = [superpixel_graph(image, found) for image, found in zip(images, answers, strict=True)]
+        pairs = list(zip(images, answers, strict=True))
+        self.scale_ = PotentialScale.of([unary_potentials(image, found) for image, found in pairs])
+        graphs = [superpixel_graph(image, found, self.scale_) for image, found in pairs]
         self.validation_: list[float] = []
         if self.C is not None:
             self.C_ = float(self.C)
@@ -170,7 +173,7 @@ class Segmenter:
         """The CRF of an image: potentials of its superpixels and edges."""
         if not hasattr(self, "crf_model_"):
             raise NotFittedError("This Segmenter is not fitted yet; call fit(images, masks) first.")
-        return superpixel_graph(image, self._answers(image, scribbles))
+        return superpixel_graph(image, self._answers(image, scribbles), self.scale_)
 
     @property
     def needs_scribbles(self) -> bool:

@@ -20,6 +20,8 @@ from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
 from structboost.segmentation.image_files import write_bytes
+from structboost.segmentation.labelled_folder import Meaning
+from structboost.segmentation.potentials import PotentialScale
 from structboost.segmentation.unaries import GROUPS, UnaryClassifiers, UnarySettings
 
 if TYPE_CHECKING:
@@ -50,12 +52,13 @@ def save_segmenter(segmenter: Segmenter, path: str | PathLike[str]) -> None:
         "C": segmenter.C_,
         "history": segmenter.history_,
         "validation": segmenter.validation_,
-        "labels_of_masks": segmenter.labels_of_masks,
+        "meaning": asdict(segmenter.meaning),
         "groups": None if classifiers is None else {group: len(classifiers.groups[group]) for group in GROUPS},
         "passes": None if classifiers is None else [len(folds) for folds in classifiers.passes],
     }
     arrays: dict[str, NDArray[Any]] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
     arrays |= {f"crf/{name}": array for name, array in segmenter.crf_model_.to_arrays().items()}
+    arrays |= {"scale/mean": segmenter.scale_.mean, "scale/spread": segmenter.scale_.spread}
     if classifiers is not None:
         arrays["codebook"] = classifiers.codebook
         for place, trees in _places(classifiers).items():
@@ -103,11 +106,12 @@ def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     segmenter = Segmenter(
         **header["parameters"], crf=CRFSettings(**header["crf"]), unaries=UnarySettings(**header["unaries"])
     )
-    segmenter.labels_of_masks = str(header["labels_of_masks"])
+    segmenter.meaning = Meaning(**header["meaning"])
     segmenter.n_labels_ = int(header["n_labels"])
     segmenter.C_, segmenter.history_ = float(header["C"]), list(header["history"])
     segmenter.validation_ = list(header["validation"])
     segmenter.crf_model_ = CRFModel.from_arrays(segmenter.n_labels_, _under("crf", arrays))
+    segmenter.scale_ = PotentialScale(arrays["scale/mean"], arrays["scale/spread"])
     segmenter.classifiers_ = None
     if header["groups"] is not None:
         groups = {

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.codebook import learn_codebook, word_histograms
-from structboost.segmentation.context import context_features
+from structboost.segmentation.context import place_and_colour, surroundings
 from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage
 
 WORDS = "words"
@@ -22,6 +22,7 @@ GROUPS = (WORDS, "colour", *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp")
 _LEAST_PROBABILITY = 1e-6
 # Probabilities of independent groups would multiply; these are not, and averaging their log-odds is too timid.
 _SHARPNESS = 1.5
+_PASSES_OF_MANY = 2
 
 Floats = NDArray[np.float64]
 Report = Callable[[str], None]
@@ -37,8 +38,9 @@ class UnarySettings:
         Parts of the training images; each part's potentials come from classifiers of the other parts.
     group_rounds, context_rounds : int
         Rounds of boosting for a group of features, and for the surroundings.
-    context_passes : int
-        Classifiers one after the other, each on the answers of the last.
+    context_passes : int or None
+        Further classifiers one after the other, each on the answers of the last and their surroundings; None: none for
+        two labels, where the CRF itself learns from the surroundings, and 2 for more.
     group_rows, context_rows : int
         Most superpixels that a classifier is trained on, drawn at random.
     """
@@ -46,7 +48,7 @@ class UnarySettings:
     n_folds: int = 3
     group_rounds: int = 40
     context_rounds: int = 80
-    context_passes: int = 2
+    context_passes: int | None = None
     group_rows: int = 10_000
     context_rows: int = 20_000
 
@@ -77,9 +79,8 @@ class UnaryClassifiers:
             for group, rows in group_features(image, self.codebook).items()
         ]
         answers = np.stack(by_group, axis=1)
-        n_groups = answers.shape[1]
         for folds in self.passes:
-            rows = _context(image, answers, n_groups)
+            rows = _context_rows(image, answers)
             found = np.mean([trees.log_probabilities(rows) for trees in folds], axis=0)
             answers = np.concatenate((answers, found[:, None, :]), axis=1)
         return answers
@@ -140,10 +141,13 @@ def fit_unaries(
         groups[group], found = training.cross_fit(blocks, settings.group_rounds, settings.group_rows, _GROUP_TREES)
         answers.append(found)
     by_image = training.split(np.stack(answers, axis=1))
+    n_passes = settings.context_passes
+    if n_passes is None:
+        n_passes = 0 if training.n_labels == 2 else _PASSES_OF_MANY
     passes = []
-    for number in range(settings.context_passes):
-        report(f"context, pass {number + 1} of {settings.context_passes}")
-        blocks = [_context(image, found, len(GROUPS)) for image, found in zip(images, by_image, strict=True)]
+    for number in range(n_passes):
+        report(f"surroundings, pass {number + 1} of {n_passes}")
+        blocks = [_context_rows(image, found) for image, found in zip(images, by_image, strict=True)]
         folds, found = training.cross_fit(blocks, settings.context_rounds, settings.context_rows, _CONTEXT_TREES)
         passes.append(folds)
         by_image = [
@@ -221,23 +225,21 @@ def _fit_on_one_thread(*arguments: Any, **settings: Any) -> BoostedTrees:
         return fit_trees(*arguments, **settings)
 
 
-def _context(image: DescribedImage, answers: Floats, n_groups: int) -> NDArray[np.float32]:
-    """Context features from the groups' answers, or from those of the last pass beside them."""
-    odds = log_odds(answers[:, :n_groups])
-    two = answers.shape[2] == 2
-    own = odds[:, :, 1] if two else log_odds(answers[:, :n_groups].mean(axis=1))
-    if answers.shape[1] == n_groups:
-        return context_features(image, own, _combined(answers, odds))
-    last = answers[:, -1]
-    more = log_odds(last)[:, 1:] if two else log_odds(last)
-    return context_features(image, np.hstack((own, more)), np.exp(last))
+def _context_rows(image: DescribedImage, answers: Floats) -> NDArray[np.float32]:
+    """Features for a further classifier: log-odds of the groups together and of the last pass, and surroundings."""
+    probabilities = combined(answers)
+    groups = log_odds(answers[:, : len(GROUPS)].mean(axis=1))
+    around = surroundings(image, probabilities).reshape(image.n_superpixels, -1)
+    blocks = (groups, log_odds(answers[:, -1]), probabilities, around, place_and_colour(image))
+    return np.hstack(blocks).astype(np.float32)
 
 
-def _combined(answers: Floats, odds: Floats) -> Floats:
-    """One probability of each label from those of the groups."""
+def combined(answers: Floats) -> Floats:
+    """One probability of each label: that of the last pass, or from those of the groups if there is no pass."""
+    if answers.shape[1] > len(GROUPS):
+        return np.asarray(np.exp(answers[:, -1]))
+    scores = _SHARPNESS * (log_odds(answers)[:, :, 1:].mean(axis=1) if answers.shape[2] == 2 else answers.mean(axis=1))
     if answers.shape[2] == 2:
-        foreground = 1 / (1 + np.exp(-_SHARPNESS * odds[:, :, 1].mean(axis=1)))
-        return np.column_stack((1 - foreground, foreground))
-    scores = _SHARPNESS * answers.mean(axis=1)
+        scores = np.hstack((np.zeros_like(scores), scores))
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))
