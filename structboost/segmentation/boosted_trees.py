@@ -97,7 +97,6 @@ class BoostedTrees:
 def fit_trees(
     rows: NDArray[Any],
     labels: NDArray[np.int64],
-    weights: NDArray[np.float64],
     n_classes: int,
     *,
     n_rounds: int,
@@ -115,7 +114,6 @@ def fit_trees(
     rows : ndarray, shape (n_rows, n_features)
     labels : ndarray of int64, shape (n_rows,)
         In 0..n_classes-1; not all need occur.
-    weights : ndarray, shape (n_rows,)
     """
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) == 1:
@@ -132,7 +130,8 @@ def fit_trees(
         early_stopping=False,
         random_state=random_state,
     )
-    booster.fit(np.ascontiguousarray(rows, np.float32), codes, sample_weight=weights / weights.mean())
+    # Without weights: with them scikit-learn bins by weighted percentiles, ten times slower than the rest together.
+    booster.fit(np.ascontiguousarray(rows, np.float32), codes)
     return _taken_out(booster, classes, n_classes)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.segmentation.context import neighbour_means, place_and_colour, surroundings
+from structboost.segmentation.context import N_NEAR_OR_ALIKE, neighbour_means, place_and_colour, surroundings
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.unaries import combined, log_odds
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
@@ -45,7 +45,7 @@ class PotentialScale:
         return np.clip((potentials - self.mean) / self.spread, -_FAR, _FAR).astype(np.float32)
 
 
-def unary_potentials(image: DescribedImage, answers: Floats) -> Floats:
+def unary_potentials(image: DescribedImage, answers: Floats, *, appearance: bool = True) -> Floats:
     """What the CRF learns a superpixel's energies from, before scaling.
 
     Parameters
@@ -53,6 +53,8 @@ def unary_potentials(image: DescribedImage, answers: Floats) -> Floats:
     image : DescribedImage
     answers : ndarray, shape (n_superpixels, n_classifiers, n_labels)
         Log-probabilities.
+    appearance : bool
+        Whether place, colour and what lies in which direction tell labels apart: not where strokes say what is what.
 
     Returns
     -------
@@ -66,13 +68,17 @@ def unary_potentials(image: DescribedImage, answers: Floats) -> Floats:
     if odds.shape[2] == 2:
         own = odds[:, :, 1]
         around = surroundings(image, probabilities)[:, :, 1]
-        blocks = (own, neighbour_means(image, own, 2), probabilities[:, 1:], around, place_and_colour(image))
+        blocks = [own, neighbour_means(image, own, 2), probabilities[:, 1:], around[:, :N_NEAR_OR_ALIKE]]
+        if appearance:
+            blocks += [around[:, N_NEAR_OR_ALIKE:], place_and_colour(image)]
         return -np.hstack(blocks)[:, None, :]
     around = surroundings(image, probabilities)
     return -np.concatenate((odds, probabilities[:, None, :], around), axis=1).transpose(0, 2, 1)
 
 
-def superpixel_graph(image: DescribedImage, answers: Floats, scale: PotentialScale) -> SuperpixelGraph:
+def superpixel_graph(
+    image: DescribedImage, answers: Floats, scale: PotentialScale, *, appearance: bool = True
+) -> SuperpixelGraph:
     """The CRF of an image.
 
     Of two labels, background has the potentials 0: only the difference counts, -y F (32) up to what both have in
@@ -80,7 +86,7 @@ def superpixel_graph(image: DescribedImage, answers: Floats, scale: PotentialSca
     added.
     """
     n, n_labels = answers.shape[0], answers.shape[2]
-    scaled = scale.scaled(unary_potentials(image, answers))
+    scaled = scale.scaled(unary_potentials(image, answers, appearance=appearance))
     if n_labels == 2:
         scaled = np.concatenate((np.zeros_like(scaled), scaled), axis=1)
     indicators = np.broadcast_to(np.eye(n_labels, dtype=np.float32)[:, 1:], (n, n_labels, n_labels - 1))

@@ -128,8 +128,10 @@ class Segmenter:
             _check_scribbled(images, scribbles, self.n_labels_)
             answers = [self._answers(image, strokes) for image, strokes in zip(images, scribbles, strict=True)]
         pairs = list(zip(images, answers, strict=True))
-        self.scale_ = PotentialScale.of([unary_potentials(image, found) for image, found in pairs])
-        graphs = [superpixel_graph(image, found, self.scale_) for image, found in pairs]
+        self.scale_ = PotentialScale.of(
+            [unary_potentials(image, found, appearance=not self.needs_scribbles) for image, found in pairs]
+        )
+        graphs = [self._graph(image, found) for image, found in pairs]
         self.validation_: list[float] = []
         if self.C is not None:
             self.C_ = float(self.C)
@@ -173,7 +175,7 @@ class Segmenter:
         """The CRF of an image: potentials of its superpixels and edges."""
         if not hasattr(self, "crf_model_"):
             raise NotFittedError("This Segmenter is not fitted yet; call fit(images, masks) first.")
-        return superpixel_graph(image, self._answers(image, scribbles), self.scale_)
+        return self._graph(image, self._answers(image, scribbles))
 
     @property
     def needs_scribbles(self) -> bool:
@@ -192,6 +194,9 @@ class Segmenter:
         from structboost.segmentation.segmenter_file import load_segmenter
 
         return load_segmenter(path)
+
+    def _graph(self, image: DescribedImage, answers: NDArray[np.float64]) -> SuperpixelGraph:
+        return superpixel_graph(image, answers, self.scale_, appearance=not self.needs_scribbles)
 
     def _answers(self, image: DescribedImage, scribbles: Mask | None) -> NDArray[np.float64]:
         """Log-probabilities of the labels, shape (n_superpixels, n_classifiers, n_labels)."""

@@ -168,7 +168,7 @@ _CONTEXT_TREES = {"learning_rate": 0.1, "max_leaves": 12, "min_leaf": 40, "l2": 
 
 
 class _Training:
-    """Labels, weights and folds of the training superpixels."""
+    """Labels and folds of the training superpixels."""
 
     def __init__(
         self, counts: Sequence[NDArray[np.int64]], settings: UnarySettings, random_state: int, n_jobs: int | None
@@ -177,8 +177,8 @@ class _Training:
         self.ends = np.cumsum([len(count) for count in counts])[:-1]
         stacked = np.concatenate(counts)
         self.labels = np.argmax(stacked, axis=1)
-        self.weights = stacked.sum(axis=1).astype(np.float64)
-        if not self.weights.any():
+        self.known = stacked.sum(axis=1) > 0
+        if not self.known.any():
             raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
         self.n_folds = min(settings.n_folds, len(counts))
         self.random_state, self.n_jobs = random_state, n_jobs
@@ -197,7 +197,7 @@ class _Training:
         kept = [self._drawn(fold, n_rows) for fold in range(self.n_folds)]
         fitted = joblib.Parallel(n_jobs=self.n_jobs)(
             joblib.delayed(_fit_on_one_thread)(
-                *(rows[drawn], self.labels[drawn], self.weights[drawn], self.n_labels),
+                *(rows[drawn], self.labels[drawn], self.n_labels),
                 n_rounds=n_rounds,
                 random_state=self.random_state,
                 **trees,
@@ -211,12 +211,16 @@ class _Training:
         return fitted, answers
 
     def _drawn(self, fold: int, n_rows: int) -> NDArray[np.int64]:
-        """Superpixels of the other folds that are not void, at most ``n_rows`` of them."""
-        usable = np.flatnonzero((self.folds != fold) & (self.weights > 0))
+        """Superpixels of the other folds that are not void, at most ``n_rows`` of them; rare classes more often."""
+        usable = np.flatnonzero((self.folds != fold) & self.known)
         if not len(usable):
-            usable = np.flatnonzero(self.weights > 0)
+            usable = np.flatnonzero(self.known)
         random = np.random.default_rng([self.random_state, fold])
-        return np.sort(random.permutation(usable)[:n_rows])
+        if len(usable) <= n_rows:
+            return usable
+        labels = self.labels[usable]
+        chances = 1.0 / np.sqrt(np.bincount(labels)[labels])
+        return np.sort(random.choice(usable, n_rows, replace=False, p=chances / chances.sum()))
 
 
 def _fit_on_one_thread(*arguments: Any, **settings: Any) -> BoostedTrees:
