@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
+from threadpoolctl import threadpool_limits
 
 from structboost.segmentation.descriptors import DescribedImage
 
@@ -39,7 +40,8 @@ def learn_codebook(
     means = MiniBatchKMeans(
         min(n_words, len(points)), batch_size=4096, n_init=1, max_iter=30, random_state=random_state
     )
-    return np.asarray(means.fit(points).cluster_centers_, np.float32)
+    with threadpool_limits(1):  # sums of several threads would be added in another order
+        return np.asarray(means.fit(points).cluster_centers_, np.float32)
 
 
 def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -53,7 +55,8 @@ def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDA
     """
     points = image.point_descriptors.astype(np.float32)
     # |a - b|^2 without |a|^2, which is the same for all words.
-    distances = (codebook**2).sum(axis=1) - 2.0 * points @ codebook.T
+    with threadpool_limits(1):
+        distances = (codebook**2).sum(axis=1) - 2.0 * points @ codebook.T
     words = np.argmin(distances, axis=1)
     n = image.n_superpixels
     counts = np.bincount(image.points * len(codebook) + words, minlength=n * len(codebook))

@@ -90,7 +90,7 @@ def _described(image: Photograph, n_segments: int, cache: FeatureCache | None) -
 def _read(path: Path) -> DescribedImage | None:
     """What a file holds; None if it is missing or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         groups = {name[len(_GROUP) :]: rows for name, rows in arrays.items() if name.startswith(_GROUP)}
         return DescribedImage(**{name: arrays[name] for name in _ARRAYS}, features=groups)

@@ -81,7 +81,7 @@ def load_segmenter(path: str | PathLike[str]) -> Segmenter:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes().decode())
         name, version, features = header["format"], int(header["version"]), int(header["features"])
