@@ -15,7 +15,7 @@ from structboost.segmentation.segmenter import Segmenter
 train, test = made_images(24), made_images(6, random_state=1)
 print(train.name)
 
-segmenter = Segmenter(n_segments=150, n_jobs=-1, verbose=1).fit(train.images, train.masks)
+segmenter = Segmenter(n_segments=150, verbose=1).fit(train.images, train.masks)
 last = segmenter.history_[-1]
 print(f"C = {segmenter.C_:g}, {last['round']} rounds, certified gap {last['gap']:.1%}")
 

@@ -6,6 +6,8 @@ Boykov, Veksler and Zabih, PAMI 2001, for the Potts model with a weight for each
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,9 @@ def expanded_labels(
     graphs: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Labels that no expansion of one label improves, and no single label for the whole graph beats.
+
+    The best of four descents, from the best single label and from the cheapest label of each node, with the labels
+    expanded in either order: one alone ends more than 2 % above the least energy on some small graphs.
 
     Parameters
     ----------
@@ -54,14 +59,24 @@ def expanded_labels(
         return least_energy_labels(energies, edges, weights, weights).astype(np.int64)
     numbers = np.zeros(n, np.int64) if graphs is None else np.asarray(graphs, np.int64)
     moves = _Moves(energies, edges, weights, numbers)
-    labels = moves.best_single_labels()
-    cheapest = np.argmin(energies, axis=1)
-    better = moves.by_graph(cheapest) < moves.by_graph(labels)
-    labels = np.where(better[numbers], cheapest, labels)
+    best = moves.best_single_labels()
+    least = moves.by_graph(best)
+    for start in (best, np.argmin(energies, axis=1)):
+        for order in (range(n_labels), range(n_labels - 1, -1, -1)):
+            labels = _expanded(moves, start, order)
+            reached = moves.by_graph(labels)
+            best = np.where((reached < least)[numbers], labels, best)
+            least = np.minimum(least, reached)
+    return best
+
+
+def _expanded(moves: _Moves, start: NDArray[np.int64], order: Sequence[int]) -> NDArray[np.int64]:
+    """Labels that no move improves, the labels expanded in turn."""
+    labels = start.copy()
     unchanged = 0
-    for move in range(_MAX_SWEEPS * n_labels):
-        unchanged = 0 if moves.expand(labels, move % n_labels) else unchanged + 1
-        if unchanged == n_labels:
+    for move in range(_MAX_SWEEPS * len(order)):
+        unchanged = 0 if moves.expand(labels, order[move % len(order)]) else unchanged + 1
+        if unchanged == len(order):
             break
     return labels
 

@@ -6,7 +6,8 @@ negative one gives a wrong answer.
 
 from __future__ import annotations
 
-import maxflow
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +41,8 @@ def least_energy_labels(
     ------
     ValueError
         If an energy is not finite, a capacity is negative, or an edge names a node that is not there.
+    ImportError
+        If PyMaxflow is not installed.
     """
     energies = np.asarray(node_energies, np.float64)
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
@@ -48,7 +51,7 @@ def least_energy_labels(
     n = len(energies)
     if n == 0:
         return np.zeros(0, np.bool_)
-    graph = maxflow.Graph[float](n, max(len(edges), 1))
+    graph = _maxflow().Graph[float](n, max(len(edges), 1))
     nodes = graph.add_nodes(n)
     # Only the difference counts, and capacities must not be negative: the smaller energy is taken off both.
     lower = energies.min(axis=1)
@@ -58,6 +61,18 @@ def least_energy_labels(
         graph.add_edges(nodes[edges[:, 0]], nodes[edges[:, 1]], forward, backward)
     graph.maxflow()
     return np.asarray(graph.get_grid_segments(nodes), np.bool_)
+
+
+def _maxflow() -> Any:
+    """The module, imported when the first cut is made: where it has no wheel, all else works."""
+    try:
+        import maxflow
+    except ImportError as error:
+        raise ImportError(
+            "Minimum cuts need PyMaxflow, which is not installed (it has wheels up to Python 3.13); "
+            "pip install PyMaxflow, or leave the edges out with SuperpixelCRFTask(pairwise=False)."
+        ) from error
+    return maxflow
 
 
 def _check(
