@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
@@ -106,7 +107,7 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 def compare(name: str, data_dir: Path, seed: int) -> Result:
     """All methods on the same potentials; a result by method."""
     with threadpool_limits(1):
-        train, test = (_images(name, Path(data_dir), part) for part in ("train", "test"))
+        train, test = (images(name, Path(data_dir), part) for part in ("train", "test"))
         started = time.perf_counter()
         graphs, test_graphs, codebook = potentials(train, test, seed)
         found: Result = {"unary_seconds": time.perf_counter() - started, "n_test": len(test.names), "methods": {}}
@@ -160,12 +161,14 @@ def _crf(
     model = CRFModel.of(trainer)
     model.labels(test_graphs[0])  # compiled before the clock
     started_argmax = time.perf_counter()
-    known = _known(test)
-    labels = [model.labels(graph, given) for graph, given in zip(test_graphs, known, strict=True)]
+    given_labels = known(test)
+    labels = [model.labels(graph, given) for graph, given in zip(test_graphs, given_labels, strict=True)]
     argmax_ms = 1e3 * (time.perf_counter() - started_argmax) / len(labels)
     margins = None
     if counts[0].shape[1] == 2:
-        margins = [_certain(model.margins(graph), given) for graph, given in zip(test_graphs, known, strict=True)]
+        margins = [
+            _certain(model.margins(graph), given) for graph, given in zip(test_graphs, given_labels, strict=True)
+        ]
     last = trainer.history_[-1]
     return {
         **_scores(test.counts, labels, margins),
@@ -182,56 +185,45 @@ def _crf(
 
 def _alone(method: str, train: Images, test: Images, codebook: np.ndarray | None, seed: int) -> Result:
     """A classifier of single superpixels on their visual words, or on their relation to the scribbles."""
-    rows, test_rows = (_rows(images, codebook) for images in (train, test))
-    X = np.concatenate(rows)
-    counted = np.concatenate(train.counts)
-    y = counted.argmax(axis=1)
-    usable = np.flatnonzero(counted.sum(axis=1) > 0)
-    of_image = np.repeat(np.arange(len(rows)), [len(block) for block in rows])
-    random = np.random.default_rng(seed)
-    drawn = np.sort(random.permutation(usable)[:BOOSTING_ROWS])
     started = time.perf_counter()
-    if method == "adaboost":
-        model = AdaBoostMHClassifier(max_rounds=BOOSTING_ROUNDS, random_state=seed).fit(X[drawn], y[drawn])
-        C = None
-    else:
-        scaler = StandardScaler().fit(X[drawn])
-        held_out = drawn[of_image[drawn] % HELD_OUT == 0]
-        kept = drawn[of_image[drawn] % HELD_OUT > 0]
-
-        def fit(rows_used: np.ndarray, C: float) -> Any:
-            return LinearSVC(C=C, dual="auto", random_state=seed).fit(scaler.transform(X[rows_used]), y[rows_used])
-
-        accuracies = [fit(kept, C).score(scaler.transform(X[held_out]), y[held_out]) for C in SVM_CANDIDATES]
-        C = SVM_CANDIDATES[int(np.argmax(accuracies))]
-        svm = fit(drawn, C)
-        model = _Scaled(scaler, svm)
+    model, C = fit_alone(method, train, codebook, seed)
     seconds = time.perf_counter() - started
-    known = _known(test)
-    labels = [model.predict(block) for block in test_rows]
+    given_labels = known(test)
+    rows = [rows_alone(test, codebook, i) for i in range(len(test.names))]
     labels = [
-        found if given is None else np.where(given < 0, found, given)
-        for found, given in zip(labels, known, strict=True)
+        model.predict(block) if given is None else np.where(given < 0, model.predict(block), given)
+        for block, given in zip(rows, given_labels, strict=True)
     ]
     margins = None
-    if counted.shape[1] == 2:
-        found = (_signed(model.decision_function(block)) for block in test_rows)
-        margins = [_certain(*pair) for pair in zip(found, known, strict=True)]
+    if test.counts[0].shape[1] == 2:
+        found = (_signed(model.decision_function(block)) for block in rows)
+        margins = [_certain(*pair) for pair in zip(found, given_labels, strict=True)]
     return {**_scores(test.counts, labels, margins), "C": C, "seconds": seconds, "gap": None, "rounds": None}
 
 
-class _Scaled(NamedTuple):
-    scaler: Any
-    model: Any
+def fit_alone(method: str, train: Images, codebook: np.ndarray | None, seed: int) -> tuple[Any, float | None]:
+    """``adaboost`` or ``svm`` on at most 10,000 superpixels; the SVM's C is chosen on every third image."""
+    rows = [rows_alone(train, codebook, i) for i in range(len(train.names))]
+    X = np.concatenate(rows)
+    counted = np.concatenate(train.counts)
+    y = counted.argmax(axis=1)
+    of_image = np.repeat(np.arange(len(rows)), [len(block) for block in rows])
+    usable = np.flatnonzero(counted.sum(axis=1) > 0)
+    drawn = np.sort(np.random.default_rng(seed).permutation(usable)[:BOOSTING_ROWS])
+    if method == "adaboost":
+        return AdaBoostMHClassifier(max_rounds=BOOSTING_ROUNDS, random_state=seed).fit(X[drawn], y[drawn]), None
+    held_out = drawn[of_image[drawn] % HELD_OUT == 0]
+    kept = drawn[of_image[drawn] % HELD_OUT > 0]
 
-    def predict(self, rows: np.ndarray) -> np.ndarray:
-        return self.model.predict(self.scaler.transform(rows))
+    def svm(C: float) -> Any:
+        return make_pipeline(StandardScaler(), LinearSVC(C=C, dual="auto", random_state=seed))
 
-    def decision_function(self, rows: np.ndarray) -> np.ndarray:
-        return self.model.decision_function(self.scaler.transform(rows))
+    accuracies = [svm(C).fit(X[kept], y[kept]).score(X[held_out], y[held_out]) for C in SVM_CANDIDATES]
+    C = SVM_CANDIDATES[int(np.argmax(accuracies))]
+    return svm(C).fit(X[drawn], y[drawn]), C
 
 
-def _known(images: Images) -> list[np.ndarray | None]:
+def known(images: Images) -> list[np.ndarray | None]:
     """Labels that the scribbles give; all methods take them as they are."""
     if images.strokes is None:
         return [None] * len(images.names)
@@ -248,11 +240,11 @@ def _signed(decision: np.ndarray) -> np.ndarray:
     return decision if decision.ndim == 1 else decision[:, 1] - decision[:, 0]
 
 
-def _rows(images: Images, codebook: np.ndarray | None) -> list[np.ndarray]:
+def rows_alone(images: Images, codebook: np.ndarray | None, i: int) -> np.ndarray:
+    """What a classifier of single superpixels sees of image ``i``."""
     if codebook is not None:
-        return [word_histograms(image, codebook) for image in images.described]
-    pairs = zip(images.described, images.strokes, strict=True)
-    return [scribble_features(image, scribbled_labels(image, strokes)) for image, strokes in pairs]
+        return word_histograms(images.described[i], codebook)
+    return scribble_features(images.described[i], scribbled_labels(images.described[i], images.strokes[i]))
 
 
 def _scores(counts: Counts, labels: Sequence[np.ndarray], margins: Sequence[np.ndarray] | None) -> Result:
@@ -268,7 +260,7 @@ def _scores(counts: Counts, labels: Sequence[np.ndarray], margins: Sequence[np.n
 
 
 @lru_cache(maxsize=4)
-def _images(name: str, data_dir: Path, part: str) -> Images:
+def images(name: str, data_dir: Path, part: str) -> Images:
     """A part of a set, described; features are kept in ``.bench/features`` beside where the benchmark runs."""
     source = SOURCES[name]
     root = data_dir / "segmentation" / source.folder
