@@ -9,7 +9,7 @@ import pytest
 from scipy.ndimage import label as components
 
 from structboost.segmentation.codebook import learn_codebook, neighbourhood, word_histograms
-from structboost.segmentation.descriptors import describe
+from structboost.segmentation.descriptors import boundary_contrasts, describe
 from structboost.segmentation.feature_cache import FeatureCache, describe_all
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
@@ -99,11 +99,17 @@ def test_any_image_is_described(image):
     assert np.isfinite(found.contrasts).all()
 
 
-def test_contrast_is_the_step_at_the_boundary():
-    found = describe(HALVES, 20)
-    side = found.colours[:, 0] > found.colours[:, 0].mean()
-    across = side[found.edges[:, 0]] != side[found.edges[:, 1]]
-    assert found.contrasts[across].min() > 3 * found.contrasts[~across].max() >= 0
+def test_contrast_is_the_mean_step_at_the_boundary():
+    labels = np.array([[0, 0, 1], [0, 2, 1], [2, 2, 2]], np.int32)
+    luv = np.random.default_rng(4).normal(size=(3, 3, 3)).astype(np.float32)
+    steps = {}
+    for (y, x), (v, u) in [((y, x), n) for y in range(3) for x in range(3) for n in ((y, x + 1), (y + 1, x))]:
+        if v < 3 and u < 3 and labels[y, x] != labels[v, u]:
+            pair = tuple(sorted((int(labels[y, x]), int(labels[v, u]))))
+            steps.setdefault(pair, []).append(np.linalg.norm(luv[y, x] - luv[v, u]))
+    edges = adjacency(labels).edges
+    expected = [np.mean(steps[tuple(pair)]) for pair in edges.tolist()]
+    np.testing.assert_allclose(boundary_contrasts(labels, luv, edges), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("image", [NOISE[:, :, 0], NOISE.astype(float), NOISE[:0], np.dstack((NOISE, NOISE))])

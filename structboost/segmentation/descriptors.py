@@ -102,7 +102,7 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
         colours=region_means(labels, luv).astype(np.float32),
         edges=touching.edges,
         boundaries=touching.boundaries,
-        contrasts=_contrasts(labels, luv, touching.edges),
+        contrasts=boundary_contrasts(labels, luv, touching.edges),
         features=_features(image, grey, luv, labels, gradients, centres),
         points=points,
         point_descriptors=descriptors,
@@ -153,7 +153,7 @@ def _colour_features(image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArra
     return np.hstack((means, spreads, region_means(labels, one_hot)))
 
 
-def _contrasts(labels: NDArray[np.int32], luv: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.float32]:
+def boundary_contrasts(labels: NDArray[np.int32], luv: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.float32]:
     """Mean distance in LUV between the pixels on the two sides of each boundary."""
     n = int(labels.max()) + 1
     keys, steps = [], []
