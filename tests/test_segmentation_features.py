@@ -103,7 +103,8 @@ def test_contrast_is_the_mean_step_at_the_boundary():
     labels = np.array([[0, 0, 1], [0, 2, 1], [2, 2, 2]], np.int32)
     luv = np.random.default_rng(4).normal(size=(3, 3, 3)).astype(np.float32)
     steps = {}
-    for (y, x), (v, u) in [((y, x), n) for y in range(3) for x in range(3) for n in ((y, x + 1), (y + 1, x))]:
+    neighbours = [(a, b, *n) for a in range(3) for b in range(3) for n in ((a, b + 1), (a + 1, b))]
+    for y, x, v, u in neighbours:
         if v < 3 and u < 3 and labels[y, x] != labels[v, u]:
             pair = tuple(sorted((int(labels[y, x]), int(labels[v, u]))))
             steps.setdefault(pair, []).append(np.linalg.norm(luv[y, x] - luv[v, u]))
