@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, shareboost, speed
+from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, segmentation, shareboost, speed
 from benchmarks.records import write_json, write_text
 from benchmarks.units import Runner, Store, share
 
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "hierarchy": hierarchy,
     "mo-ecc": mo_ecc,
     "shareboost": shareboost,
+    "segmentation": segmentation,
 }
 INTERRUPTED = 130
 
