@@ -59,6 +59,14 @@ class Unit:
         return f"{self.benchmark} {self.dataset} {self.method} {numbers}".strip()
 
 
+def share(units: Sequence[Unit], k: int, n: int) -> list[Unit]:
+    """Every ``n``-th unit from the ``k``-th on; a unit goes with the one it needs."""
+    taken: dict[Unit, int] = {}
+    for unit in units:
+        taken[unit] = len(taken) % n if unit.needs is None else taken[unit.needs]
+    return [unit for unit in units if taken[unit] == k]
+
+
 class Store:
     """Results of finished units, one file each, written at once or not at all."""
 

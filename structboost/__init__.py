@@ -28,7 +28,15 @@ from structboost.shape_display import ShapeDisplay
 from structboost.sparsity_path_display import SparsityPathDisplay
 from structboost.structured_svm import StructuredSVM
 from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
-from structboost.tasks import BinaryTask, BoxOverlapTask, CodedTask, MulticlassTask, RankingTask, TaxonomyTask
+from structboost.tasks import (
+    BinaryTask,
+    BoxOverlapTask,
+    CodedTask,
+    MulticlassTask,
+    RankingTask,
+    SuperpixelCRFTask,
+    TaxonomyTask,
+)
 
 try:
     __version__ = version("structboost-learn")
@@ -69,6 +77,7 @@ __all__ = [
     "StructBoostRanker",
     "StructuredSVM",
     "StructuredSVMClassifier",
+    "SuperpixelCRFTask",
     "Task",
     "TaskError",
     "TaxonomyTask",

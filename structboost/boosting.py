@@ -44,7 +44,7 @@ _FORMULATIONS = ("one_slack", "m_slack", "exponential")
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
 # Solving a restricted master far below the gap that pricing leaves is wasted.
-_INNER_SHARE = 0.3
+_INNER_SHARE = 0.5
 # Finer than this a restricted master is not solved, whatever tol.
 _FINEST = 1e-7
 _MAX_IDLE_ROUNDS = 30

@@ -18,7 +18,7 @@ from benchmarks.methods.boosted_trees import HistGradientBoosting
 from benchmarks.methods.linear import OneVsAllSVM
 from benchmarks.records import FIELDS, record, summary, write_json
 from benchmarks.splits import split
-from benchmarks.units import Runner, Store, Unit, source_hash
+from benchmarks.units import Runner, Store, Unit, share, source_hash
 from structboost import InterruptedFitWarning
 
 
@@ -278,6 +278,15 @@ def test_interrupted_run_keeps_finished_units(tmp_path):
     assert len(calls) == 1
 
 
+def test_shares_cover_all_units_and_keep_what_belongs_together():
+    first = [counting_unit([], repeat=k) for k in range(5)]
+    units = [unit for one in first for unit in (one, counting_unit([], needs=one))]
+    shares = [share(units, k, 2) for k in range(2)]
+    assert sorted(map(units.index, shares[0] + shares[1])) == list(range(10))
+    for own in shares:
+        assert all(unit.needs is None or unit.needs in own for unit in own)
+
+
 def test_torn_unit_file_counts_as_none(tmp_path):
     calls = []
     unit = counting_unit(calls)
@@ -363,6 +372,25 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "the table" in capsys.readouterr().out
     assert json.loads((tmp_path / "out.json").read_text())[0]["dataset"] == "wine"
     assert len(list((tmp_path / ".bench").iterdir())) == 1
+
+
+def test_jobs_run_the_shares_of_a_command(tmp_path, monkeypatch):
+    started = []
+
+    class Finished:
+        def __init__(self, command):
+            started.append(command[command.index("--share") :])
+
+        def wait(self):
+            return 0
+
+    monkeypatch.setattr(command_line.subprocess, "Popen", Finished)
+    monkeypatch.setattr(auc, "units", lambda name, data_dir, quick: [counting_unit([])])
+    monkeypatch.setattr(auc, "records", lambda name, done: [])
+    monkeypatch.setattr(auc, "show", lambda made: "")
+    run = ["run", "auc", "--data", str(tmp_path), "--json", str(tmp_path / "out.json"), "--only", "wine"]
+    assert command_line.main([*run, "--jobs", "2"]) == 0
+    assert started == [["--share", "0", "2"], ["--share", "1", "2"]]
 
 
 def test_aligned_table():

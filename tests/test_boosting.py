@@ -17,6 +17,7 @@ from structboost import (
     StructBoost,
     Task,
     TaskError,
+    row_blocks,
 )
 from structboost.exceptions import InterruptedFitWarning, SolverError
 
@@ -343,3 +344,16 @@ def test_spread_weights_are_shorter_and_within_the_gap(name):
 def test_bad_spread(changes, message):
     with pytest.raises(ValueError, match=message):
         StructBoost(BinaryTask(), C=1.0, **changes).fit(np.zeros((2, 1)), [1, -1])
+
+
+def test_a_fit_over_several_blocks_of_rows_is_that_over_one(monkeypatch):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(1000, 4))
+    Y = rng.integers(3, size=1000)
+    X[:, 0] += Y
+    one = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 64)
+    assert len(row_blocks.example_blocks({"x": np.arange(1001)})) == 17
+    several = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
+    assert several.objective_ == pytest.approx(one.objective_, rel=2e-3)
+    assert several.history_[0]["primal"] == pytest.approx(one.history_[0]["primal"], rel=1e-9)

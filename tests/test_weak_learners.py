@@ -119,3 +119,17 @@ def test_rankings_and_callables():
         TreeFamily(X, (-1.0, 1.0), depth=0)
     with pytest.raises(ValueError, match="weak_learner is 'net'"):
         StructBoostClassifier(weak_learner="net").fit(X, y)
+
+
+def test_stumps_priced_over_several_blocks_of_rows():
+    rng = np.random.default_rng(0)
+    # A sparse feature, which is read by its rare rows, a dense one, and rows without duals.
+    features = np.column_stack((rng.random(20_000) < 0.1, rng.integers(300, size=20_000)))
+    duals = rng.normal(size=(20_000, 2)) * (rng.random((20_000, 1)) < 0.6)
+    splits = [features[:, f] > t for f in range(2) for t in np.unique(features[:, f])[:-1]]
+    best = np.max([np.abs(np.where(right, 1.0, -1.0) @ duals) for right in splits], axis=0)
+    family = StumpFamily(features, (-1.0, 1.0), exact=True)
+    for candidate in family.price(duals, 1):
+        channel = candidate.channel
+        assert candidate.edge == pytest.approx(max(best[channel], abs(duals[:, channel].sum())))
+        assert candidate.edge == pytest.approx(float(family.responses([candidate.learner])[0] @ duals[:, channel]))

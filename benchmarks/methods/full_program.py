@@ -46,20 +46,13 @@ def compare(table: Table, C: float, limit: float) -> dict[str, Any]:
 
 def _master_seconds(table: Table, responses: np.ndarray, C: float) -> tuple[float, float]:
     """Seconds and objective of our master with all columns at once."""
+    from structboost.masters.base import Problem
     from structboost.masters.m_slack import MSlackMaster
-    from structboost.masters.oracle import HingeOracle
     from structboost.tasks import RankingTask
 
     task, X, Y = RankingTask(), [table.X], [table.y]
-    offsets = {"x": np.array([0, len(table.y)])}
     began = time.perf_counter()
-    oracle = HingeOracle(
-        lambda scores: task.separate(X, Y, scores),
-        lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
-        offsets,
-        {"x": 1},
-        np.ones(1),
-    )
+    oracle = Problem(task, X, Y, task.stack(X), np.ones(1), np.random.RandomState(0)).hinge_oracle()
     oracle.columns["x"].add_responses(responses.astype(np.int8))
     master = MSlackMaster(oracle, C)
     numbers = np.arange(len(responses))

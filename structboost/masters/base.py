@@ -44,12 +44,21 @@ class Problem:
         """Cuts of the task's loss-augmented argmax."""
         task, X, Y = self.task, self.X, self.Y
         return HingeOracle(
-            lambda scores: task.separate(X, Y, scores),
+            lambda first, last, scores: task.separate(_between(X, first, last), _between(Y, first, last), scores),
             lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
             self.stack.offsets,
             {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
             self.example_weights,
         )
+
+
+def _between(examples: Sequence[Any], first: int, last: int) -> Sequence[Any]:
+    """Examples ``first <= i < last``; a sequence need not know slices."""
+    if last - first == len(examples):
+        return examples
+    if isinstance(examples, np.ndarray | list | tuple):
+        return examples[first:last]
+    return [examples[i] for i in range(first, last)]
 
 
 class Formulation(ABC):
@@ -107,9 +116,9 @@ class RestrictedMaster(ABC):
         return 1.0
 
     @property
-    @abstractmethod
     def n_cuts(self) -> int:
         """Number of cuts held; 0 for a master without."""
+        return 0
 
     @property
     @abstractmethod

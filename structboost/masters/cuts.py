@@ -6,7 +6,7 @@ hinge master is <V, R>.  Masters see that matrix only, tasks never see a master.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from structboost.row_blocks import BLOCK_ROWS
 from structboost.task import Measure
 
 Terms = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -21,11 +22,12 @@ Terms = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[n
 
 @dataclass(frozen=True)
 class ChannelMeasure:
-    """A sparse measure on the parts of one kind, its entries grouped by channel.
+    """A sparse measure on the parts of one kind in a block of examples, its entries grouped by channel.
 
     Parameters
     ----------
     parts : ndarray of int32
+        Rows of the whole stack.
     values : ndarray of float64
     indptr : ndarray of int64, shape (n_channels + 1,)
         Entries of channel c are ``indptr[c]:indptr[c + 1]``.
@@ -36,9 +38,29 @@ class ChannelMeasure:
     indptr: NDArray[np.int64]
 
 
-def group_by_channel(measure: Measure, n_channels: int) -> ChannelMeasure:
-    """Entries of ``measure`` grouped by channel, in their order within a channel."""
-    return ChannelMeasure(*_group_by_channel(measure.parts, measure.channels, measure.values, n_channels))
+def group_by_channel(
+    measure: Measure,
+    n_channels: int,
+    outputs: NDArray[np.int64] | None = None,
+    weights: NDArray[np.float64] | None = None,
+    first_row: int = 0,
+) -> ChannelMeasure:
+    """Entries of one block grouped by channel, in their order within a channel; zeros are left out.
+
+    Parameters
+    ----------
+    measure : Measure
+        Its parts count from ``first_row``.
+    n_channels : int
+    outputs : ndarray of int64, shape (n_outputs + 1,), optional
+        Entries ``outputs[k]:outputs[k + 1]`` are those of output k; one output by default.
+    weights : ndarray, shape (n_outputs,), optional
+        What the values of each output are multiplied by; 1 by default.
+    first_row : int
+    """
+    outputs = np.array([0, len(measure.parts)]) if outputs is None else outputs
+    weights = np.ones(len(outputs) - 1) if weights is None else weights
+    return ChannelMeasure(*_group_by_channel(*measure, outputs, weights, n_channels, first_row))
 
 
 @dataclass(frozen=True)
@@ -49,12 +71,12 @@ class Cut:
     ----------
     loss : float
         Weighted mean of the losses of the outputs in the cut: b.
-    measures : dict of str to ChannelMeasure
-        The same mean of their differences of joint features: V.
+    measures : dict of str to sequence of ChannelMeasure
+        The same mean of their differences of joint features, a measure for each block of examples: V.
     """
 
     loss: float
-    measures: Mapping[str, ChannelMeasure]
+    measures: Mapping[str, Sequence[ChannelMeasure]]
 
 
 @dataclass
@@ -103,10 +125,10 @@ class KindColumns:
         self.channels = np.concatenate((self.channels, terms[2]))
         self.coefficients = np.concatenate((self.coefficients, terms[3]))
 
-    def scores(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores of all parts, shape (n_parts, n_channels), for the column weights ``weights``."""
-        out = np.zeros((self.n_channels, self.n_parts))
-        add_scores(self.responses, *self.terms, weights, out)
+    def scores(self, weights: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
+        """Scores of the parts ``first <= p < last``, shape (last - first, n_channels), for the column weights."""
+        out = np.zeros((self.n_channels, last - first))
+        add_scores(self.responses[:, first:last], *self.terms, weights, out)
         return out.T
 
     def products(self, measure: ChannelMeasure, terms: Terms, out: NDArray[np.float64]) -> None:
@@ -125,13 +147,16 @@ def add_scores(
     out: NDArray[np.float64],
 ) -> None:
     """``out[channel] += weight * coefficient * responses[learner]`` over all terms; out is (n_channels, n_parts)."""
-    for t in range(len(columns)):
-        weight = weights[columns[t]] * coefficients[t]
-        if weight != 0.0:
-            response = responses[learners[t]]
-            row = out[channels[t]]
-            for p in range(len(row)):
-                row[p] += weight * response[p]
+    n_parts = out.shape[1]
+    for start in range(0, n_parts, BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, n_parts)
+        for t in range(len(columns)):
+            weight = weights[columns[t]] * coefficients[t]
+            if weight != 0.0:
+                response = responses[learners[t], start:stop]
+                row = out[channels[t], start:stop]
+                for p in range(len(row)):
+                    row[p] += weight * response[p]
 
 
 @njit(cache=True, nogil=True)
@@ -174,20 +199,29 @@ def _group_by_channel(
     parts: NDArray[np.int64],
     channels: NDArray[np.int64],
     values: NDArray[np.float64],
+    outputs: NDArray[np.int64],
+    weights: NDArray[np.float64],
     n_channels: int,
+    first_row: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
-    """Stable counting sort of the entries by channel."""
+    """Stable counting sort of the entries by channel, those of output k times ``weights[k]``."""
     indptr = np.zeros(n_channels + 1, np.int64)
-    for c in channels:
-        indptr[c + 1] += 1
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    indptr[channels[e] + 1] += 1
     for c in range(n_channels):
         indptr[c + 1] += indptr[c]
     end = indptr[:-1].copy()
-    grouped_parts = np.empty(len(parts), np.int32)
-    grouped_values = np.empty(len(parts))
-    for e in range(len(parts)):
-        at = end[channels[e]]
-        grouped_parts[at] = parts[e]
-        grouped_values[at] = values[e]
-        end[channels[e]] += 1
+    grouped_parts = np.empty(indptr[-1], np.int32)
+    grouped_values = np.empty(indptr[-1])
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    at = end[channels[e]]
+                    grouped_parts[at] = first_row + parts[e]
+                    grouped_values[at] = weights[k] * values[e]
+                    end[channels[e]] += 1
     return grouped_parts, grouped_values, indptr

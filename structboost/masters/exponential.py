@@ -142,11 +142,6 @@ class ExponentialMaster(RestrictedMaster):
         return 0.0 if np.isinf(self.C) else 1.0
 
     @property
-    def n_cuts(self) -> int:
-        """No cuts: all outputs are summed over."""
-        return 0
-
-    @property
     def oracle_calls(self) -> int:
         """Coordinate updates and evaluations of the whole gradient."""
         return self._calls

@@ -27,6 +27,26 @@ _OPTIONS = {
 _TOLERANCE = 1e-5
 
 
+def new_highs() -> Any:
+    """A HiGHS solver with our options."""
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    for option, value in _OPTIONS.items():
+        highs_call(highs.setOptionValue(option, value))
+    return highs
+
+
+def highs_call(status: Any) -> None:
+    """HiGHS reports errors by return codes only.
+
+    Raises
+    ------
+    SolverError
+        If it reports one.
+    """
+    if status == highspy.HighsStatus.kError:
+        raise SolverError("HiGHS refused a change of the restricted master; please report this as a bug.")
+
+
 class HingeSolution(NamedTuple):
     """Checked optimum of a :class:`HingeProgram`."""
 
@@ -51,9 +71,7 @@ class HingeProgram:
         self._n_sent = 0
         self.slack_costs = np.zeros(0)
         self.cold_solves = 0
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in _OPTIONS.items():
-            self._call(self._highs.setOptionValue(option, value))
+        self._highs = new_highs()
         self._weight_at = np.zeros(0, np.int64)
         self._slack_at = np.zeros(0, np.int64)
 
@@ -73,7 +91,7 @@ class HingeProgram:
         """Change the costs of all slacks (another C)."""
         self.slack_costs = costs.copy()
         for at, cost in zip(self._slack_at, costs, strict=True):
-            self._call(self._highs.changeColCost(int(at), float(cost)))
+            highs_call(self._highs.changeColCost(int(at), float(cost)))
 
     def add_columns(self, products: NDArray[np.float64]) -> None:
         """Append weights; ``products`` has shape (n_rows, n_new)."""
@@ -81,7 +99,7 @@ class HingeProgram:
         rows, columns = np.nonzero(products[: self._n_sent].T)[::-1]
         starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=n))))[:-1]
         self._weight_at = np.concatenate((self._weight_at, self._next_column() + np.arange(n)))
-        self._call(
+        highs_call(
             self._highs.addCols(
                 n, np.ones(n), np.zeros(n), np.full(n, _FREE), len(rows),
                 starts.astype(np.int32), rows.astype(np.int32), products[rows, columns],
@@ -106,7 +124,7 @@ class HingeProgram:
         values = np.concatenate((products[rows, columns], np.ones(n)))
         order = np.lexsort((at, np.concatenate((rows, np.arange(n)))))
         starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n) + 1)))[:-1]
-        self._call(
+        highs_call(
             self._highs.addRows(
                 n, self.losses[self._n_sent :], np.full(n, _FREE), len(at),
                 starts.astype(np.int32), at[order].astype(np.int32), values[order],
@@ -118,7 +136,7 @@ class HingeProgram:
         """Drop the rows that are not ``kept``."""
         gone = np.flatnonzero(~kept[: self._n_sent]).astype(np.int32)
         if len(gone):
-            self._call(self._highs.deleteRows(len(gone), gone))
+            highs_call(self._highs.deleteRows(len(gone), gone))
             self._n_sent -= len(gone)
         if not kept.all():
             self.matrix = self.matrix[kept]
@@ -129,7 +147,7 @@ class HingeProgram:
         """Drop the weights that are not ``kept``."""
         gone = np.sort(self._weight_at[~kept]).astype(np.int32)
         if len(gone):
-            self._call(self._highs.deleteCols(len(gone), gone))
+            highs_call(self._highs.deleteCols(len(gone), gone))
             self.matrix = self.matrix[:, kept]
             self._weight_at = self._weight_at[kept] - np.searchsorted(gone, self._weight_at[kept])
             self._slack_at = self._slack_at - np.searchsorted(gone, self._slack_at)
@@ -147,7 +165,7 @@ class HingeProgram:
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
             self.cold_solves += 1
-            self._call(self._highs.clearSolver())
+            highs_call(self._highs.clearSolver())
             solution, trouble = self._run()
         if trouble or solution is None:
             raise SolverError(
@@ -186,12 +204,6 @@ class HingeProgram:
     def _add_empty_columns(self, costs: NDArray[np.float64]) -> None:
         n = len(costs)
         empty = np.zeros(0, np.int32)
-        self._call(
+        highs_call(
             self._highs.addCols(n, costs, np.zeros(n), np.full(n, _FREE), 0, np.zeros(n, np.int32), empty, np.zeros(0))
         )
-
-    @staticmethod
-    def _call(status: Any) -> None:
-        """HiGHS reports errors by return codes only."""
-        if status == highspy.HighsStatus.kError:
-            raise SolverError("HiGHS refused a change of the restricted master; please report this as a bug.")

@@ -102,11 +102,6 @@ class LogisticMaster(RestrictedMaster):
         return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
 
     @property
-    def n_cuts(self) -> int:
-        """No cuts."""
-        return 0
-
-    @property
     def oracle_calls(self) -> int:
         """Evaluations of loss and gradient."""
         return self._calls

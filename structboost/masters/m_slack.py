@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.cuts import ChannelMeasure, Terms, add_measure, group_by_channel
+from structboost.masters.cuts import Terms, add_measure, group_by_channel
 from structboost.masters.hinge_program import HingeProgram
 from structboost.masters.oracle import HingeOracle, SlackCuts
 from structboost.task import Measure
@@ -174,20 +174,14 @@ class MSlackMaster(HingeMaster):
         out = np.zeros((n_columns, n_rows))
         for kind, of_kind in terms.items():
             columns = self.oracle.columns[kind]
-            grouped = _with_owner(measures[kind], owners[kind], columns.n_channels)
+            measure = measures[kind]
+            order = np.argsort(measure.channels, kind="stable")
+            sorted_ = measure.take(order)
+            indptr = np.searchsorted(sorted_.channels, np.arange(columns.n_channels + 1))
             _add_row_products(
-                columns.responses, *of_kind, grouped[0].parts, grouped[0].values, grouped[1],
-                grouped[0].indptr, out,
+                columns.responses, *of_kind, sorted_.parts, sorted_.values, owners[kind][order], indptr, out
             )  # fmt: skip
         return out.T
-
-
-def _with_owner(
-    measure: Measure, owner: NDArray[np.int64], n_channels: int
-) -> tuple[ChannelMeasure, NDArray[np.int64]]:
-    """The measure grouped by channel, and its owners in that order."""
-    order = np.argsort(measure.channels, kind="stable")
-    return group_by_channel(measure, n_channels), owner[order]
 
 
 @njit(cache=True, nogil=True)
@@ -197,7 +191,7 @@ def _add_row_products(
     learners: NDArray[np.int64],
     channels: NDArray[np.int64],
     coefficients: NDArray[np.float64],
-    parts: NDArray[np.int32],
+    parts: NDArray[np.int64],
     values: NDArray[np.float64],
     owners: NDArray[np.int64],
     indptr: NDArray[np.int64],

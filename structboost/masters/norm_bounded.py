@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
-from structboost.masters.cuts import Terms
-from structboost.masters.pair_margins import PAIRS, PairMargins
+from structboost.masters.base import Formulation, Problem, only_kind
+from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster
 from structboost.validation import checked_choice
 
 _MAX_NEWTON_STEPS = 200
@@ -49,29 +47,17 @@ class NormBounded(Formulation):
         )
 
 
-class NormBoundedMaster(RestrictedMaster):
+class NormBoundedMaster(PairMaster):
     """``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
 
     The logarithm of the objective is minimised by an active-set Newton method: the columns of positive weight, one
     without effect that takes what theta leaves, and the one of largest edge.
     """
 
-    # A code that was drawn once does not come again, and the optimum is over all columns so far.
-    drops_idle_columns = False
-
     def __init__(self, pairs: PairMargins, theta: float) -> None:
-        super().__init__(theta)
-        self._pairs = pairs
-        self._calls = 0
+        super().__init__(pairs, theta)
         # The rest of theta is the weight of a column without effect.
         self._rest = theta
-        self._logs = np.log(pairs.weights)
-        self.risk = float(pairs.weights.sum())
-
-    @property
-    def primal(self) -> float:
-        """Sum over the pairs, the paper's (4)."""
-        return self.risk
 
     @property
     def theta(self) -> float:
@@ -84,16 +70,6 @@ class NormBoundedMaster(RestrictedMaster):
         edges = self._edges(self._distribution())
         return max(0.0, float(edges.max(initial=0.0)))
 
-    @property
-    def n_cuts(self) -> int:
-        """No cuts: all pairs are summed over."""
-        return 0
-
-    @property
-    def oracle_calls(self) -> int:
-        """Newton steps."""
-        return self._calls
-
     def set_C(self, C: float) -> None:
         """Go on with another theta; the weights keep their proportions."""
         scale = C / self.C
@@ -101,20 +77,6 @@ class NormBoundedMaster(RestrictedMaster):
         self._rest *= scale
         self.C = C
         self.risk = _exp(self._log_objective(self.weights))
-
-    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
-        return self._pairs.add_responses(responses)
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
-        self._pairs.add_columns(terms, n_new)
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
-        self._pairs.keep_columns(kept)
-        self.weights = self.weights[kept]
 
     def duals(self) -> dict[str, NDArray[np.float64]]:
         """U of (15), summed over the pairs of an example with their signs."""

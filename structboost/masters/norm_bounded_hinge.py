@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -18,16 +18,11 @@ from numpy.typing import NDArray
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, HingeMaster, Problem
 from structboost.masters.cuts import Cut, Terms
+from structboost.masters.hinge_program import highs_call, new_highs
 from structboost.masters.oracle import HingeOracle
-from structboost.masters.proximal_step import proximal_step
+from structboost.masters.proximal_step import no_curvature, proximal_step
 
 _FREE = 1e30
-_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-}
 # Gap up to which an answer of the solver is accepted, as a share of the loss of no weights.
 _ACCURACY = 1e-7
 _MAX_CUTS_PER_SOLVE = 5000
@@ -198,9 +193,10 @@ class NormBoundedHingeMaster(HingeMaster):
         # The step's own cost, sum(w), is taken back by 1 in every product.
         products = np.ascontiguousarray(np.vstack((products, products - penalty)) + 1.0)
         losses = np.append(losses, losses - penalty * self.theta)
-        weights, _, _ = proximal_step(
-            products, losses, 1.0, self.weights, self._step, multipliers, accuracy, _MAX_NEWTON_STEPS
-        )
+        weights, _, _, _ = proximal_step(
+            products, losses, 1.0, self.weights, self._step, multipliers, accuracy, _MAX_NEWTON_STEPS,
+            no_curvature(len(self.weights)),
+        )  # fmt: skip
         self._proximal = multipliers.reshape(2, -1)
         self._idle = np.where(self._proximal[:, 1:].any(axis=0), 0, self._idle + 1)
         return _scaled_down(weights, self.theta)
@@ -265,13 +261,11 @@ class _CutProgram:
         self.matrix = np.zeros((0, 0))
         self.losses = np.zeros(0)
         self._theta = theta
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in _OPTIONS.items():
-            self._call(self._highs.setOptionValue(option, value))
+        self._highs = new_highs()
         # Row 0 is the norm, column 0 the slack.
         empty = np.zeros(0, np.int32)
-        self._call(self._highs.addCol(1.0, 0.0, _FREE, 0, empty, np.zeros(0)))
-        self._call(self._highs.addRow(-_FREE, theta, 0, empty, np.zeros(0)))
+        highs_call(self._highs.addCol(1.0, 0.0, _FREE, 0, empty, np.zeros(0)))
+        highs_call(self._highs.addRow(-_FREE, theta, 0, empty, np.zeros(0)))
 
     def risk(self, weights: NDArray[np.float64]) -> float:
         """Risk of ``weights`` as the cuts know it."""
@@ -280,13 +274,13 @@ class _CutProgram:
     def set_theta(self, theta: float) -> None:
         """Change the bound of the norm."""
         self._theta = theta
-        self._call(self._highs.changeRowBounds(0, -_FREE, theta))
+        highs_call(self._highs.changeRowBounds(0, -_FREE, theta))
 
     def add_cut(self, products: NDArray[np.float64], loss: float) -> None:
         """Append a row."""
         at = np.flatnonzero(products)
         index = np.concatenate(([0], 1 + at)).astype(np.int32)
-        self._call(self._highs.addRow(loss, _FREE, len(index), index, np.concatenate(([1.0], products[at]))))
+        highs_call(self._highs.addRow(loss, _FREE, len(index), index, np.concatenate(([1.0], products[at]))))
         self.matrix = np.vstack((self.matrix, products))
         self.losses = np.append(self.losses, loss)
 
@@ -295,20 +289,20 @@ class _CutProgram:
         for column in products.T:
             at = np.flatnonzero(column)
             index = np.concatenate(([0], 1 + at)).astype(np.int32)
-            self._call(self._highs.addCol(0.0, 0.0, _FREE, len(index), index, np.concatenate(([1.0], column[at]))))
+            highs_call(self._highs.addCol(0.0, 0.0, _FREE, len(index), index, np.concatenate(([1.0], column[at]))))
         self.matrix = np.hstack((self.matrix, products))
 
     def keep_cuts(self, kept: NDArray[np.bool_]) -> None:
         """Drop the rows that are not ``kept``."""
         gone = (1 + np.flatnonzero(~kept)).astype(np.int32)
-        self._call(self._highs.deleteRows(len(gone), gone))
+        highs_call(self._highs.deleteRows(len(gone), gone))
         self.matrix, self.losses = self.matrix[kept], self.losses[kept]
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the weights that are not ``kept``."""
         gone = (1 + np.flatnonzero(~kept)).astype(np.int32)
         if len(gone):
-            self._call(self._highs.deleteCols(len(gone), gone))
+            highs_call(self._highs.deleteCols(len(gone), gone))
             self.matrix = self.matrix[:, kept]
 
     def solve(self) -> _Solution:
@@ -321,7 +315,7 @@ class _CutProgram:
         """
         solution, trouble = self._run()
         if trouble:
-            self._call(self._highs.clearSolver())
+            highs_call(self._highs.clearSolver())
             solution, trouble = self._run()
         if trouble or solution is None:
             rows, columns = self.matrix.shape
@@ -348,9 +342,3 @@ class _CutProgram:
         if not risk - bound <= _ACCURACY * self.losses.max(initial=1e-300):
             return None, f"primal {risk!r} and dual {bound!r} of its answer differ"
         return _Solution(weights, multipliers, largest_edge, bound), ""
-
-    @staticmethod
-    def _call(status: Any) -> None:
-        """HiGHS reports errors by return codes only."""
-        if status == highspy.HighsStatus.kError:
-            raise SolverError("HiGHS refused a change of the restricted master; please report this as a bug.")

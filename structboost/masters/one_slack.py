@@ -11,7 +11,7 @@ where that does not end.  Figures: docs/decisions/one-slack-master.md and docs/d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,13 @@ from structboost.masters.base import Formulation, HingeMaster, Problem
 from structboost.masters.cuts import Cut, Terms
 from structboost.masters.hinge_program import HingeProgram
 from structboost.masters.oracle import HingeOracle
-from structboost.masters.proximal_step import proximal_step
+from structboost.masters.proximal_step import Curvature, no_curvature, proximal_step
 
 _MAX_IDLE = 20
 _MAX_CUTS_PER_SOLVE = 5000
 _MAX_NEWTON_STEPS = 500
+# How exactly a step is solved, of what the objective may still fall.
+_STEP_ACCURACY = 0.05
 _LONGER = 100.0
 _MAX_LONG_STEPS = 30
 _MAX_RIDGES = 4
@@ -79,6 +81,10 @@ class OneSlackMaster(HingeMaster):
         self._idle = np.zeros(1, np.int64)
         self._multipliers = np.array([C])
         self._duals = np.zeros(1)
+        # Cuts are numbered for good, so that what is known of them outlives the rows that go.
+        self._numbers = np.zeros(1, np.int64)
+        self._n_made = 1
+        self._curvature = no_curvature(0)
         self._step = 1.0
         self._ridge = 0.0
 
@@ -86,34 +92,6 @@ class OneSlackMaster(HingeMaster):
     def n_cuts(self) -> int:
         """Cuts held, without the empty one."""
         return len(self._cuts) - 1
-
-    @property
-    def cuts(self) -> list[Cut]:
-        """The cuts held, without the empty one."""
-        return self._cuts[1:]
-
-    def replace_cuts(self, cuts: Sequence[Cut]) -> None:
-        """Go on with other training examples: ``cuts`` stand in the place of :attr:`cuts`, one for each.
-
-        They must hold for the examples that the oracle sees now; any output of an example gives a valid share of a
-        cut, and so does none.  Columns, weights and multipliers stay; the risk is computed by the next :meth:`solve`.
-
-        Raises
-        ------
-        ValueError
-            If they are not as many as the cuts held.
-        """
-        if len(cuts) != self.n_cuts:
-            raise ValueError(f"There are {len(cuts)} cuts for the {self.n_cuts} held; give one for each.")
-        n_rows = len(self._cuts)
-        products = np.zeros((n_rows, len(self.weights)))
-        products[1:] = self.oracle.products(cuts)
-        losses = np.array([0.0, *(cut.loss for cut in cuts)])
-        self._program.keep_rows(np.zeros(n_rows, np.bool_))
-        self._program.add_rows(products, losses, np.zeros(n_rows, np.int64))
-        self._cuts[1:] = cuts
-        self.risk = np.inf
-        self.dual_value = 0.0
 
     def set_C(self, C: float) -> None:
         """Go on with another C; cuts do not depend on it."""
@@ -129,12 +107,15 @@ class OneSlackMaster(HingeMaster):
         self.oracle.add_columns(terms, n_new)
         self._program.add_columns(products)
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+        positive = np.concatenate((self._curvature.positive, np.zeros(n_new, np.bool_)))
+        self._curvature = self._curvature._replace(positive=positive)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
         self.oracle.keep_columns(kept)
         self._program.keep_columns(kept)
         self.weights = self.weights[kept]
+        self._curvature = no_curvature(len(self.weights))
 
     def duals(self) -> dict[str, NDArray[np.float64]]:
         """The sum of dual multiplier times measure over the cuts."""
@@ -144,8 +125,7 @@ class OneSlackMaster(HingeMaster):
         """Cut until the relative gap over the columns so far is at most ``tolerance``."""
         if np.isinf(self.risk):
             self._cut(self.weights)
-            if self.n_cuts == 1:
-                self._bound_by_program()
+            self._bound_by_program()
         if self.stabilize:
             self._solve_by_proximal_bundle(tolerance)
         else:
@@ -155,7 +135,8 @@ class OneSlackMaster(HingeMaster):
         """Go to weights of small Euclidean norm whose objective is at most ``limit``.
 
         Minimises the objective plus ``ridge / 2 |w|^2`` for a few ridges, each chosen by how much of what is allowed
-        the one before used; the largest within the limit is kept.
+        the one before used.  From the largest within the limit it goes on towards the smallest beyond, as far as the
+        objective, which is convex, must stay within.
         """
         allowed = limit - self.primal
         norm = float(self.weights @ self.weights)
@@ -166,6 +147,7 @@ class OneSlackMaster(HingeMaster):
         # The objective at a ridge's minimiser is at most ridge / 2 |w|^2 above the optimum.
         self._ridge = 2.0 * allowed / norm
         too_large = np.inf
+        beyond = kept[0], start
         try:
             for _ in range(_MAX_RIDGES):
                 self._solve_with_ridge(_RIDGE_ACCURACY * allowed)
@@ -176,13 +158,17 @@ class OneSlackMaster(HingeMaster):
                         break
                     self._ridge *= float(np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0))
                 else:
-                    too_large = self._ridge
+                    too_large, beyond = self._ridge, (self.weights, self.primal)
                     self._ridge *= 0.6
                 if self._ridge >= too_large:
                     break
         finally:
             self._ridge = 0.0
             self.weights, self.risk = kept
+        if beyond[1] > limit:
+            share = (limit - self.primal) / (beyond[1] - self.primal)
+            mixed = self.weights + share * (beyond[0] - self.weights)
+            self.weights, self.risk = mixed, self.oracle.cut_at(mixed)[2]
 
     def _solve_with_ridge(self, accuracy: float) -> None:
         """Proximal bundle as without a ridge, which moves and shortens the step; closed by a step from zero."""
@@ -191,10 +177,10 @@ class OneSlackMaster(HingeMaster):
         for _ in range(_MAX_CUTS_PER_SOLVE):
             before = self._regularised(self.weights, self.risk)
             shortened = 1.0 / (self._ridge + 1.0 / step)
-            weights = self._proximal_step(self.weights * (shortened / step), shortened, 0.01 * accuracy)
+            weights = self._proximal_step(self.weights * (shortened / step), shortened, _STEP_ACCURACY * accuracy)
             predicted = before - self._regularised(weights, self._model_risk(weights))
             if predicted <= 0.3 * accuracy:
-                weights = self._proximal_step(zero, 1.0 / self._ridge, 0.01 * accuracy)
+                weights = self._proximal_step(zero, 1.0 / self._ridge, _STEP_ACCURACY * accuracy)
                 if before - self._regularised(weights, self._model_risk(weights)) <= accuracy:
                     return
                 step *= 2.0
@@ -208,11 +194,22 @@ class OneSlackMaster(HingeMaster):
     def _proximal_step(self, center: NDArray[np.float64], step: float, accuracy: float) -> NDArray[np.float64]:
         """Minimiser of the cuts plus ``|w - center|^2 / (2 step)``; the cuts that it rests on stay young."""
         program = self._program
-        weights, _, _ = proximal_step(
-            program.matrix, program.losses, self.C, center, step, self._multipliers, accuracy, _MAX_NEWTON_STEPS
-        )
+        weights, _, _, found = proximal_step(
+            program.matrix, program.losses, self.C, center, step, self._multipliers, accuracy, _MAX_NEWTON_STEPS,
+            self._known_curvature(),
+        )  # fmt: skip
+        self._curvature = found._replace(cuts=self._numbers[found.cuts])
         self._age_cuts(self._multipliers)
         return weights
+
+    def _known_curvature(self) -> Curvature:
+        """What the last step left, of the cuts still held, by their rows."""
+        cuts, gram, positive = self._curvature
+        rows = np.searchsorted(self._numbers, cuts)
+        held = self._numbers[np.minimum(rows, len(self._numbers) - 1)] == cuts
+        if held.all():
+            return Curvature(rows, gram, positive)
+        return Curvature(rows[held], np.ascontiguousarray(gram[np.ix_(held, held)]), positive)
 
     def _model_risk(self, weights: NDArray[np.float64]) -> float:
         """Risk of ``weights`` as the cuts know it."""
@@ -225,7 +222,7 @@ class OneSlackMaster(HingeMaster):
         promise = 0.3
         for _ in range(_MAX_CUTS_PER_SOLVE):
             target = tolerance * self.primal
-            weights = self._proximal_step(self.weights, self._step, 1e-2 * target)
+            weights = self._proximal_step(self.weights, self._step, _STEP_ACCURACY * target)
             predicted = self.primal - self._regularised(weights, self._model_risk(weights))
             if predicted <= promise * target:
                 if self._bound_within(target) or self._step > 1e12:
@@ -263,6 +260,8 @@ class OneSlackMaster(HingeMaster):
         self._cuts.append(cut)
         self._program.add_rows(products[None], np.array([cut.loss]), np.zeros(1, np.int64))
         self._idle = np.append(self._idle, 0)
+        self._numbers = np.append(self._numbers, self._n_made)
+        self._n_made += 1
         self._multipliers = np.append(self._multipliers, 0.0)
         self._duals = np.append(self._duals, 0.0)
         return objective
@@ -276,11 +275,12 @@ class OneSlackMaster(HingeMaster):
         """
         program = self._program
         multipliers = self._multipliers.copy()
-        weights, step = self.weights, _LONGER * self._step
+        weights, step, curvature = self.weights, _LONGER * self._step, self._known_curvature()
         for _ in range(_MAX_LONG_STEPS):
-            weights, _, _ = proximal_step(
-                program.matrix, program.losses, self.C, weights, step, multipliers, 0.05 * target, _MAX_NEWTON_STEPS
-            )
+            weights, _, _, curvature = proximal_step(
+                program.matrix, program.losses, self.C, weights, step, multipliers, 0.05 * target, _MAX_NEWTON_STEPS,
+                curvature,
+            )  # fmt: skip
             duals = multipliers / (multipliers @ program.matrix).max(initial=1.0)
             self._duals, self.dual_value = duals, float(duals @ program.losses)
             self._age_cuts(duals, by=0)
@@ -311,5 +311,6 @@ class OneSlackMaster(HingeMaster):
             self._program.keep_rows(kept)
             self._cuts = [cut for cut, stays in zip(self._cuts, kept, strict=True) if stays]
             self._idle = self._idle[kept]
+            self._numbers = self._numbers[kept]
             self._multipliers = self._multipliers[kept]
             self._duals = self._duals[kept]

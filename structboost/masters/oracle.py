@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -17,6 +18,7 @@ from structboost.masters.cuts import (
     add_measure,
     group_by_channel,
 )
+from structboost.row_blocks import example_blocks
 from structboost.task import Measure, Separation, StackedParts
 
 
@@ -38,7 +40,7 @@ class HingeOracle:
     Parameters
     ----------
     separate : callable
-        ``separate(scores) -> Separation`` of all training examples (1-slack form).
+        ``separate(first, last, scores) -> Separation`` of the examples ``first <= i < last`` (1-slack form).
     separate_slacks : callable
         ``separate_slacks(scores, limit) -> Separation`` (m-slack form).
     offsets : dict of str to ndarray
@@ -50,7 +52,7 @@ class HingeOracle:
 
     def __init__(
         self,
-        separate: Callable[[StackedParts], Separation],
+        separate: Callable[[int, int, StackedParts], Separation],
         separate_slacks: Callable[[StackedParts, int], Separation],
         offsets: Mapping[str, NDArray[np.int64]],
         n_channels: Mapping[str, int],
@@ -59,6 +61,7 @@ class HingeOracle:
         self._separate = separate
         self._separate_slacks = separate_slacks
         self._offsets = offsets
+        self._blocks = example_blocks(offsets)
         self.example_weights = example_weights
         self.columns = {kind: KindColumns(int(offsets[kind][-1]), width) for kind, width in n_channels.items()}
         self.n_columns = 0
@@ -66,8 +69,7 @@ class HingeOracle:
 
     def scores(self, weights: NDArray[np.float64]) -> StackedParts:
         """Scores of all training parts under the column weights."""
-        rows = {kind: columns.scores(weights) for kind, columns in self.columns.items()}
-        return StackedParts(rows, self._offsets)
+        return self._scores(weights, 0, len(self.example_weights))
 
     def cut_at(self, weights: NDArray[np.float64]) -> tuple[Cut, NDArray[np.float64], float]:
         """Cut of the risk at ``weights``, its products with the columns, and the risk itself.
@@ -75,27 +77,30 @@ class HingeOracle:
         One example counts only where its output is violated: lines 6-9 of Algorithm 2.
         """
         self.calls += 1
-        scores = self.scores(weights)
-        found = self._separate(scores)
-        violations = _violations(found, scores)
-        share = np.where(violations > 0, self.example_weights, 0.0)
-        measures = {}
-        for kind, difference in found.differences.items():
-            values = difference.values * np.repeat(share, np.diff(found.indptr[kind]))
-            kept = values != 0
-            measures[kind] = group_by_channel(
-                Measure(difference.parts[kept], difference.channels[kept], values[kept]),
-                self.columns[kind].n_channels,
-            )
-        cut = Cut(float(share @ found.losses), measures)
-        return cut, self.products([cut])[0], float(share @ np.maximum(violations, 0.0))
+        loss = risk = 0.0
+        measures: dict[str, list[ChannelMeasure]] = {kind: [] for kind in self.columns}
+        for first, last in pairwise(self._blocks.tolist()):
+            scores = self._scores(weights, first, last)
+            found = self._separate(first, last, scores)
+            violations = _violations(found, scores)
+            share = np.where(violations > 0, self.example_weights[first:last], 0.0)
+            loss += float(share @ found.losses)
+            risk += float(share @ np.maximum(violations, 0.0))
+            for kind, difference in found.differences.items():
+                first_row, n_channels = int(self._offsets[kind][first]), self.columns[kind].n_channels
+                measures[kind].append(group_by_channel(difference, n_channels, found.indptr[kind], share, first_row))
+        cut = Cut(loss, measures)
+        return cut, self.products([cut])[0], risk
 
     def slack_cuts_at(self, weights: NDArray[np.float64], limit: int) -> tuple[SlackCuts, float]:
         """Violated outputs slack by slack, and the risk (by the 1-slack form, Theorem 2.1)."""
         self.calls += 1
+        risk = 0.0
+        for first, last in pairwise(self._blocks.tolist()):
+            scores = self._scores(weights, first, last)
+            violations = _violations(self._separate(first, last, scores), scores)
+            risk += float(self.example_weights[first:last] @ np.maximum(violations, 0.0))
         scores = self.scores(weights)
-        whole = self._separate(scores)
-        risk = float(self.example_weights @ np.maximum(_violations(whole, scores), 0.0))
         found = self._separate_slacks(scores, limit)
         slacks = np.arange(len(found.losses)) if found.slacks is None else found.slacks
         costs = self.example_weights if found.weights is None else found.weights
@@ -111,7 +116,8 @@ class HingeOracle:
             for kind, columns in self.columns.items():
                 of_kind = columns.terms if terms is None else terms.get(kind)
                 if of_kind is not None:
-                    columns.products(cut.measures[kind], of_kind, row)
+                    for measure in cut.measures[kind]:
+                        columns.products(measure, of_kind, row)
         return out
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -134,15 +140,22 @@ class HingeOracle:
     def combine(self, cuts: Sequence[Cut], multipliers: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Signed weight of every (part, channel): the sum of multiplier times measure (mu of (11))."""
         duals = {kind: np.zeros((c.n_parts, c.n_channels)) for kind, c in self.columns.items()}
-        for cut, multiplier in zip(cuts, multipliers, strict=True):
-            if multiplier > 0:
-                for kind, measure in cut.measures.items():
-                    _add(measure, float(multiplier), duals[kind])
+        weighted = [(cut, float(weight)) for cut, weight in zip(cuts, multipliers, strict=True) if weight > 0]
+        for kind, out in duals.items():
+            for block in range(len(self._blocks) - 1):
+                for cut, weight in weighted:
+                    measure = cut.measures[kind][block]
+                    add_measure(measure.parts, measure.values, measure.indptr, weight, out)
         return duals
 
-
-def _add(measure: ChannelMeasure, weight: float, out: NDArray[np.float64]) -> None:
-    add_measure(measure.parts, measure.values, measure.indptr, weight, out)
+    def _scores(self, weights: NDArray[np.float64], first: int, last: int) -> StackedParts:
+        """Scores of the parts of the examples ``first <= i < last``."""
+        rows, offsets = {}, {}
+        for kind, columns in self.columns.items():
+            own = self._offsets[kind][first : last + 1]
+            rows[kind] = columns.scores(weights, int(own[0]), int(own[-1]))
+            offsets[kind] = own - own[0]
+        return StackedParts(rows, offsets)
 
 
 def _violations(found: Separation, scores: StackedParts) -> NDArray[np.float64]:

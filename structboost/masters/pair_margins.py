@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.cuts import KindColumns, Terms
 from structboost.task import OutputCodes
 
@@ -94,3 +95,47 @@ class PairMargins:
         out = np.zeros((self._n_examples, self._n_channels))
         np.add.at(out, self._examples, signed)
         return {self._kind: out}
+
+
+class PairMaster(RestrictedMaster):
+    """Masters of an exponential loss over pairs.
+
+    Attributes
+    ----------
+    oracle_calls : int
+        Steps taken.
+    """
+
+    # A code that was drawn once does not come again, and no weight of a stage-wise master is ever taken back.
+    drops_idle_columns = False
+
+    def __init__(self, pairs: PairMargins, C: float) -> None:
+        super().__init__(C)
+        self._pairs = pairs
+        self._calls = 0
+        self._logs = np.log(pairs.weights)
+        self.risk = float(pairs.weights.sum())
+
+    @property
+    def primal(self) -> float:
+        """Sum over the pairs, (4) of MultiBoost.MO and .ECC."""
+        return self.risk
+
+    @property
+    def oracle_calls(self) -> int:
+        """Steps taken."""
+        return self._calls
+
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        """Append learners."""
+        return self._pairs.add_responses(responses)
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero."""
+        self._pairs.add_columns(terms, n_new)
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self._pairs.keep_columns(kept)
+        self.weights = self.weights[kept]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
-from structboost.masters.cuts import Terms
+from structboost.masters.base import Formulation, Problem, only_kind
 from structboost.masters.exponential import LARGEST_WEIGHT
-from structboost.masters.pair_margins import PAIRS, PairMargins
+from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster
 from structboost.validation import checked_choice, checked_regularisation
 
 
@@ -41,61 +39,23 @@ class StageWise(Formulation):
     def master(self, problem: Problem, C: float) -> StageWiseMaster:
         """Closed-form weights."""
         kind = only_kind(problem.stack)
-        return StageWiseMaster(PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs))
+        pairs = PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs)
+        return StageWiseMaster(pairs, np.inf)
 
 
-class StageWiseMaster(RestrictedMaster):
+class StageWiseMaster(PairMaster):
     """``sum_p rho_p exp(-margin_p(w))``; a column chosen again has its weight added to.
 
     With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30 (``LARGEST_WEIGHT``).
     """
-
-    # No weight is ever taken back.
-    drops_idle_columns = False
-
-    def __init__(self, pairs: PairMargins) -> None:
-        super().__init__(np.inf)
-        self._pairs = pairs
-        self._logs = np.log(pairs.weights)
-        self.risk = float(pairs.weights.sum())
-        self._calls = 0
-
-    @property
-    def primal(self) -> float:
-        """Sum over the pairs."""
-        return self.risk
 
     @property
     def min_edge(self) -> float:
         """Any positive edge lowers the loss."""
         return 0.0
 
-    @property
-    def n_cuts(self) -> int:
-        """No cuts."""
-        return 0
-
-    @property
-    def oracle_calls(self) -> int:
-        """Weights set."""
-        return self._calls
-
     def set_C(self, C: float) -> None:
         """Nothing depends on it."""
-
-    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
-        return self._pairs.add_responses(responses)
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
-        self._pairs.add_columns(terms, n_new)
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
-        self._pairs.keep_columns(kept)
-        self.weights = self.weights[kept]
 
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
         """Set the weights of the columns chosen last, in turn."""

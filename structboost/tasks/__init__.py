@@ -5,6 +5,15 @@ from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.ranking import RankingTask
+from structboost.tasks.superpixel_crf import SuperpixelCRFTask
 from structboost.tasks.taxonomy import TaxonomyTask
 
-__all__ = ["BinaryTask", "BoxOverlapTask", "CodedTask", "MulticlassTask", "RankingTask", "TaxonomyTask"]
+__all__ = [
+    "BinaryTask",
+    "BoxOverlapTask",
+    "CodedTask",
+    "MulticlassTask",
+    "RankingTask",
+    "SuperpixelCRFTask",
+    "TaxonomyTask",
+]

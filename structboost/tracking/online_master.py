@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from structboost.masters.proximal_step import proximal_step
+from structboost.masters.proximal_step import no_curvature, proximal_step
 from structboost.tracking.kept_frames import KeptFrames
 
 _MAX_CUTS = 50
@@ -127,8 +127,10 @@ class OnlineMaster:
         """Weights that are best over the cuts so far."""
         accuracy = _INNER_ACCURACY * tolerance * self.objective
         center, step = np.zeros(self.n_columns), 1.0 / self.ridge
-        self.weights, _, _ = proximal_step(
-            self._matrix, self._losses, self.C, center, step, self._multipliers, accuracy, _MAX_NEWTON_STEPS
+        # Nothing is kept from step to step: a new frame changes the products of all cuts.
+        known = no_curvature(self.n_columns)
+        self.weights, _, _, _ = proximal_step(
+            self._matrix, self._losses, self.C, center, step, self._multipliers, accuracy, _MAX_NEWTON_STEPS, known
         )
         self._idle = np.where(self._multipliers > 0, 0, self._idle + 1)
         self._idle[0] = 0

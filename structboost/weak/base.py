@@ -91,7 +91,9 @@ class WeakLearnerFamily(ABC):
         NotImplementedError
             Where the family has no search for it.
         """
-        raise NotImplementedError(f"Weak learners of the family {self.name!r} cannot be priced by the rule 'l1'.")
+        raise NotImplementedError(
+            f"The family {self.name!r} has no price_shared, which this pricing rule needs; take stumps."
+        )
 
     def price_groups(
         self, duals: NDArray[np.float64], n_groups: int

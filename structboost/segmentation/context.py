@@ -1,0 +1,103 @@
+"""What the classifiers say of a superpixel's surroundings, as further potentials (auto-context).
+
+Tu and Bai, PAMI 2010: the answers of classifiers, looked up around each superpixel, are features of the next learner.
+Here they are averaged over neighbourhoods in the image, over superpixels of like colour wherever they lie (which is
+what colour models of object and background, made anew for each image, amount to), over the four directions, and over
+the whole image.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.segmentation.codebook import neighbourhood
+from structboost.segmentation.descriptors import DescribedImage
+
+Floats = NDArray[np.float64]
+
+_STEPS = (1, 2, 4)
+N_NEAR_OR_ALIKE = 6  # how many of the averages are over neighbours or like colours: they come first
+_COLOUR_WIDTHS = (8.0, 20.0)  # standard deviations in LUV
+_COLOUR_REACH = 0.25  # of the narrow one, as a share of the image
+# Where little of an image lies (beyond its edge, of a rare colour), the image's mean stands in.
+_RARE_COLOUR = 1e-4
+_RARE_DIRECTION = 0.02
+
+
+def surroundings(image: DescribedImage, probabilities: Floats) -> Floats:
+    """Averages of the labels' probabilities around each superpixel.
+
+    Parameters
+    ----------
+    image : DescribedImage
+    probabilities : ndarray, shape (n, n_labels)
+
+    Returns
+    -------
+    ndarray, shape (n, 11, n_labels)
+        Over superpixels at most 1, 2, 4 steps away; of like colour nearby, of like colour, of somewhat like colour;
+        left, right, above, below; over the whole image.
+    """
+    shares = image.sizes / image.sizes.sum()
+    blocks = [neighbour_means(image, probabilities, steps) for steps in _STEPS]
+    for kernel in _colour_kernels(image, shares):
+        blocks.append(_kernel_means(kernel, probabilities, shares, _RARE_COLOUR))
+    x, y = image.positions.astype(np.float64).T
+    dx, dy = x[None, :] - x[:, None], y[None, :] - y[:, None]
+    for along, across in ((-dx, dy), (dx, dy), (-dy, dx), (dy, dx)):
+        inside = (along > np.abs(across)) * shares
+        blocks.append(_kernel_means(inside, probabilities, shares, _RARE_DIRECTION))
+    blocks.append(np.broadcast_to(shares @ probabilities, probabilities.shape))
+    return np.stack(blocks, axis=1)
+
+
+def neighbour_means(image: DescribedImage, values: Floats, steps: int) -> Floats:
+    """Area-weighted means over the superpixels at most ``steps`` edges away."""
+    reach = neighbourhood(image.edges, image.n_superpixels, steps)
+    sizes = image.sizes[:, None].astype(np.float64)
+    return np.asarray((reach @ (values * sizes)) / (reach @ sizes))
+
+
+def place_and_colour(image: DescribedImage) -> Floats:
+    """Where a superpixel lies, its colour, how that differs from its neighbours' and the image's, and how common it is.
+
+    Returns
+    -------
+    ndarray, shape (n, 18)
+    """
+    x, y = image.positions.astype(np.float64).T
+    colours = image.colours.astype(np.float64)
+    shares = image.sizes / image.sizes.sum()
+    alike = [kernel.sum(axis=1) for kernel in _colour_kernels(image, shares)]
+    return np.column_stack(
+        (
+            *(x, y, np.abs(x - 0.5), np.abs(y - 0.5), np.hypot(x - 0.5, y - 0.5)),
+            *(colours, colours - shares @ colours, colours - neighbour_means(image, colours, 2)),
+            *(*alike, shares * len(shares)),
+        )
+    )
+
+
+def _colour_kernels(image: DescribedImage, shares: Floats) -> list[Floats]:
+    """Weights of the other superpixels: their areas times how like their colours are; the first one nearby only."""
+    distance = _squared_distances(image.colours.astype(np.float64))
+    near = np.exp(-_squared_distances(image.positions.astype(np.float64)) / (2 * _COLOUR_REACH**2))
+    kernels = []
+    for width, reach in ((_COLOUR_WIDTHS[0], near), (_COLOUR_WIDTHS[0], 1.0), (_COLOUR_WIDTHS[1], 1.0)):
+        kernel = np.exp(-distance / (2 * width**2)) * reach * shares
+        np.fill_diagonal(kernel, 0.0)  # its own answer is a potential already
+        kernels.append(kernel)
+    return kernels
+
+
+def _kernel_means(kernel: Any, values: Floats, shares: Floats, rare: float) -> Floats:
+    """Weighted means; the image's own mean weighs ``rare``."""
+    return np.asarray((kernel @ values + rare * (shares @ values)) / (kernel.sum(axis=1, keepdims=True) + rare))
+
+
+def _squared_distances(rows: Floats) -> Floats:
+    squares = (rows**2).sum(axis=1)
+    return np.asarray(np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0))

@@ -1,0 +1,232 @@
+"""A folder of images and a folder of masks: which belong together, what the masks' values mean, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from structboost.segmentation.image_files import (
+    IMAGE_SUFFIXES,
+    VOID,
+    ImageFileError,
+    Mask,
+    Photograph,
+    read_mask,
+    read_photograph,
+)
+
+_MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
+
+
+class LabelledImage(NamedTuple):
+    """A photograph with its mask of class indices, 255 where it is void."""
+
+    name: str
+    image: Photograph
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the values of masks stand for.
+
+    Parameters
+    ----------
+    white_is_foreground : bool
+        Whether the masks hold only 0 and 255, and 255 is the foreground.
+    foreground : int or None
+        The class that is taken against all others.
+    """
+
+    white_is_foreground: bool = False
+    foreground: int | None = None
+
+    def labels(self, mask: Mask) -> Mask:
+        """Class indices, 255 where void."""
+        if self.white_is_foreground:
+            return np.asarray(mask == VOID, np.uint8)
+        if self.foreground is None:
+            return mask
+        return np.where(mask == VOID, VOID, mask == self.foreground).astype(np.uint8)
+
+    def values(self, labels: Mask) -> Mask:
+        """Class indices as values of such masks: 255 for the foreground of masks that hold 0 and 255."""
+        return labels * np.uint8(VOID) if self.white_is_foreground else labels
+
+    def __str__(self) -> str:
+        if self.white_is_foreground:
+            return "masks hold only 0 and 255: 255 is taken for the foreground"
+        if self.foreground is not None:
+            return f"class {self.foreground} is taken against all others, 255 is void"
+        return "values of masks are class indices, 255 is void"
+
+
+class LabelledFolder(NamedTuple):
+    """What was found in two folders.
+
+    Attributes
+    ----------
+    images : list of LabelledImage
+    meaning : Meaning
+    problems : list of str
+        What was left out, and why; each names its file.
+    """
+
+    images: list[LabelledImage]
+    meaning: Meaning
+    problems: list[str]
+
+
+def read_folder(
+    images: str | PathLike[str],
+    masks: str | PathLike[str],
+    *,
+    names: Iterable[str] | None = None,
+    foreground: int | None = None,
+    n_labels: int | None = None,
+    strict: bool = False,
+) -> LabelledFolder:
+    """Photographs with their masks; the mask of ``NAME.jpg`` is ``NAME.png`` (or another lossless format).
+
+    Masks that hold only 0 and 255 mean 255 = foreground; else a value is the index of a class, and 255 is void.
+
+    Parameters
+    ----------
+    images, masks : str or path
+        Folders.
+    names : iterable of str, optional
+        Only these, without suffix.
+    foreground : int, optional
+        Take one class against all others.
+    n_labels : int, optional
+        Values from here on (but void) are wrong; default: as many labels as the largest value says.
+    strict : bool
+        Whether a problem is an error; else the image is left out.
+
+    Raises
+    ------
+    ImageFileError
+        If a folder is missing, nothing is left, or, if ``strict``, at the first problem.
+    """
+    problems: list[str] = []
+    pairs = _pairs(Path(images), Path(masks), names, problems)
+    read: list[LabelledImage] = []
+    for name, image, mask in pairs:
+        try:
+            read.append(_read_pair(name, image, mask))
+        except ImageFileError as error:
+            problems.append(str(error))
+    meaning = _meaning(read, foreground)
+    if not meaning.white_is_foreground and foreground is None and n_labels is not None:
+        read = [pair for pair in read if _values_fit(pair, n_labels, Path(masks), problems)]
+    if strict and problems:
+        raise ImageFileError(problems[0])
+    if not read:
+        more = f" First of {len(problems)} problems: {problems[0]}" if problems else ""
+        raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
+    labelled = [LabelledImage(name, image, meaning.labels(mask)) for name, image, mask in read]
+    return LabelledFolder(labelled, meaning, problems)
+
+
+def read_split(path: str | PathLike[str]) -> dict[str, str]:
+    """Which part each image belongs to, from lines ``ID train`` or ``ID test``.
+
+    Raises
+    ------
+    ImageFileError
+        If there is no such file, or a line is neither; the message gives its number.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImageFileError(f"{path} cannot be read as a split ({error}).") from error
+    parts = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, _, part = line.strip().rpartition(" ")
+        if not name.strip() or part not in ("train", "test"):
+            raise ImageFileError(
+                f"{path}, line {number} is {line.strip()!r}; give an image's name, a space, train or test."
+            )
+        parts[name.strip()] = part
+    if not parts:
+        raise ImageFileError(f"{path} is empty; give lines 'ID train' or 'ID test'.")
+    return parts
+
+
+def images_in(folder: Path) -> dict[str, Path]:
+    """Image files of a folder by their names without suffix, in order."""
+    if not folder.is_dir():
+        raise ImageFileError(f"There is no folder {folder}.")
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+    return {path.stem: path for path in files}
+
+
+def n_labels_of(images: Sequence[LabelledImage]) -> int:
+    """Number of classes: one more than the largest index, at least 2.
+
+    Raises
+    ------
+    ImageFileError
+        If all pixels are of one class, or void.
+    """
+    present = np.unique(np.concatenate([np.unique(mask) for _, _, mask in images]))
+    present = present[present != VOID]
+    if len(present) < 2:
+        raise ImageFileError(f"The masks hold the classes {present.tolist()} only; give at least two to learn from.")
+    return int(present.max()) + 1
+
+
+def _pairs(images: Path, masks: Path, names: Iterable[str] | None, problems: list[str]) -> list[tuple[str, Path, Path]]:
+    found = images_in(images)
+    if not masks.is_dir():
+        raise ImageFileError(f"There is no folder {masks}.")
+    of_masks: Mapping[str, Path] = {
+        path.stem: path for path in sorted(masks.iterdir()) if path.suffix.lower() in _MASK_SUFFIXES
+    }
+    wanted = list(found) if names is None else list(names)
+    pairs = []
+    for name in wanted:
+        if name not in found:
+            problems.append(f"{images / name} has no image file ({', '.join(IMAGE_SUFFIXES)}), but is in the split.")
+        elif name not in of_masks:
+            problems.append(f"{found[name]} has no mask {masks / name}.png.")
+        else:
+            pairs.append((name, found[name], of_masks[name]))
+    if names is None:
+        problems.extend(f"{of_masks[name]} is a mask without an image." for name in of_masks if name not in found)
+    return pairs
+
+
+def _read_pair(name: str, image: Path, mask: Path) -> LabelledImage:
+    pixels, values = read_photograph(image), read_mask(mask)
+    if pixels.shape[:2] != values.shape:
+        height, width = pixels.shape[:2]
+        raise ImageFileError(
+            f"{mask} is {values.shape[1]} x {values.shape[0]} pixels, its image {image.name} {width} x {height}; "
+            "they must be of one size."
+        )
+    return LabelledImage(name, pixels, values)
+
+
+def _meaning(images: Sequence[LabelledImage], foreground: int | None) -> Meaning:
+    if foreground is not None:
+        return Meaning(foreground=foreground)
+    values = {int(value) for _, _, mask in images for value in np.unique(mask)}
+    return Meaning(white_is_foreground=values == {0, VOID})
+
+
+def _values_fit(pair: LabelledImage, n_labels: int, masks: Path, problems: list[str]) -> bool:
+    values = np.unique(pair.mask)
+    wrong = values[(values >= n_labels) & (values != VOID)]
+    if len(wrong):
+        problems.append(
+            f"{masks / pair.name} holds the values {wrong.tolist()}; the model knows 0..{n_labels - 1} (and 255, void)."
+        )
+    return not len(wrong)

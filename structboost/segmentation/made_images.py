@@ -1,0 +1,128 @@
+"""Made images with known masks: things cut out of photographs, laid over textures of others.
+
+The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are real; where the
+things lie and what is around them is made.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.segmentation.image_files import Mask, Photograph
+
+NAME = "made images: coins of scikit-image on its photographs of brick, grass and gravel"
+_WIDTH, _HEIGHT = 160, 120
+
+
+class MadeImages(NamedTuple):
+    """Rendered pictures.
+
+    Attributes
+    ----------
+    images : list of ndarray of uint8, shape (120, 160, 3)
+        RGB.
+    masks : list of ndarray of uint8, shape (120, 160)
+        1 on the things, 0 elsewhere.
+    scribbles : list of ndarray of uint8, shape (120, 160)
+        1 on a stroke inside a thing, 2 on strokes outside.
+    name : str
+        Says that they are made, and from what.
+    """
+
+    images: list[Photograph]
+    masks: list[Mask]
+    scribbles: list[Mask]
+    name: str
+
+
+def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
+    """Render pictures: one to three coins, relit and scaled, on a texture; a little noise is added.
+
+    The same arguments give the same pixels.
+
+    Parameters
+    ----------
+    n : int, default=24
+    random_state : int, default=0
+
+    Raises
+    ------
+    ValueError
+        If ``n`` is below 1.
+    """
+    if n < 1:
+        raise ValueError(f"n is {n}; give at least 1.")
+    rng = np.random.default_rng(random_state)
+    images, masks, scribbles = (list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True))
+    return MadeImages(images, masks, scribbles, NAME)
+
+
+def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
+    textures, coins = _photographs()
+    texture = textures[rng.integers(len(textures))]
+    top, left = rng.integers(texture.shape[0] - _HEIGHT), rng.integers(texture.shape[1] - _WIDTH)
+    tint = rng.uniform(0.8, 1.0, size=3)
+    scene = texture[top : top + _HEIGHT, left : left + _WIDTH, None] * tint * rng.uniform(0.6, 1.0)
+    mask = np.zeros((_HEIGHT, _WIDTH), np.uint8)
+    copper = np.array([1.0, 0.78, 0.55])
+    discs = []
+    for _ in range(rng.integers(1, 4)):
+        radius = float(rng.uniform(16, 26))
+        centre = rng.uniform((radius, radius), (_WIDTH - radius, _HEIGHT - radius))
+        discs.append((centre, radius))
+        inside, face = _coin(coins[rng.integers(len(coins))], centre, radius)
+        scene[inside] = (face[:, :, None] * copper * rng.uniform(0.9, 1.15))[inside]
+        mask[inside] = 1
+    scene = scene + 4.0 * rng.standard_normal(scene.shape)
+    return np.clip(np.rint(scene), 0, 255).astype(np.uint8), mask, _strokes(mask, discs[-1])
+
+
+def _coin(
+    coin: NDArray[np.float64], centre: NDArray[np.float64], radius: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Pixels inside the coin, and its face at the size of the picture."""
+    x, y = np.arange(_WIDTH) - centre[0], np.arange(_HEIGHT) - centre[1]
+    inside = np.hypot(x, y[:, None]) <= radius
+    scale = coin.shape[0] / (2 * radius)
+    columns = np.broadcast_to(((x + radius) * scale).astype(np.float32), inside.shape)
+    rows = np.broadcast_to(((y + radius) * scale).astype(np.float32)[:, None], inside.shape)
+    face = cv2.remap(coin.astype(np.float32), columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return inside, np.asarray(face, np.float64)
+
+
+def _strokes(mask: Mask, disc: tuple[NDArray[np.float64], float]) -> Mask:
+    """A stroke across one coin, and two along the sides of the picture that lie farthest from all coins."""
+    (x, y), radius = disc
+    strokes = np.zeros_like(mask)
+    half = radius / 2
+    cv2.line(strokes, (round(x - half), round(y)), (round(x + half), round(y)), 1, 3)
+    outside = cv2.distanceTransform((mask == 0).astype(np.uint8), cv2.DIST_L2, 5)
+    for _ in range(2):
+        row, column = np.unravel_index(np.argmax(outside), outside.shape)
+        reach = max(2, int(outside[row, column] * 0.6))
+        first, last = max(0, int(column) - reach), min(_WIDTH - 1, int(column) + reach)
+        strokes[max(0, int(row) - 1) : int(row) + 2, first:last][
+            mask[max(0, int(row) - 1) : int(row) + 2, first:last] == 0
+        ] = 2
+        outside[max(0, int(row) - 20) : int(row) + 20, first:last] = 0
+    return strokes
+
+
+@lru_cache(maxsize=1)
+def _photographs() -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """Textures and coins, grey, 0..255."""
+    from skimage import data  # here: only who asks for the pictures waits for them
+
+    textures = [
+        cv2.resize(photograph, None, fx=0.6, fy=0.6, interpolation=cv2.INTER_AREA).astype(np.float64)
+        for photograph in (data.brick(), data.grass(), data.gravel())
+    ]
+    coins = data.coins().astype(np.float64)
+    # Centres and radii of four coins in the photograph.
+    places = ((54, 43, 19), (189, 210, 20), (120, 270, 21), (186, 337, 27))
+    return textures, [coins[y - r : y + r, x - r : x + r] for y, x, r in places]

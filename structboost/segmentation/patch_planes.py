@@ -1,0 +1,176 @@
+"""Dense planes of an image (gradients, local binary patterns, Gabor energies) and their means in the cells of patches.
+
+A mean over a cell is four look-ups in an integral plane, so that patches of any size cost the same.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import cv2
+import numpy as np
+import scipy.fft
+from numba import njit
+from numpy.typing import NDArray
+from skimage.feature import local_binary_pattern
+
+Planes = NDArray[np.float32]
+
+N_ORIENTATIONS = 9
+N_PATTERNS = 10
+_GABOR_SCALES = 4
+_GABOR_ORIENTATIONS = 8
+# Highest frequency, cycles a pixel; each further scale has half of it.
+_TOP_FREQUENCY = 0.25
+# Added to a patch's norm, so that flat patches are not blown up: grey levels.
+_FLAT = 4.0
+
+
+def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
+    """Length of the gradient by its unsigned orientation, shape (height, width, 9), shared by the two nearest."""
+    values = grey.astype(np.float32)
+    gx = np.asarray(cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1), np.float32)
+    gy = np.asarray(cv2.Sobel(values, cv2.CV_32F, 0, 1, ksize=1), np.float32)
+    out = np.zeros((*grey.shape, N_ORIENTATIONS), np.float32)
+    _spread_gradients(gx, gy, out)
+    return out
+
+
+def pattern_planes(grey: NDArray[np.uint8]) -> Planes:
+    """Which of the ten uniform local binary patterns (8 points, radius 1) each pixel has, one-hot."""
+    codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
+    return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
+
+
+def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
+    """Gabor energies at 4 scales and 8 orientations, as GIST uses them: shape (height, width, 32)."""
+    height, width = grey.shape
+    pad = 16
+    values = np.pad(np.log1p(grey.astype(np.float32)), pad, mode="reflect" if min(grey.shape) > pad else "edge")
+    shape = tuple(scipy.fft.next_fast_len(size) for size in values.shape)
+    spectrum = scipy.fft.fft2(values - values.mean(), shape)
+    out = np.empty((height, width, _GABOR_SCALES * _GABOR_ORIENTATIONS), np.float32)
+    for k, transfer in enumerate(_gabor_transfers(shape)):
+        out[:, :, k] = np.abs(scipy.fft.ifft2(spectrum * transfer))[pad : pad + height, pad : pad + width]
+    return out
+
+
+def integral(planes: Planes) -> NDArray[np.float64]:
+    """Integral planes: entry (r, c) is the sum over the rows below r and the columns below c."""
+    out = np.zeros((planes.shape[0] + 1, planes.shape[1] + 1, planes.shape[2]))
+    _integrate(planes, out)
+    return out
+
+
+def patch_cells(
+    integrals: NDArray[np.float64], centres: NDArray[np.float64], size: float, grid: int
+) -> NDArray[np.float32]:
+    """Means over the cells of square patches.
+
+    Parameters
+    ----------
+    integrals : ndarray, shape (height + 1, width + 1, n_planes)
+    centres : ndarray, shape (n_patches, 2)
+        x and y, pixels.
+    size : float
+        Side of a patch, pixels.  What lies outside the image is moved to its edge.
+    grid : int
+        Cells along a side.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_patches, grid * grid * n_planes)
+    """
+    out = np.empty((len(centres), grid, grid, integrals.shape[2]), np.float32)
+    _fill_cells(integrals, np.ascontiguousarray(centres), float(size), out)
+    return out.reshape(len(centres), -1)
+
+
+def normalised(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Patches over their Euclidean norm, clipped at 0.2 and over it again, as in HOG and SIFT."""
+    rows = cells / (np.linalg.norm(cells, axis=1, keepdims=True) + _FLAT)
+    np.minimum(rows, 0.2, out=rows)
+    return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 0.05), np.float32)
+
+
+@lru_cache(maxsize=4)
+def _gabor_transfers(shape: tuple[int, int]) -> list[Any]:
+    """Transfer functions: Gaussians in frequency, one-sided, so that the modulus of the answer is the energy."""
+    fy = scipy.fft.fftfreq(shape[0])[:, None].astype(np.float32)
+    fx = scipy.fft.fftfreq(shape[1])[None, :].astype(np.float32)
+    made = []
+    for scale in range(_GABOR_SCALES):
+        centre = _TOP_FREQUENCY / 2**scale
+        for turn in range(_GABOR_ORIENTATIONS):
+            angle = np.pi * turn / _GABOR_ORIENTATIONS
+            along = fx * np.cos(angle) + fy * np.sin(angle) - centre
+            across = -fx * np.sin(angle) + fy * np.cos(angle)
+            made.append(np.exp(-(along**2 / (2 * (centre / 3) ** 2)) - across**2 / (2 * (centre / 4) ** 2)))
+    return made
+
+
+@njit(cache=True, nogil=True)
+def _spread_gradients(gx: NDArray[np.float32], gy: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    height, width, n = out.shape
+    for y in range(height):
+        for x in range(width):
+            length = np.sqrt(gx[y, x] * gx[y, x] + gy[y, x] * gy[y, x])
+            if length == 0.0:
+                continue
+            angle = np.arctan2(gy[y, x], gx[y, x])
+            if angle < 0.0:
+                angle += np.pi
+            place = angle / np.pi * n
+            low = int(place)
+            share = place - low
+            out[y, x, low % n] += length * (1.0 - share)
+            out[y, x, (low + 1) % n] += length * share
+
+
+@njit(cache=True, nogil=True)
+def _integrate(planes: NDArray[np.float32], out: NDArray[np.float64]) -> None:
+    height, width, n = planes.shape
+    row = np.empty(n)
+    for y in range(height):
+        row[:] = 0.0
+        for x in range(width):
+            for k in range(n):
+                row[k] += planes[y, x, k]
+                out[y + 1, x + 1, k] = out[y, x + 1, k] + row[k]
+
+
+@njit(cache=True, nogil=True)
+def _fill_cells(
+    integrals: NDArray[np.float64], centres: NDArray[np.float64], size: float, out: NDArray[np.float32]
+) -> None:
+    n, grid, _, n_planes = out.shape
+    height, width = integrals.shape[0] - 1, integrals.shape[1] - 1
+    cell = size / grid
+    for p in range(n):
+        for i in range(grid):
+            top, bottom = _span(centres[p, 1] - size / 2 + i * cell, cell, height)
+            for j in range(grid):
+                left, right = _span(centres[p, 0] - size / 2 + j * cell, cell, width)
+                area = (bottom - top) * (right - left)
+                for k in range(n_planes):
+                    total = (
+                        integrals[bottom, right, k]
+                        - integrals[top, right, k]
+                        - integrals[bottom, left, k]
+                        + integrals[top, left, k]
+                    )
+                    out[p, i, j, k] = total / area
+
+
+@njit(cache=True, nogil=True)
+def _span(start: float, length: float, limit: int) -> tuple[int, int]:
+    """First pixel and end of a cell along one axis, moved inside, at least a pixel long."""
+    first = int(np.floor(start + 0.5))
+    end = max(first + 1, int(np.floor(start + length + 0.5)))
+    first = max(first, 0)
+    first = min(first, limit - 1)
+    end = min(end, limit)
+    if end <= first:
+        end = first + 1
+    return first, end

@@ -1,0 +1,109 @@
+"""Scribbles: a few strokes on one image that say what is object and what background."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.segmentation.descriptors import DescribedImage
+from structboost.segmentation.image_files import ImageFileError, Mask
+
+NOTHING, OBJECT, BACKGROUND = 0, 1, 2
+# Likelihood ratios and distances as log-odds: the CRF learns the real scale.
+_MOST = 13.0
+
+
+def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribbles") -> NDArray[np.int64]:
+    """Label of each superpixel that has strokes on it: 1 object, 0 background, -1 none; the longer stroke wins.
+
+    Parameters
+    ----------
+    image : DescribedImage
+    scribbles : ndarray of uint8, shape (height, width)
+        0 nothing, 1 object, 2 background.
+    name : str
+        How errors call them.
+
+    Raises
+    ------
+    ImageFileError
+        If the size differs from the image's, there are other values, or either kind is missing.
+    """
+    if scribbles.shape != image.labels.shape:
+        raise ImageFileError(
+            f"{name} has {scribbles.shape[1]} x {scribbles.shape[0]} pixels, its image "
+            f"{image.labels.shape[1]} x {image.labels.shape[0]}; they must be of one size."
+        )
+    values = set(np.unique(scribbles).tolist())
+    if not values <= {NOTHING, OBJECT, BACKGROUND}:
+        raise ImageFileError(f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background.")
+    if not {OBJECT, BACKGROUND} <= values:
+        raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
+    n = image.n_superpixels
+    counts = [np.bincount(image.labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
+    labels = np.where(counts[1] > counts[0], 1, 0)
+    labels[counts[0] + counts[1] == 0] = -1
+    return labels.astype(np.int64)
+
+
+def scribble_features(image: DescribedImage, labels: NDArray[np.int64]) -> NDArray[np.float32]:
+    """How much nearer each superpixel is to object strokes than to background strokes, by several measures.
+
+    Colour (log-likelihood ratio of Gaussian kernels on LUV, two widths), place, and geodesic distance over the graph,
+    where a step costs the colour difference (Bai and Sapiro, ICCV 2007).
+
+    Returns
+    -------
+    ndarray of float32, shape (n_superpixels, 5)
+        Positive where more like the object.
+    """
+    colours, places = image.colours.astype(np.float64), image.positions.astype(np.float64)
+    areas = image.sizes.astype(np.float64)
+    columns: list[NDArray[Any]] = []
+    for width in (5.0, 12.0):
+        columns.append(_likelihood_ratio(colours / width, labels, areas))
+    columns.append(_likelihood_ratio(np.hstack((colours / 12.0, places / 0.15)), labels, areas))
+    near = [_nearest(places, labels == label) for label in (0, 1)]
+    columns.append(near[0] - near[1])
+    along = [_geodesic(image, labels == label) for label in (0, 1)]
+    columns.append((along[0] - along[1]) / (along[0] + along[1] + 1.0))
+    return np.column_stack(columns).astype(np.float32)
+
+
+def scribble_answers(image: DescribedImage, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The features as classifiers' answers: log-probabilities, shape (n_superpixels, 5, 2), whose log-odds they are."""
+    odds = np.clip(scribble_features(image, labels).astype(np.float64), -_MOST, _MOST)
+    return np.stack((-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)), axis=2)
+
+
+def _likelihood_ratio(
+    rows: NDArray[np.float64], labels: NDArray[np.int64], areas: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Logarithm of the ratio of two kernel densities, object over background."""
+    densities = []
+    for label in (0, 1):
+        strokes = labels == label
+        squared = ((rows[:, None, :] - rows[None, strokes, :]) ** 2).sum(axis=2)
+        weights = areas[strokes] / areas[strokes].sum()
+        densities.append(np.exp(-squared / 2) @ weights + 1e-6)
+    return np.asarray(np.log(densities[1] / densities[0]))
+
+
+def _nearest(places: NDArray[np.float64], strokes: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Distance to the nearest of the strokes, as a share of the image."""
+    return np.asarray(np.sqrt(((places[:, None] - places[None, strokes]) ** 2).sum(axis=2)).min(axis=1))
+
+
+def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Length of the shortest path to a stroke, each step costing the difference in LUV."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    n = image.n_superpixels
+    a, b = image.edges.T
+    steps = np.linalg.norm(image.colours[a].astype(np.float64) - image.colours[b], axis=1) + 0.5
+    graph = csr_array((steps, (a, b)), shape=(n, n))
+    found = dijkstra(graph, directed=False, indices=np.flatnonzero(strokes), min_only=True)
+    return np.asarray(np.minimum(found, 1e4))
