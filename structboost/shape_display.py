@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.lookup_table import LookupTable
-from structboost.tasks import TaxonomyTask
+from structboost.tasks.taxonomy import TaxonomyTask
 
 _MAX_FEATURES = 6
 # Share of the drawn range that is added on either side of the outermost thresholds.

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from structboost.boosting import Callback, StructBoost
 from structboost.estimators.fitted import BoostedClassifier, BoostedEstimator
 from structboost.task import Task
-from structboost.tasks import RankingTask, TaxonomyTask
+from structboost.tasks.ranking import RankingTask
+from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import checked_choice
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule

@@ -13,8 +13,11 @@ from sklearn.utils.validation import column_or_1d
 
 from structboost.inference.label_tree import label_tree
 from structboost.task import Task
-from structboost.tasks import BinaryTask, CodedTask, MulticlassTask, TaxonomyTask
+from structboost.tasks.binary import BinaryTask
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.tables import merge_repeated_rows
+from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import checked_example_weights
 
 

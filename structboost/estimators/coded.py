@@ -17,7 +17,8 @@ from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.stage_wise import StageWise
 from structboost.task import Task
-from structboost.tasks import CodedTask, MulticlassTask
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.multiclass import MulticlassTask
 from structboost.validation import checked_choice, checked_positive
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.pricing import BestCode, Code, PricingRule, Tied

@@ -25,7 +25,9 @@ from structboost.estimators.classes import (
 from structboost.exceptions import ModelFileError
 from structboost.model_file import load_model
 from structboost.task import Task
-from structboost.tasks import CodedTask, MulticlassTask, TaxonomyTask
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.taxonomy import TaxonomyTask
 
 
 class BoostedEstimator(BaseEstimator):
