@@ -17,13 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from structboost.columns import ColumnRegistry, ColumnWeights
+from structboost.engines.base import Engine
+from structboost.engines.local import Threads
+from structboost.engines.registry import ENGINES, engine_of
+from structboost.engines.shard_group import ShardGroup, shard_group
 from structboost.ensemble import Ensemble
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
@@ -36,7 +39,9 @@ from structboost.task import StackedParts, Task
 from structboost.validation import checked_choice, checked_example_weights
 from structboost.weak import registry
 from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.binning import bin_thresholds
 from structboost.weak.pricing import RULES, Priced, PricingRule
+from structboost.weak.sharded_stump import ShardedStumps
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
@@ -86,8 +91,12 @@ class StructBoost:
         Needs the stabilised 1-slack master.
     random_state : int, RandomState or None
         For randomised weak learners; stumps need none.
+    engine : {"serial", "threads", "processes", "dask"} or Engine
+        Who computes on the training set; the result does not depend on it. ``"processes"`` is for tasks whose argmax is
+        Python, ``"dask"`` takes the current :class:`distributed.Client`. Formulations but ``"one_slack"`` and
+        :class:`structboost.NormBoundedHinge` know threads only.
     n_jobs : int or None
-        Threads for pricing (None: 1, -1: all); the result does not depend on it.
+        Threads or processes (None: 1, or what ``joblib.parallel_config`` says; -1: all cores).
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
@@ -125,6 +134,7 @@ class StructBoost:
         columns_per_channel: int = 5,
         spread: float = 0.0,
         random_state: Any = None,
+        engine: str | Engine = "threads",
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback] | None = None,
@@ -141,6 +151,7 @@ class StructBoost:
         self.columns_per_channel = columns_per_channel
         self.spread = spread
         self.random_state = random_state
+        self.engine = engine
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callbacks = callbacks
@@ -188,11 +199,15 @@ class StructBoost:
         trainers = _into or [self._copy(C) for C in Cs]
         with threadpool_limits(limits=1, user_api="blas"):
             run: _Run | None = None
-            for trainer in trainers:
-                run = trainer._start(X, Y, sample_weight) if run is None else run.go_on(trainer)
-                run.boost()
-                if trainer.interrupted_:
-                    break
+            try:
+                for trainer in trainers:
+                    run = trainer._start(X, Y, sample_weight) if run is None else run.go_on(trainer)
+                    run.boost()
+                    if trainer.interrupted_:
+                        break
+            finally:
+                if run is not None:
+                    run.close()
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
@@ -264,6 +279,13 @@ class StructBoost:
             checked_choice(self.weak_learner, "weak_learner", registry.NAMES)
         if not isinstance(self.pricing, PricingRule):
             checked_choice(self.pricing, "pricing", tuple(RULES))
+        if not isinstance(self.engine, Engine):
+            checked_choice(self.engine, "engine", ENGINES)
+        if not formulation.works_on_shards and not isinstance(engine_of(self.engine, self.n_jobs), Threads):
+            raise ValueError(
+                f"engine is {self.engine!r}, but {type(formulation).__name__} knows threads only; take engine='threads' "
+                "or formulation='one_slack'."
+            )
 
     def _formulation(self) -> Formulation:
         if isinstance(self.formulation, Formulation):
@@ -283,20 +305,32 @@ class StructBoost:
         task = self.task
         stack = task.stack(X)
         random_state = check_random_state(self.random_state)
-        make_family = self.weak_learner if callable(self.weak_learner) else registry.family(self.weak_learner)
-        families = {
-            kind: make_family(
-                stack.rows[kind],
-                of_kind.response,
-                exact=self.exact,
-                n_threads=joblib.effective_n_jobs(self.n_jobs),
-            )
-            for kind, of_kind in task.kinds.items()
-        }
         weights = checked_example_weights(sample_weight, len(X))
-        problem = Problem(task, X, Y, stack, weights, random_state)
-        master = self._formulation().master(problem, self.C)
-        return _Run(self, master, ColumnRegistry(master, families), began)
+        formulation = self._formulation()
+        engine = engine_of(self.engine, self.n_jobs)
+        families = self._families(stack, engine, sharded=formulation.works_on_shards)
+        group = None
+        if formulation.works_on_shards:
+            bins = {kind: family.bins for kind, family in families.items() if isinstance(family, ShardedStumps)}
+            group = shard_group(engine, task, X, Y, stack, weights, bins)
+        problem = Problem(task, X, Y, stack, weights, random_state, group)
+        master = formulation.master(problem, self.C)
+        return _Run(self, master, ColumnRegistry(master, families), group, began)
+
+    def _families(self, stack: StackedParts, engine: Engine, *, sharded: bool) -> dict[str, WeakLearnerFamily]:
+        """Families of weak learners of each kind: stumps are searched where the shards are, others here."""
+        # A rule of the user's may ask more of a family than histograms.
+        if sharded and self.weak_learner == "stump" and not isinstance(self.pricing, PricingRule):
+            return {
+                kind: ShardedStumps(bin_thresholds(stack.rows[kind], exact=self.exact), of_kind.response)
+                for kind, of_kind in self.task.kinds.items()
+            }
+        make_family = self.weak_learner if callable(self.weak_learner) else registry.family(self.weak_learner)
+        n_threads = engine.n_workers if isinstance(engine, Threads) else 1
+        return {
+            kind: make_family(stack.rows[kind], of_kind.response, exact=self.exact, n_threads=n_threads)
+            for kind, of_kind in self.task.kinds.items()
+        }
 
 
 class _Run:
@@ -307,11 +341,13 @@ class _Run:
         trainer: StructBoost,
         master: RestrictedMaster,
         columns: ColumnRegistry,
+        group: ShardGroup | None,
         began: float,
     ) -> None:
         self.trainer = trainer
         self.master = master
         self.columns = columns
+        self.group = group
         self.began = began
         self.rule = trainer.pricing if isinstance(trainer.pricing, PricingRule) else RULES[trainer.pricing]()
         self.rule.bind(master)
@@ -322,7 +358,12 @@ class _Run:
         """The same state for another C."""
         began = time.perf_counter()
         self.master.set_C(trainer.C)
-        return _Run(trainer, self.master, self.columns, began)
+        return _Run(trainer, self.master, self.columns, self.group, began)
+
+    def close(self) -> None:
+        """Let go of the shards."""
+        if self.group is not None:
+            self.group.close()
 
     def boost(self) -> None:
         """The loop of Algorithm 1; leaves the fitted attributes on the trainer."""

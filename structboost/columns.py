@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.masters.base import RestrictedMaster
-from structboost.masters.cuts import Terms
+from structboost.masters.kind_columns import Terms
 from structboost.task import PartKind
 from structboost.weak.base import Column, Term, WeakLearnerFamily
 

@@ -17,3 +17,7 @@ class ModelFileError(ValueError):
 
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept so far is usable."""
+
+
+class EngineError(RuntimeError):
+    """The processes or machines that train could not be kept going."""

@@ -1,12 +1,17 @@
-"""Fixed blocks of rows and of examples: every sum over them is one over blocks, in their order.
+"""Fixed blocks of examples and of rows, and sums over them along a fixed tree.
 
 A block's share of what a pass reads and writes fits in a core's cache, so that passes take the same time a row whatever
-the number of rows; and since the blocks are fixed, sums do not depend on who adds up which of them.
+the number of rows.  Since the blocks are fixed, and so is the order in which their sums are added, a sum does not depend on
+who adds up which of them: threads, processes and machines all get the same bits.
+
+The tree: the sum of n blocks is that of the first h plus that of the others, h being the largest power of two below n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -14,27 +19,169 @@ from numpy.typing import NDArray
 
 BLOCK_ROWS = 8192
 
-
-@njit(cache=True, nogil=True)
-def block_starts(rows: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
-    """Where each block of rows begins in the ascending ``rows``, and their number."""
-    n_blocks = max(1, (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS)
-    return np.searchsorted(rows, np.arange(n_blocks + 1) * BLOCK_ROWS)
+IntArray = NDArray[np.int64]
 
 
-def example_blocks(offsets: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """First example of each block, and the number of examples.
+@dataclass(frozen=True)
+class Blocks:
+    """Examples and rows of each block.
 
-    A block holds whole examples, and a new one begins with the first example whose rows of any kind begin in another
-    block of rows.
+    Parameters
+    ----------
+    examples : ndarray of int64, shape (n_blocks + 1,)
+        Block b holds the examples ``examples[b]:examples[b + 1]``; one that is split over several blocks counts for the
+        first of them.
+    rows : dict of str to ndarray of int64, shape (n_blocks + 1,)
+        The same for the rows of each kind.
+    splits_examples : bool
+        Whether any example is split.
+    """
+
+    examples: IntArray
+    rows: Mapping[str, IntArray]
+    splits_examples: bool
+
+    def __len__(self) -> int:
+        return len(self.examples) - 1
+
+    def run(self, first: int, n_blocks: int) -> Blocks:
+        """The blocks from ``first`` on, numbered from 0 like their examples and rows."""
+        of_run = slice(first, first + n_blocks + 1)
+        rows = {kind: starts[of_run] - starts[first] for kind, starts in self.rows.items()}
+        return Blocks(self.examples[of_run] - self.examples[first], rows, self.splits_examples)
+
+
+def blocks_of(offsets: Mapping[str, IntArray]) -> Blocks:
+    """Blocks of about `BLOCK_ROWS` rows.
+
+    A block begins with the first example whose rows of any kind begin beyond another multiple of `BLOCK_ROWS`.  An
+    example of more rows than that is split, into blocks of its own.
 
     Parameters
     ----------
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         First row of each example, by kind (:class:`structboost.task.StackedParts`).
     """
-    n_examples = len(next(iter(offsets.values()))) - 1
-    block = np.zeros(n_examples, np.int64)
-    for first_rows in offsets.values():
-        block += first_rows[:-1] // BLOCK_ROWS
-    return np.array([0, *(np.flatnonzero(np.diff(block)) + 1), n_examples], np.int64)
+    sizes = np.array([np.diff(starts) for starts in offsets.values()])
+    n_pieces = np.maximum(1, -(-sizes.max(axis=0) // BLOCK_ROWS))
+    number = sum(starts[:-1] // BLOCK_ROWS for starts in offsets.values())
+    begins = np.flatnonzero(np.diff(number, prepend=-1) | (n_pieces > 1) | np.append(False, n_pieces[:-1] > 1))
+    pieces = n_pieces[begins]
+    owners = np.repeat(begins, pieces)
+    piece = np.arange(len(owners)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    examples = np.append(owners + (piece > 0), sizes.shape[1])
+    rows = {}
+    for size, (kind, starts) in zip(sizes, offsets.items(), strict=True):
+        first = starts[owners] + np.minimum(piece * BLOCK_ROWS, size[owners])
+        rows[kind] = np.append(first, starts[-1]).astype(np.int64)
+    return Blocks(examples.astype(np.int64), rows, bool((pieces > 1).any()))
+
+
+def blocks_of_rows(n_rows: int) -> IntArray:
+    """First row of each block of a table, and the number of rows."""
+    return np.append(np.arange(0, max(n_rows, 1), BLOCK_ROWS), n_rows)
+
+
+def tree_runs(n_blocks: int, largest: int) -> list[tuple[int, int]]:
+    """First block and number of blocks of nodes of the tree that partition it, none above ``largest`` blocks."""
+    runs = []
+    ahead = [(0, n_blocks)]
+    while ahead:
+        first, n = ahead.pop()
+        if n <= largest:
+            runs.append((first, n))
+        else:
+            half = _half(n)
+            ahead += [(first + half, n - half), (first, half)]
+    return runs
+
+
+def _half(n_blocks: int) -> int:
+    """Largest power of two below ``n_blocks``."""
+    return 1 << ((n_blocks - 1).bit_length() - 1)
+
+
+@njit(cache=True, nogil=True)
+def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
+    # A pair of neighbours of equal size becomes one, in the place of the first; at the end the odd ones, the last first.
+    n = len(sums)
+    step = 1
+    while step < n:
+        for first in range(0, n - step, 2 * step):
+            if first + 2 * step <= n:
+                sums[first] += sums[first + step]
+        step *= 2
+    total = np.zeros(sums.shape[1])
+    beyond = n
+    is_first = True
+    size = 1
+    while beyond > 0:
+        if n & size:
+            beyond -= size
+            if is_first:
+                total[:] = sums[beyond]
+                is_first = False
+            else:
+                total[:] = sums[beyond] + total
+        size *= 2
+    return total
+
+
+@njit(cache=True, nogil=True)
+def tree_depth(n_blocks: int) -> int:
+    """Number of sums that :func:`add_to_tree` keeps at most."""
+    depth = 1
+    while 1 << depth <= n_blocks:
+        depth += 1
+    return depth
+
+
+@njit(cache=True, nogil=True)
+def add_to_tree(open_sums: NDArray[np.float64], block: int, new: NDArray[np.float64]) -> None:
+    """Add the sum of the next ``block``; ``open_sums`` has `tree_depth` entries, ``new`` is overwritten."""
+    level = 0
+    while (block >> level) & 1:
+        new += open_sums[level]
+        level += 1
+    open_sums[level] = new
+
+
+@njit(cache=True, nogil=True)
+def close_tree(open_sums: NDArray[np.float64], n_blocks: int) -> NDArray[np.float64]:
+    """Sum over all blocks."""
+    total = np.zeros_like(open_sums[0])
+    is_first = True
+    for level in range(len(open_sums)):
+        if (n_blocks >> level) & 1:
+            if is_first:
+                total[:] = open_sums[level]
+                is_first = False
+            else:
+                total += open_sums[level]
+    return total
+
+
+class NodeSum(NamedTuple):
+    """Sum over the blocks of a node of the tree."""
+
+    first: int
+    n_blocks: int
+    value: NDArray[np.float64]
+
+
+def join_siblings(sums: Sequence[NodeSum], n_blocks: int) -> list[NodeSum]:
+    """Sums of neighbouring nodes, those whose parent is complete made one; ``n_blocks`` is that of the whole tree."""
+    joined: list[NodeSum] = []
+    for new in sums:
+        while joined and _are_siblings(joined[-1], new, n_blocks):
+            left = joined.pop()
+            new = NodeSum(left.first, left.n_blocks + new.n_blocks, left.value + new.value)
+        joined.append(new)
+    return joined
+
+
+def _are_siblings(left: NodeSum, right: NodeSum, n_blocks: int) -> bool:
+    size = left.n_blocks
+    aligned = size & (size - 1) == 0 and left.first % (2 * size) == 0 and left.first + size == right.first
+    return aligned and (right.n_blocks == size or (right.n_blocks < size and right.first + right.n_blocks == n_blocks))

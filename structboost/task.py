@@ -154,6 +154,9 @@ class Task(ABC):
     comparable_outputs : bool
         Whether the scores of any two outputs compare.  False where a joint feature is scaled by its own output
         (rankings); :func:`structboost.check_task` then compares plain argmaxes among themselves only.
+    reads_inputs : bool
+        Whether the loss-augmented argmax and the joint feature look at ``x``, beside the scores. If False they may be
+        given None, and inputs need not be sent to where scores are.
     selects_features : bool
         Whether :meth:`parts` takes ``features=`` (indices, or a dict of indices by kind)
         and then computes those columns only, in that order.
@@ -162,6 +165,7 @@ class Task(ABC):
     kinds: Mapping[str, PartKind] = {"x": PartKind()}
     exact_argmax: ClassVar[bool] = True
     comparable_outputs: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = True
     selects_features: ClassVar[bool] = False
 
     @abstractmethod

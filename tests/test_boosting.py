@@ -353,7 +353,7 @@ def test_a_fit_over_several_blocks_of_rows_is_that_over_one(monkeypatch):
     X[:, 0] += Y
     one = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
     monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 64)
-    assert len(row_blocks.example_blocks({"x": np.arange(1001)})) == 17
+    assert len(row_blocks.blocks_of({"x": np.arange(1001)})) == 16
     several = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
     assert several.objective_ == pytest.approx(one.objective_, rel=2e-3)
     assert several.history_[0]["primal"] == pytest.approx(one.history_[0]["primal"], rel=1e-9)

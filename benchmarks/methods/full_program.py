@@ -52,8 +52,8 @@ def _master_seconds(table: Table, responses: np.ndarray, C: float) -> tuple[floa
 
     task, X, Y = RankingTask(), [table.X], [table.y]
     began = time.perf_counter()
-    oracle = Problem(task, X, Y, task.stack(X), np.ones(1), np.random.RandomState(0)).hinge_oracle()
-    oracle.columns["x"].add_responses(responses.astype(np.int8))
+    oracle = Problem(task, X, Y, task.stack(X), np.ones(1), np.random.RandomState(0)).slack_oracle()
+    oracle.add_responses("x", responses.astype(np.int8))
     master = MSlackMaster(oracle, C)
     numbers = np.arange(len(responses))
     master.add_columns({"x": (numbers, numbers, np.zeros_like(numbers), np.ones(len(numbers)))}, len(numbers))

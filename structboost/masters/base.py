@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.engines.shard_group import ShardGroup
 from structboost.exceptions import TaskError
-from structboost.masters.cuts import Terms
-from structboost.masters.oracle import HingeOracle
+from structboost.masters.kind_columns import Terms
+from structboost.masters.sharded_oracle import ShardedOracle
+from structboost.masters.slack_oracle import SlackOracle
 from structboost.task import StackedParts, Task
 from structboost.validation import checked_positive
 
@@ -31,6 +33,8 @@ class Problem:
     example_weights : ndarray, shape (n_examples,)
         They sum to 1.
     random_state : RandomState
+    group : ShardGroup, optional
+        The same training set in shards, for the formulations that work on them.
     """
 
     task: Task
@@ -39,26 +43,17 @@ class Problem:
     stack: StackedParts
     example_weights: NDArray[np.float64]
     random_state: np.random.RandomState
+    group: ShardGroup | None = None
 
-    def hinge_oracle(self) -> HingeOracle:
-        """Cuts of the task's loss-augmented argmax."""
-        task, X, Y = self.task, self.X, self.Y
-        return HingeOracle(
-            lambda first, last, scores: task.separate(_between(X, first, last), _between(Y, first, last), scores),
-            lambda scores, limit: task.separate_slacks(X, Y, scores, limit),
-            self.stack.offsets,
-            {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()},
-            self.example_weights,
-        )
+    def sharded_oracle(self) -> ShardedOracle:
+        """Cuts of the task's loss-augmented argmax, made where the shards are."""
+        if self.group is None:
+            raise TypeError("This formulation works on shards; set Formulation.works_on_shards.")
+        return ShardedOracle(self.group, self.task, self.X, self.Y, self.stack.offsets, self.example_weights)
 
-
-def _between(examples: Sequence[Any], first: int, last: int) -> Sequence[Any]:
-    """Examples ``first <= i < last``; a sequence need not know slices."""
-    if last - first == len(examples):
-        return examples
-    if isinstance(examples, np.ndarray | list | tuple):
-        return examples[first:last]
-    return [examples[i] for i in range(first, last)]
+    def slack_oracle(self) -> SlackOracle:
+        """Violated outputs of the task, slack by slack."""
+        return SlackOracle(self.task, self.X, self.Y, self.stack.offsets, self.example_weights)
 
 
 class Formulation(ABC):
@@ -68,9 +63,12 @@ class Formulation(ABC):
     ----------
     can_spread : bool
         Whether its master can spread weights.
+    works_on_shards : bool
+        Whether its master leaves the training set in shards, so that any engine can train it.
     """
 
     can_spread: bool = False
+    works_on_shards: ClassVar[bool] = False
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
@@ -130,8 +128,14 @@ class RestrictedMaster(ABC):
         """Go on with another C; columns and weights stay."""
 
     @abstractmethod
-    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners, shape (n_new, n_parts); returns the number of the first."""
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners by what their family says of them: answers, shape (n_new, n_parts), or stumps by their bins.
+
+        Returns
+        -------
+        first : int
+            Number of the first.
+        """
 
     @abstractmethod
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -154,8 +158,11 @@ class RestrictedMaster(ABC):
         """
 
     @abstractmethod
-    def duals(self) -> dict[str, NDArray[np.float64]]:
-        """Signed weight of every (part, channel), by kind: what pricing maximises against."""
+    def duals(self) -> dict[str, Any]:
+        """Signed weight of every (part, channel), by kind: what pricing maximises against.
+
+        Arrays, or :class:`structboost.masters.sharded_oracle.ShardedDuals` where the parts are in shards.
+        """
 
     @abstractmethod
     def bound(self, largest_edge: float) -> float | None:
@@ -166,7 +173,10 @@ class RestrictedMaster(ABC):
         raise NotImplementedError(f"{type(self).__name__} cannot spread weights.")
 
 
-class HingeMaster(RestrictedMaster):
+Oracle = TypeVar("Oracle", SlackOracle, ShardedOracle)
+
+
+class HingeMaster(RestrictedMaster, Generic[Oracle]):
     """Masters of the hinge loss, which know the training set by its cuts.
 
     Attributes
@@ -176,7 +186,7 @@ class HingeMaster(RestrictedMaster):
         max(1, largest edge) it bounds the optimum from below (fact 5 of the design; Farley 1990).
     """
 
-    def __init__(self, oracle: HingeOracle, C: float) -> None:
+    def __init__(self, oracle: Oracle, C: float) -> None:
         super().__init__(C)
         self.oracle = oracle
         self.weights = np.zeros(oracle.n_columns)
@@ -187,9 +197,9 @@ class HingeMaster(RestrictedMaster):
         """Passes of the loss-augmented argmax over the examples."""
         return self.oracle.calls
 
-    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+    def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
-        return self.oracle.columns[kind].add_responses(responses)
+        return self.oracle.add_responses(kind, responses)
 
     def bound(self, largest_edge: float) -> float | None:
         """Dual multipliers divided by the largest edge are feasible."""

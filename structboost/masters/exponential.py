@@ -19,7 +19,7 @@ from structboost.masters.coordinate_descent import (
     column_scores,
     update_coordinates,
 )
-from structboost.masters.cuts import KindColumns, Terms
+from structboost.masters.kind_columns import KindColumns, Terms
 from structboost.task import OutputCodes
 from structboost.validation import checked_regularisation
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from structboost.exceptions import TaskError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
-from structboost.masters.cuts import Terms
+from structboost.masters.kind_columns import Terms
 from structboost.task import OutputCodes
 from structboost.validation import checked_choice, checked_positive, checked_regularisation
 

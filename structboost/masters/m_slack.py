@@ -10,9 +10,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.cuts import Terms, add_measure, group_by_channel
+from structboost.masters.kind_columns import Terms
 from structboost.masters.hinge_program import HingeProgram
-from structboost.masters.oracle import HingeOracle, SlackCuts
+from structboost.masters.slack_oracle import SlackCuts, SlackOracle
 from structboost.task import Measure
 
 _MAX_IDLE = 3
@@ -27,17 +27,17 @@ class MSlack(Formulation):
 
     def master(self, problem: Problem, C: float) -> MSlackMaster:
         """A linear program whose constraints come when they are violated."""
-        return MSlackMaster(problem.hinge_oracle(), C)
+        return MSlackMaster(problem.slack_oracle(), C)
 
 
-class MSlackMaster(HingeMaster):
+class MSlackMaster(HingeMaster[SlackOracle]):
     """Every example (every pair of a ranking) has a slack of its own.
 
     Only constraints that were violated once are in the program; those that stay
     without a dual for some solves are dropped.
     """
 
-    def __init__(self, oracle: HingeOracle, C: float) -> None:
+    def __init__(self, oracle: SlackOracle, C: float) -> None:
         super().__init__(oracle, C)
         self._program = HingeProgram()
         self._slack_number: dict[int, int] = {}
@@ -80,9 +80,7 @@ class MSlackMaster(HingeMaster):
         for kind, measure in self._measures.items():
             columns = self.oracle.columns[kind]
             out[kind] = np.zeros((columns.n_parts, columns.n_channels))
-            weighted = measure._replace(values=measure.values * self._duals[self._owners[kind]])
-            grouped = group_by_channel(weighted, columns.n_channels)
-            add_measure(grouped.parts, grouped.values, grouped.indptr, 1.0, out[kind])
+            np.add.at(out[kind], (measure.parts, measure.channels), measure.values * self._duals[self._owners[kind]])
         return out
 
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:

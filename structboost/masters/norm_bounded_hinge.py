@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import highspy
 import numpy as np
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.cuts import Cut, Terms
 from structboost.masters.hinge_program import highs_call, new_highs
-from structboost.masters.oracle import HingeOracle
+from structboost.masters.kind_columns import Terms
 from structboost.masters.proximal_step import no_curvature, proximal_step
+from structboost.masters.sharded_oracle import Cut, ShardedOracle
 
 _FREE = 1e30
 # Gap up to which an answer of the solver is accepted, as a share of the loss of no weights.
@@ -45,17 +45,19 @@ class NormBoundedHinge(Formulation):
     no more than its loss-augmented argmax.
     """
 
+    works_on_shards: ClassVar[bool] = True
+
     def master(self, problem: Problem, C: float) -> NormBoundedHingeMaster:
         """Cutting planes."""
-        return NormBoundedHingeMaster(problem.hinge_oracle(), C)
+        return NormBoundedHingeMaster(problem.sharded_oracle(), C)
 
 
-class NormBoundedHingeMaster(HingeMaster):
+class NormBoundedHingeMaster(HingeMaster[ShardedOracle]):
     """``min risk(w)`` over ``w >= 0, sum(w) <= theta``, the risk being the mean hinge loss under the example weights.
 
     Parameters
     ----------
-    oracle : HingeOracle
+    oracle : ShardedOracle
     theta : float
         Bound of the l1 norm.
 
@@ -68,7 +70,7 @@ class NormBoundedHingeMaster(HingeMaster):
     # A code that was drawn once does not come again, and the optimum is over all columns so far.
     drops_idle_columns = False
 
-    def __init__(self, oracle: HingeOracle, theta: float) -> None:
+    def __init__(self, oracle: ShardedOracle, theta: float) -> None:
         super().__init__(oracle, theta)
         self._program = _CutProgram(theta)
         self._cuts: list[Cut] = []
@@ -126,7 +128,7 @@ class NormBoundedHingeMaster(HingeMaster):
         self._program.keep_columns(kept)
         self.weights = self.weights[kept]
 
-    def duals(self) -> dict[str, NDArray[np.float64]]:
+    def duals(self) -> dict[str, Any]:
         """The sum of dual multiplier times measure over the cuts: what (29) weighs the responses by."""
         return self.oracle.combine(self._cuts, self._multipliers)
 
@@ -226,6 +228,7 @@ class NormBoundedHingeMaster(HingeMaster):
         kept = (self._idle <= _MAX_IDLE) | (self._multipliers > 0)
         if not kept.all():
             self._program.keep_cuts(kept)
+            self.oracle.forget([cut for cut, stays in zip(self._cuts, kept, strict=True) if not stays])
             self._cuts = [cut for cut, stays in zip(self._cuts, kept, strict=True) if stays]
             self._idle, self._multipliers = self._idle[kept], self._multipliers[kept]
             self._proximal = self._proximal[:, np.append(True, kept)]

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.cuts import Cut, Terms
+from structboost.masters.kind_columns import Terms
 from structboost.masters.hinge_program import HingeProgram
-from structboost.masters.oracle import HingeOracle
 from structboost.masters.proximal_step import Curvature, no_curvature, proximal_step
+from structboost.masters.sharded_oracle import Cut, ShardedOracle
 
 _MAX_IDLE = 20
 _MAX_CUTS_PER_SOLVE = 5000
@@ -47,6 +48,7 @@ class OneSlack(Formulation):
         False is Algorithm 2 as printed.
     """
 
+    works_on_shards: ClassVar[bool] = True
     stabilize: bool = True
 
     @property
@@ -56,27 +58,27 @@ class OneSlack(Formulation):
 
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
         """Cutting planes."""
-        return OneSlackMaster(problem.hinge_oracle(), C, stabilize=self.stabilize)
+        return OneSlackMaster(problem.sharded_oracle(), C, stabilize=self.stabilize)
 
 
-class OneSlackMaster(HingeMaster):
+class OneSlackMaster(HingeMaster[ShardedOracle]):
     """Cutting planes for (9) over the columns so far.
 
     Parameters
     ----------
-    oracle : HingeOracle
+    oracle : ShardedOracle
     C : float
     stabilize : bool
         False is Algorithm 2 as printed: no center, no cut ever dropped.
     """
 
-    def __init__(self, oracle: HingeOracle, C: float, *, stabilize: bool = True) -> None:
+    def __init__(self, oracle: ShardedOracle, C: float, *, stabilize: bool = True) -> None:
         super().__init__(oracle, C)
         self.stabilize = stabilize
         self._program = HingeProgram()
         self._program.add_slacks(np.array([C]))
         # Row 0 is the empty cut, c = 0 in (9b): it says that the slack is not negative.
-        self._cuts: list[Cut] = [Cut(0.0, {})]
+        self._cuts: list[Cut] = [Cut(-1, 0.0)]
         self._program.add_rows(np.zeros((1, 0)), np.zeros(1), np.zeros(1, np.int64))
         self._idle = np.zeros(1, np.int64)
         self._multipliers = np.array([C])
@@ -117,7 +119,7 @@ class OneSlackMaster(HingeMaster):
         self.weights = self.weights[kept]
         self._curvature = no_curvature(len(self.weights))
 
-    def duals(self) -> dict[str, NDArray[np.float64]]:
+    def duals(self) -> dict[str, Any]:
         """The sum of dual multiplier times measure over the cuts."""
         return self.oracle.combine(self._cuts[1:], self._duals[1:])
 
@@ -309,6 +311,7 @@ class OneSlackMaster(HingeMaster):
         kept = (self._idle <= _MAX_IDLE) | (self._duals > 0)
         if not kept.all():
             self._program.keep_rows(kept)
+            self.oracle.forget([cut for cut, stays in zip(self._cuts, kept, strict=True) if not stays])
             self._cuts = [cut for cut, stays in zip(self._cuts, kept, strict=True) if stays]
             self._idle = self._idle[kept]
             self._numbers = self._numbers[kept]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.masters.base import RestrictedMaster
-from structboost.masters.cuts import KindColumns, Terms
+from structboost.masters.kind_columns import KindColumns, Terms
 from structboost.task import OutputCodes
 
 PAIRS = ("bits", "outputs")

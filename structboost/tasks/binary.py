@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ class BinaryTask(Task):
     An input is a feature vector; its one part is the input itself.
     """
 
+    reads_inputs: ClassVar[bool] = False
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
     def parts(self, x: Any) -> NDArray[Any]:

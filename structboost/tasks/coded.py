@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ class CodedTask(Task):
     ----------
     code : array-like, shape (n_classes, n_bits)
     """
+
+    reads_inputs: ClassVar[bool] = False
 
     def __init__(self, code: Any) -> None:
         self.code = np.asarray(code, np.int8)

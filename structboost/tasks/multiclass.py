@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -24,6 +24,8 @@ class MulticlassTask(Task):
     n_classes : int
         At least 2.
     """
+
+    reads_inputs: ClassVar[bool] = False
 
     def __init__(self, n_classes: int) -> None:
         if int(n_classes) != n_classes or n_classes < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class RankingTask(Task):
     relevance have no pairs and no loss.
     """
 
+    reads_inputs: ClassVar[bool] = False
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
     comparable_outputs = False
 

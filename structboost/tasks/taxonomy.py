@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class TaxonomyTask(Task):
     n_classes : int, optional
         Default: the leaves of nested lists; needed with other forms.
     """
+
+    reads_inputs: ClassVar[bool] = False
 
     def __init__(self, taxonomy: Any, n_classes: int | None = None) -> None:
         if not isinstance(taxonomy, LabelTree):

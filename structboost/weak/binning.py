@@ -6,25 +6,54 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
+from structboost.row_blocks import blocks_of_rows
 
 MAX_BINS = 256
-# A row costs five bytes in the sparse form, one in the dense.
+# Above this many rows, thresholds are those of a sample of so many.
+SAMPLED_ROWS = 1 << 18
+# A row costs three bytes in the sparse form, one in the dense.
 _MIN_COMMON_SHARE = 0.3
 
 
-class RareRows(NamedTuple):
-    """Rows outside the commonest bin of each feature: all that a histogram must visit.
+class Thresholds(NamedTuple):
+    """Thresholds between the bins of each feature.
 
     Parameters
     ----------
-    common : ndarray of int64, shape (n_features,)
-        The commonest bin; -1 where so few rows share it that the feature stays dense.
+    values : ndarray of float64
+        Ascending for each feature.
     indptr : ndarray of int64, shape (n_features + 1,)
+        Thresholds of feature f are ``values[indptr[f]:indptr[f + 1]]``.
+    """
+
+    values: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_bins(self) -> NDArray[np.int64]:
+        """Number of bins of each feature."""
+        return np.diff(self.indptr) + 1
+
+
+class RareRows(NamedTuple):
+    """Rows outside the commonest bin of each feature in each block: all that a histogram must visit.
+
+    Parameters
+    ----------
+    common : ndarray of int64, shape (n_blocks, n_features)
+        The commonest bin; -1 where so few rows of the block share it that the feature stays dense there.
+    indptr : ndarray of int64, shape (n_blocks * n_features + 1,)
     rows : ndarray of int32
-        Rows of feature f at ``indptr[f]:indptr[f + 1]``, ascending; none where it is dense.
+        Rows of feature f in block b at ``indptr[b * n_features + f]`` and on, ascending; none where it is dense.
     codes : ndarray
         Their bins.
     """
@@ -43,40 +72,62 @@ class BinnedFeatures:
     ----------
     codes : ndarray of uint8, uint16 or uint32, shape (n_features, n_rows)
         ``codes[f, p] <= b`` exactly where ``features[p, f] <= thresholds[indptr[f] + b]``.
-    thresholds : ndarray of float64
-        Ascending for each feature.
-    indptr : ndarray of int64, shape (n_features + 1,)
-        Thresholds of feature f are ``thresholds[indptr[f]:indptr[f + 1]]``.
+    bins : Thresholds
+    blocks : ndarray of int64, shape (n_blocks + 1,)
+        First row of each block, and the number of rows.
     rare : RareRows
         Sparse form of the features with one bin that holds most rows.
     """
 
     codes: NDArray[Any]
-    thresholds: NDArray[np.float64]
-    indptr: NDArray[np.int64]
+    bins: Thresholds
+    blocks: NDArray[np.int64]
     rare: RareRows
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Thresholds of all features."""
+        return self.bins.values
+
+    @property
+    def indptr(self) -> NDArray[np.int64]:
+        """Where those of each feature begin."""
+        return self.bins.indptr
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return len(self.indptr) - 1
+        return self.bins.n_features
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.codes.shape[1])
 
-    @property
-    def max_bins(self) -> int:
-        """Largest number of bins of a feature."""
-        return int(np.diff(self.indptr).max(initial=0)) + 1
-
 
 def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatures:
-    """Bin each feature between its distinct values.
+    """Bin each feature between its distinct values (:func:`bin_thresholds`).
+
+    Raises
+    ------
+    TaskError
+        If a feature is NaN or infinite; the message names the row and the feature.
+    """
+    bins = bin_thresholds(features, exact=exact)
+    return binned_features(bin_codes(features, bins), bins, blocks_of_rows(len(features)))
+
+
+def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: NDArray[np.int64]) -> BinnedFeatures:
+    """Codes with their sparse form."""
+    return BinnedFeatures(codes, bins, blocks, _rare_rows(codes, bins.n_bins, blocks))
+
+
+def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds:
+    """Thresholds between the distinct values of each feature.
 
     A feature of at most 256 distinct values gets a bin for each: no threshold is lost.
-    Others get 256 bins of about equal count, or with ``exact`` a bin for each distinct value all the same.
+    Others get 256 bins of about equal count, or with ``exact`` a bin for each distinct value all the same.  Of more than
+    `SAMPLED_ROWS` rows only so many are looked at, drawn by :func:`sampled_rows`, unless ``exact``.
 
     Parameters
     ----------
@@ -84,47 +135,53 @@ def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatur
         Finite.
     exact : bool
         Whether to keep all thresholds.
+    """
+    if not exact and len(features) > SAMPLED_ROWS:
+        features = features[sampled_rows(len(features))]
+    per_feature = []
+    for f in range(features.shape[1]):
+        distinct, counts = np.unique(features[:, f], return_counts=True)
+        distinct = distinct.astype(np.float64)
+        if len(distinct) and not np.isfinite(distinct[[0, -1]]).all():
+            bad = int(np.flatnonzero(~np.isfinite(features[:, f]))[0])
+            raise TaskError(f"Feature {f} of part {bad} is NaN or infinite; impute or drop it.")
+        per_feature.append(_thresholds(distinct, counts, exact=exact))
+    sizes = [len(thresholds) for thresholds in per_feature]
+    flat = np.concatenate(per_feature) if per_feature else np.zeros(0)
+    return Thresholds(flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64))
+
+
+def sampled_rows(n_rows: int) -> NDArray[np.int64]:
+    """`SAMPLED_ROWS` rows of ``n_rows``, ascending, the same each time: one of each stretch of equal length."""
+    starts = np.arange(SAMPLED_ROWS + 1) * n_rows // SAMPLED_ROWS
+    within = np.random.RandomState(0).random_sample(SAMPLED_ROWS)
+    return np.asarray(starts[:-1] + (within * np.diff(starts)).astype(np.int64))
+
+
+def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
+    """Bin of every value, shape (n_features, n_rows).
 
     Raises
     ------
     TaskError
         If a feature is NaN or infinite; the message names the row and the feature.
     """
-    n_rows, n_features = features.shape
-    per_feature = []
-    for f in range(n_features):
-        column = features[:, f]
-        distinct, counts = np.unique(column, return_counts=True)
-        distinct = distinct.astype(np.float64)
-        if not np.isfinite(distinct[[0, -1]]).all():
+    codes = np.empty((bins.n_features, len(features)), dtype=code_dtype(bins))
+    for f in range(bins.n_features):
+        column = features[:, f].astype(np.float64)
+        if not np.isfinite(column).all():
             bad = int(np.flatnonzero(~np.isfinite(column))[0])
             raise TaskError(f"Feature {f} of part {bad} is NaN or infinite; impute or drop it.")
-        per_feature.append(_thresholds(distinct, counts, exact=exact))
-    sizes = [len(t) for t in per_feature]
-    codes = np.empty((n_features, n_rows), dtype=_code_dtype(max(sizes, default=0) + 1))
-    for f, thresholds in enumerate(per_feature):
-        codes[f] = np.searchsorted(thresholds, features[:, f].astype(np.float64), side="left")
-    flat = np.concatenate(per_feature) if per_feature else np.zeros(0)
-    return BinnedFeatures(codes, flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), _rare_rows(codes))
+        codes[f] = np.searchsorted(bins.values[bins.indptr[f] : bins.indptr[f + 1]], column, side="left")
+    return codes
 
 
-def _rare_rows(codes: NDArray[Any]) -> RareRows:
-    """Sparse form of the features with a bin that is common enough."""
-    n_features, n_rows = codes.shape
-    common = np.full(n_features, -1, np.int64)
-    rows: list[NDArray[np.int32]] = []
-    sizes = np.zeros(n_features, np.int64)
-    for f, code in enumerate(codes):
-        counts = np.bincount(code) if n_rows else np.zeros(1, np.int64)
-        if counts.max() >= max(1, _MIN_COMMON_SHARE * n_rows):
-            common[f] = counts.argmax()
-            rows.append(np.flatnonzero(code != common[f]).astype(np.int32))
-            sizes[f] = len(rows[-1])
-        else:
-            rows.append(np.zeros(0, np.int32))
-    indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    outside = [code[of_feature] for code, of_feature in zip(codes, rows, strict=True)]
-    return RareRows(common, indptr, np.concatenate(rows), np.concatenate(outside))
+def code_dtype(bins: Thresholds) -> type[np.unsignedinteger[Any]]:
+    """Smallest unsigned type that holds the bins of all features."""
+    most = int(bins.n_bins.max(initial=1))
+    if most <= 1 << 8:
+        return np.uint8
+    return np.uint16 if most <= 1 << 16 else np.uint32
 
 
 def _thresholds(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exact: bool) -> NDArray[np.float64]:
@@ -141,8 +198,59 @@ def _thresholds(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exa
     return np.asarray(middle[chosen])
 
 
-def _code_dtype(n_bins: int) -> type[np.unsignedinteger[Any]]:
-    """Smallest unsigned type that holds the codes 0..n_bins-1."""
-    if n_bins <= 1 << 8:
-        return np.uint8
-    return np.uint16 if n_bins <= 1 << 16 else np.uint32
+def _rare_rows(codes: NDArray[Any], n_bins: NDArray[np.int64], blocks: NDArray[np.int64]) -> RareRows:
+    """Sparse form of the features with a bin that is common enough, block by block."""
+    n_blocks, n_features = len(blocks) - 1, len(n_bins)
+    common = np.empty((n_blocks, n_features), np.int64)
+    sizes = np.zeros(n_blocks * n_features + 1, np.int64)
+    _common_bins(codes, n_bins, blocks, _MIN_COMMON_SHARE, common, sizes)
+    indptr = np.cumsum(sizes)
+    rows, outside = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], codes.dtype)
+    _fill_rare_rows(codes, blocks, common, indptr, rows, outside)
+    return RareRows(common, indptr, rows, outside)
+
+
+@njit(cache=True, nogil=True)
+def _common_bins(
+    codes: NDArray[Any],
+    n_bins: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+    min_share: float,
+    common: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+) -> None:
+    """Commonest bin of each block and feature, and in ``sizes[1:]`` how many rows are outside it."""
+    n_features = len(n_bins)
+    counts = np.zeros(n_bins.max() if n_features else 1, np.int64)
+    for f in range(n_features):
+        for b in range(len(blocks) - 1):
+            counts[:] = 0
+            n_rows = blocks[b + 1] - blocks[b]
+            for row in range(blocks[b], blocks[b + 1]):
+                counts[codes[f, row]] += 1
+            most = np.argmax(counts)
+            common[b, f] = -1
+            if counts[most] >= max(1.0, min_share * n_rows):
+                common[b, f] = most
+                sizes[b * n_features + f + 1] = n_rows - counts[most]
+
+
+@njit(cache=True, nogil=True)
+def _fill_rare_rows(
+    codes: NDArray[Any],
+    blocks: NDArray[np.int64],
+    common: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    outside: NDArray[Any],
+) -> None:
+    n_features = common.shape[1]
+    for f in range(n_features):
+        for b in range(len(blocks) - 1):
+            if common[b, f] >= 0:
+                at = indptr[b * n_features + f]
+                for row in range(blocks[b], blocks[b + 1]):
+                    if codes[f, row] != common[b, f]:
+                        rows[at] = row
+                        outside[at] = codes[f, row]
+                        at += 1

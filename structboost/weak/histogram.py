@@ -8,144 +8,136 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from structboost.row_blocks import BLOCK_ROWS, block_starts
+from structboost.row_blocks import add_to_tree, close_tree, tree_depth, tree_sum
+from structboost.weak.binning import BinnedFeatures
 
 # Numbers in the histograms that are filled together, a block of rows at a time: a quarter of a megabyte.
 _GROUP_ENTRIES = 1 << 15
 
 
+def histograms(
+    binned: BinnedFeatures, duals: NDArray[np.float64], first: int, last: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums of the duals of each bin and channel, added over blocks of rows along their tree.
+
+    Parameters
+    ----------
+    binned : BinnedFeatures
+    duals : ndarray, shape (n_rows, n_channels)
+    first, last : int
+        Features ``first <= f < last``.
+
+    Returns
+    -------
+    histograms : ndarray, shape (sum of n_bins, n_channels)
+        Those of the features one below the other.
+    totals : ndarray, shape (n_channels,)
+    """
+    duals = np.ascontiguousarray(duals, np.float64)
+    n_bins = binned.bins.n_bins
+    rows = np.flatnonzero(duals.any(axis=1))
+    starts = np.searchsorted(rows, binned.blocks)
+    block_totals = _block_totals(rows, starts, duals)
+    out = np.empty((int(n_bins[first:last].sum()), duals.shape[1]))
+    _fill_histograms(binned.codes, n_bins, *binned.rare, rows, starts, duals, block_totals, first, last, out)
+    return out, tree_sum(block_totals)
+
+
 @njit(cache=True, nogil=True)
 def best_splits(
-    codes: NDArray[Any],
+    histograms: NDArray[np.float64],
     n_bins: NDArray[np.int64],
-    common: NDArray[np.int64],
-    rare_indptr: NDArray[np.int64],
-    rare_rows: NDArray[np.int32],
-    rare_codes: NDArray[Any],
-    rows: NDArray[np.int64],
-    duals: NDArray[np.float64],
+    totals: NDArray[np.float64],
     low: float,
     high: float,
     edges: NDArray[np.float64],
     bins: NDArray[np.int64],
     flipped: NDArray[np.bool_],
-    first: int,
-    last: int,
 ) -> None:
-    """Best stump of each feature and channel, by one histogram and prefix sums.
+    """Best stump of each feature and channel, by prefix sums.
 
     A stump answers ``high`` right of its threshold and ``low`` left of it, flipped the other way round.
     Its edge on channel c is the sum over rows of ``duals[row, c] * answer``.
 
     Parameters
     ----------
-    codes : ndarray, shape (n_features, n_rows)
+    histograms : ndarray, shape (sum of n_bins, n_channels)
     n_bins : ndarray, shape (n_features,)
         Bins of each feature; a stump may split after bin b for b < n_bins - 1.
-    common, rare_indptr, rare_rows, rare_codes : ndarray
-        The sparse form of the features (:class:`structboost.weak.binning.RareRows`): the common bin gets what the
-        others leave of the total.
-    rows : ndarray, shape (n_active,)
-        Rows where the duals are not all zero.
-    duals : ndarray, shape (n_rows, n_channels)
+    totals : ndarray, shape (n_channels,)
     edges, bins, flipped : ndarray, shape (n_features, n_channels)
-        Filled for features ``first <= f < last``; edge -inf where a feature has one bin.
+        Filled; edge -inf where a feature has one bin.
     """
-    n_channels = duals.shape[1]
-    starts = block_starts(rows, len(duals))
-    totals = _totals(rows, starts, duals)
+    n_channels = len(totals)
     left = np.zeros(n_channels)
-    group = first
-    while group < last:
-        beyond = _group_end(group, last, n_bins, n_channels)
-        histograms, indptr = _histograms(
-            group, beyond, codes, n_bins, common, rare_indptr, rare_rows, rare_codes, rows, starts, duals, totals
-        )
-        for f in range(group, beyond):
-            histogram = histograms[indptr[f - group] : indptr[f - group + 1]]
-            left[:] = 0.0
-            edges[f] = -np.inf
-            bins[f] = 0
-            flipped[f] = False
-            for b in range(n_bins[f] - 1):
-                for c in range(n_channels):
-                    left[c] += histogram[b, c]
-                    right = totals[c] - left[c]
-                    straight = low * left[c] + high * right
-                    turned = high * left[c] + low * right
-                    edge = max(straight, turned)
-                    if edge > edges[f, c]:
-                        edges[f, c] = edge
-                        bins[f, c] = b
-                        flipped[f, c] = turned > straight
-        group = beyond
+    at = 0
+    for f in range(len(n_bins)):
+        left[:] = 0.0
+        edges[f] = -np.inf
+        bins[f] = 0
+        flipped[f] = False
+        for b in range(n_bins[f] - 1):
+            for c in range(n_channels):
+                left[c] += histograms[at + b, c]
+                right = totals[c] - left[c]
+                straight = low * left[c] + high * right
+                turned = high * left[c] + low * right
+                edge = max(straight, turned)
+                if edge > edges[f, c]:
+                    edges[f, c] = edge
+                    bins[f, c] = b
+                    flipped[f, c] = turned > straight
+        at += n_bins[f]
 
 
 @njit(cache=True, nogil=True)
 def best_shared_splits(
-    codes: NDArray[Any],
+    histograms: NDArray[np.float64],
     n_bins: NDArray[np.int64],
-    common: NDArray[np.int64],
-    rare_indptr: NDArray[np.int64],
-    rare_rows: NDArray[np.int32],
-    rare_codes: NDArray[Any],
-    rows: NDArray[np.int64],
-    duals: NDArray[np.float64],
+    totals: NDArray[np.float64],
     low: float,
     high: float,
     norms: NDArray[np.float64],
     bins: NDArray[np.int64],
-    first: int,
-    last: int,
 ) -> None:
     """Stump of each feature with the largest l1 norm of edges over the channels, over all thresholds.
 
     Parameters
     ----------
-    codes, n_bins, common, rare_indptr, rare_rows, rare_codes, rows, duals, low, high
+    histograms, n_bins, totals, low, high
         As in :func:`best_splits`.
     norms : ndarray, shape (n_features,)
-        Filled for features ``first <= f < last``; -inf where a feature has one bin.
+        Filled; -inf where a feature has one bin.
     bins : ndarray of int64, shape (n_features,)
         The bin after which it splits.
     """
-    n_channels = duals.shape[1]
-    starts = block_starts(rows, len(duals))
-    totals = _totals(rows, starts, duals)
+    n_channels = len(totals)
     left = np.zeros(n_channels)
-    group = first
-    while group < last:
-        beyond = _group_end(group, last, n_bins, n_channels)
-        histograms, indptr = _histograms(
-            group, beyond, codes, n_bins, common, rare_indptr, rare_rows, rare_codes, rows, starts, duals, totals
-        )
-        for f in range(group, beyond):
-            histogram = histograms[indptr[f - group] : indptr[f - group + 1]]
-            left[:] = 0.0
-            norms[f] = -np.inf
-            bins[f] = 0
-            for b in range(n_bins[f] - 1):
-                norm = 0.0
-                for c in range(n_channels):
-                    left[c] += histogram[b, c]
-                    norm += abs(low * left[c] + high * (totals[c] - left[c]))
-                if norm > norms[f]:
-                    norms[f] = norm
-                    bins[f] = b
-        group = beyond
+    at = 0
+    for f in range(len(n_bins)):
+        left[:] = 0.0
+        norms[f] = -np.inf
+        bins[f] = 0
+        for b in range(n_bins[f] - 1):
+            norm = 0.0
+            for c in range(n_channels):
+                left[c] += histograms[at + b, c]
+                norm += abs(low * left[c] + high * (totals[c] - left[c]))
+            if norm > norms[f]:
+                norms[f] = norm
+                bins[f] = b
+        at += n_bins[f]
 
 
 @njit(cache=True, nogil=True)
-def _totals(rows: NDArray[np.int64], starts: NDArray[np.int64], duals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of the duals of each channel."""
+def _block_totals(rows: NDArray[np.int64], starts: NDArray[np.int64], duals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of the duals of each block and channel."""
     n_channels = duals.shape[1]
-    totals = np.zeros(n_channels)
-    for block in range(len(starts) - 1):
-        partial = np.zeros(n_channels)
+    totals = np.zeros((len(starts) - 1, n_channels))
+    for block in range(len(totals)):
         for row in rows[starts[block] : starts[block + 1]]:
             for c in range(n_channels):
-                partial[c] += duals[row, c]
-        totals += partial
+                totals[block, c] += duals[row, c]
     return totals
 
 
@@ -161,9 +153,7 @@ def _group_end(first: int, last: int, n_bins: NDArray[np.int64], n_channels: int
 
 
 @njit(cache=True, nogil=True)
-def _histograms(
-    first: int,
-    last: int,
+def _fill_histograms(
     codes: NDArray[Any],
     n_bins: NDArray[np.int64],
     common: NDArray[np.int64],
@@ -173,36 +163,42 @@ def _histograms(
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     duals: NDArray[np.float64],
-    totals: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Histograms of the features ``first <= f < last``, one below the other, and where each begins."""
-    n_blocks = len(starts) - 1
-    indptr = np.zeros(last - first + 1, np.int64)
-    indptr[1:] = np.cumsum(n_bins[first:last])
-    histograms = np.zeros((indptr[-1], duals.shape[1]))
-    partial = histograms if n_blocks == 1 else np.empty_like(histograms)
-    # A feature is read by its sparse form where that is shorter.
-    reads_rare = np.empty(last - first, np.bool_)
-    position = rare_indptr[first:last].copy()
-    for f in range(first, last):
-        reads_rare[f - first] = common[f] >= 0 and rare_indptr[f + 1] - rare_indptr[f] < len(rows)
-    for block in range(n_blocks):
-        partial[:] = 0.0
-        for f in range(first, last):
-            histogram = partial[indptr[f - first] : indptr[f - first + 1]]
-            if reads_rare[f - first]:
-                at = position[f - first]
-                end = at + np.searchsorted(rare_rows[at : rare_indptr[f + 1]], (block + 1) * BLOCK_ROWS)
-                _fill_rare(rare_rows[at:end], rare_codes[at:end], duals, histogram)
-                position[f - first] = end
-            else:
-                _fill(codes[f], rows[starts[block] : starts[block + 1]], duals, histogram)
-        if n_blocks > 1:
-            histograms += partial
-    for f in range(first, last):
-        if reads_rare[f - first]:
-            _complete(histograms[indptr[f - first] : indptr[f - first + 1]], common[f], totals)
-    return histograms, indptr
+    block_totals: NDArray[np.float64],
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Fill ``out`` with the histograms of the features ``first <= f < last``, group by group."""
+    n_blocks, n_channels = block_totals.shape
+    n_features = len(n_bins)
+    at = 0
+    while first < last:
+        beyond = _group_end(first, last, n_bins, n_channels)
+        size = n_bins[first:beyond].sum()
+        partial = np.empty((size, n_channels))
+        open_sums = np.empty((tree_depth(n_blocks), size, n_channels))
+        for block in range(n_blocks):
+            # The first of two neighbours waits for the second in its place in the tree.
+            waits = block % 2 == 0
+            sums = open_sums[0] if waits else partial
+            sums[:] = 0.0
+            active = rows[starts[block] : starts[block + 1]]
+            start = 0
+            for f in range(first, beyond):
+                histogram = sums[start : start + n_bins[f]]
+                begin, end = rare_indptr[block * n_features + f], rare_indptr[block * n_features + f + 1]
+                # A feature is read by its sparse form where that is shorter.
+                if common[block, f] >= 0 and end - begin < len(active):
+                    _fill_rare(rare_rows[begin:end], rare_codes[begin:end], duals, histogram)
+                    _complete(histogram, common[block, f], block_totals[block])
+                else:
+                    _fill(codes[f], active, duals, histogram)
+                start += n_bins[f]
+            if not waits:
+                add_to_tree(open_sums, block, partial)
+        out[at : at + size] = close_tree(open_sums, n_blocks)
+        at += size
+        first = beyond
 
 
 @njit(cache=True, nogil=True)

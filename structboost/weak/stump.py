@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost.weak.base import Candidate, WeakLearnerFamily
-from structboost.weak.binning import bin_features
-from structboost.weak.histogram import best_shared_splits, best_splits
+from structboost.weak.binning import Thresholds, bin_features
+from structboost.weak.histogram import best_shared_splits, best_splits, histograms
 
+# What is called with the histograms of the features ``first <= f < last``, how many bins they have, and the totals.
+Search = Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], int, int], None]
+
+# Numbers in the histograms that are held at a time.
+_HELD_ENTRIES = 1 << 22
 # Work (rows x features) below which threads cost more than they save.
 _MIN_THREADED_WORK = 2_000_000
 # Edges nearer than this, relatively, count as equal.
@@ -28,6 +35,15 @@ class Stump(NamedTuple):
     left: float
     right: float
     bin: int
+
+
+class StumpCodes(NamedTuple):
+    """Stumps on binned features: ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``."""
+
+    feature: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -78,42 +94,31 @@ class StumpTable:
         }
 
 
-class StumpFamily(WeakLearnerFamily):
-    """All stumps on the thresholds between the bins of each feature, and the constant.
+class StumpSearch(WeakLearnerFamily):
+    """All stumps on the thresholds between the bins of each feature, and the constant, searched by histograms.
 
-    Parameters
+    Attributes
     ----------
-    features : ndarray, shape (n_parts, n_features)
-        Training features, binned here once.
-    response : (float, float)
-        The two answers of a stump (:class:`structboost.task.PartKind`).
-    exact : bool
-        Whether all distinct thresholds are in the family, or 255 quantiles of a feature.
-    n_threads : int
-        Threads over features; the result does not depend on it.
+    bins : Thresholds
+    low, high : float
+        The two answers of a stump.
     """
 
     name = "stump"
     exact_pricing = True
 
-    def __init__(
-        self,
-        features: NDArray[Any],
-        response: tuple[float, float],
-        *,
-        exact: bool = False,
-        n_threads: int = 1,
-    ) -> None:
-        self.binned = bin_features(features, exact=exact)
-        self.n_features = self.binned.n_features
+    def __init__(self, bins: Thresholds, response: tuple[float, float]) -> None:
+        self.bins = bins
+        self.n_features = bins.n_features
         self.low, self.high = response
-        self.n_threads = n_threads
-        self._n_bins = np.diff(self.binned.indptr) + 1
 
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> list[Candidate]:
+    @abstractmethod
+    def _search(self, duals: Any, search: Search) -> NDArray[np.float64]:
+        """Call ``search`` with the histograms of all features, some features at a time; returns the totals."""
+
+    def price(self, duals: Any, per_channel: int) -> list[Candidate]:
         """Best stumps of each channel, each on a feature of its own."""
-        edges, bins, flipped = self._best_splits(duals)
-        totals = duals.sum(axis=0)
+        edges, bins, flipped, totals = self._best_splits(duals)
         found = []
         for channel, total in enumerate(totals):
             flip = self.low * total > self.high * total
@@ -136,24 +141,75 @@ class StumpFamily(WeakLearnerFamily):
             found += [alone] if simplest else splits if per_channel == 1 and splits else [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    def table(self, learners: Sequence[Stump]) -> StumpTable:
+        """The stumps as arrays."""
+        return StumpTable(
+            np.array([s.feature for s in learners], np.int64),
+            np.array([s.threshold for s in learners], np.float64),
+            np.array([s.left for s in learners], np.float64),
+            np.array([s.right for s in learners], np.float64),
+        )
+
+    def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
+        threshold = -np.inf if bin_ < 0 else self.bins.values[self.bins.indptr[feature] + bin_]
+        left, right = (self.high, self.low) if flip else (self.low, self.high)
+        return Stump(feature, float(threshold), left, right, bin_)
+
+    def _best_splits(
+        self, duals: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Edge, bin and orientation of the best stump, each of shape (n_features, n_channels), and the totals."""
+        shape = (self.n_features, duals.shape[1])
+        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+
+        def search(
+            found: NDArray[np.float64], n_bins: NDArray[np.int64], totals: NDArray[np.float64], first: int, last: int
+        ) -> None:
+            best_splits(
+                found, n_bins, totals, self.low, self.high, edges[first:last], bins[first:last], flipped[first:last]
+            )
+
+        totals = self._search(duals, search)
+        return edges, bins, flipped, totals
+
+
+class StumpFamily(StumpSearch):
+    """Stumps on features that are at hand.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Training features, binned here once.
+    response : (float, float)
+        The two answers of a stump (:class:`structboost.task.PartKind`).
+    exact : bool
+        Whether all distinct thresholds are in the family, or 255 quantiles of a feature.
+    n_threads : int
+        Threads over features; the result does not depend on it.
+    """
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float],
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self.binned = bin_features(features, exact=exact)
+        super().__init__(self.binned.bins, response)
+        self.n_threads = n_threads
+
     def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> list[tuple[Stump, NDArray[np.float64]]]:
         """Stumps of largest l1 norm of edges over the channels, each on a feature of its own."""
-        rows = np.flatnonzero(duals.any(axis=1))
-        duals = np.ascontiguousarray(duals, np.float64)
         norms, bins = np.empty(self.n_features), np.empty(self.n_features, np.int64)
-        best_shared_splits(
-            self.binned.codes,
-            self._n_bins,
-            *self.binned.rare,
-            rows,
-            duals,
-            self.low,
-            self.high,
-            norms,
-            bins,
-            0,
-            self.n_features,
-        )
+
+        def search(
+            found: NDArray[np.float64], n_bins: NDArray[np.int64], totals: NDArray[np.float64], first: int, last: int
+        ) -> None:
+            best_shared_splits(found, n_bins, totals, self.low, self.high, norms[first:last], bins[first:last])
+
+        self._search(duals, search)
         chosen = [
             self._stump(int(f), int(bins[f]), flip=False)
             for f in np.argsort(-norms, kind="stable")[:n_learners]
@@ -182,40 +238,27 @@ class StumpFamily(WeakLearnerFamily):
             out[k] = np.where(below, stump.left, stump.right)
         return out
 
-    def table(self, learners: Sequence[Stump]) -> StumpTable:
-        """The stumps as arrays."""
-        return StumpTable(
-            np.array([s.feature for s in learners], np.int64),
-            np.array([s.threshold for s in learners], np.float64),
-            np.array([s.left for s in learners], np.float64),
-            np.array([s.right for s in learners], np.float64),
-        )
+    def _search(self, duals: NDArray[np.float64], search: Search) -> NDArray[np.float64]:
+        n_bins = self.bins.n_bins
 
-    def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
-        threshold = -np.inf if bin_ < 0 else self.binned.thresholds[self.binned.indptr[feature] + bin_]
-        left, right = (self.high, self.low) if flip else (self.low, self.high)
-        return Stump(feature, float(threshold), left, right, bin_)
+        def run(group: tuple[int, int]) -> NDArray[np.float64]:
+            first, last = group
+            found, totals = histograms(self.binned, duals, first, last)
+            search(found, n_bins[first:last], totals, first, last)
+            return totals
 
-    def _best_splits(
-        self, duals: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Edge, bin and orientation of the best stump, each of shape (n_features, n_channels)."""
-        rows = np.flatnonzero(duals.any(axis=1))
-        duals = np.ascontiguousarray(duals, np.float64)
-        shape = (self.binned.n_features, duals.shape[1])
-        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        groups = feature_groups(n_bins, duals.shape[1], self.n_threads)
+        if self.n_threads == 1 or self.binned.n_rows * self.n_features < _MIN_THREADED_WORK:
+            return [run(group) for group in groups][-1]
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            return list(pool.map(run, groups))[-1]
 
-        def run(first: int, last: int) -> None:
-            best_splits(
-                self.binned.codes, self._n_bins, *self.binned.rare, rows, duals, self.low, self.high,
-                edges, bins, flipped, first, last,
-            )  # fmt: skip
 
-        n_features = shape[0]
-        if self.n_threads == 1 or len(rows) * n_features < _MIN_THREADED_WORK:
-            run(0, n_features)
-        else:
-            bounds = np.linspace(0, n_features, min(self.n_threads, n_features) + 1).astype(int)
-            with ThreadPoolExecutor(len(bounds) - 1) as pool:
-                list(pool.map(run, bounds[:-1], bounds[1:]))
-        return edges, bins, flipped
+def feature_groups(n_bins: NDArray[np.int64], n_channels: int, at_least: int = 1) -> list[tuple[int, int]]:
+    """First and last features of groups whose histograms are held at a time; one group of none without features."""
+    ends = np.cumsum(n_bins) * n_channels
+    total = int(ends[-1]) if len(ends) else 0
+    n_groups = min(max(at_least, -(-total // _HELD_ENTRIES)), max(1, len(n_bins)))
+    bounds = np.searchsorted(ends, np.arange(1, n_groups) * (total / n_groups)) if n_groups > 1 else []
+    starts = np.unique([0, *bounds, len(n_bins)]) if len(n_bins) else np.zeros(2, np.int64)
+    return [(int(first), int(last)) for first, last in pairwise(starts)]

@@ -1,0 +1,55 @@
+"""Shards in this process: one after the other, or by threads that run where the kernels let go of the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import joblib
+
+from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers, work
+from structboost.shards.shard import Shard, ShardSource
+
+
+@dataclass(frozen=True)
+class Threads(Engine):
+    """Shards in this process, worked on by threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads; None: 1, or what ``joblib.parallel_config`` says; -1: all cores.
+    """
+
+    n_jobs: int | None = None
+
+    @property
+    def n_workers(self) -> int:
+        """Number of threads."""
+        return int(joblib.effective_n_jobs(self.n_jobs))
+
+    def start(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay) -> Workers:
+        """Nothing is lost here, and nothing replayed."""
+        return _LocalWorkers(sources, layout, self.n_workers)
+
+
+class _LocalWorkers(Workers):
+    def __init__(self, sources: Sequence[ShardSource], layout: Layout, n_threads: int) -> None:
+        super().__init__(layout)
+        n_threads = min(n_threads, len(sources))
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        made = [Shard(source) for source in sources] if self._pool is None else list(self._pool.map(Shard, sources))
+        self._shards = dict(enumerate(made))
+
+    def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
+        def answer(i: int) -> Answer:
+            return work(self._shards, {i: [call.of_shard(i) for call in calls]}, layout)
+
+        if self._pool is None:
+            return [answer(i) for i in self._shards]
+        return list(self._pool.map(answer, self._shards))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()

@@ -1,0 +1,115 @@
+"""Shards in processes of this machine: for tasks whose argmax is Python, which threads cannot run side by side."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+from loky.process_executor import ProcessPoolExecutor
+
+from structboost.engines import worker
+from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers
+from structboost.exceptions import EngineError
+from structboost.shards.shard import ShardSource
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# A process that dies so often in the same call dies of the call.
+_MAX_LOSSES = 3
+
+
+@dataclass(frozen=True)
+class Processes(Engine):
+    """Shards in processes of this machine.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Processes; None: 1, or what ``joblib.parallel_config`` says; -1: all cores.
+    """
+
+    n_jobs: int | None = None
+
+    @property
+    def n_workers(self) -> int:
+        """Number of processes."""
+        return int(joblib.effective_n_jobs(self.n_jobs))
+
+    def start(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay) -> Workers:
+        """Send each process its shards."""
+        return _ProcessWorkers(sources, layout, replay, self.n_workers)
+
+
+class _ProcessWorkers(Workers):
+    def __init__(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay, n_workers: int) -> None:
+        super().__init__(layout)
+        self._run = uuid.uuid4().hex
+        self._sources = sources
+        self._replay = replay
+        self._shares = layout.shares(n_workers)
+        # A pool of one process each, so that a call goes to where its shards are.
+        self._pools = [_pool() for _ in self._shares]
+        try:
+            placed = [future for k in range(len(self._pools)) for future in self._place(k, again=False)]
+            for future in placed:
+                future.result()
+        except BaseException:
+            self.close()
+            raise
+
+    def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
+        futures = [self._ask(k, calls, layout) for k in range(len(self._pools))]
+        return [self._answer(k, future, calls, layout) for k, future in enumerate(futures)]
+
+    def _ask(self, k: int, calls: Sequence[Call], layout: Layout | None) -> Future[Answer] | None:
+        """Send calls to process ``k``; None if it is gone."""
+        own = {i: [call.of_shard(i) for call in calls] for i in self._shares[k]}
+        try:
+            return self._pools[k].submit(worker.answer, self._run, own, layout)  # type: ignore[no-any-return]
+        except BrokenProcessPool:
+            return None
+
+    def _answer(
+        self, k: int, future: Future[Answer] | None, calls: Sequence[Call], layout: Layout | None
+    ) -> Answer:
+        """What process ``k`` says; if it died, what the next in its place says."""
+        for _ in range(_MAX_LOSSES + 1):
+            try:
+                if future is not None:
+                    return future.result()
+            except (BrokenProcessPool, worker.ShardLost):
+                pass
+            self._pools[k].shutdown(kill_workers=True)
+            self._pools[k] = _pool()
+            try:
+                for placed in self._place(k, again=True):
+                    placed.result()
+            except BrokenProcessPool:
+                future = None
+                continue
+            # The replay has what went ahead of the last call.
+            future = self._ask(k, calls[-1:], layout)
+        raise EngineError(
+            f"A process of engine 'processes' died {_MAX_LOSSES + 1} times in {calls[-1].method!r}; its memory may not "
+            "be enough: take fewer processes, or engine='threads'."
+        )
+
+    def _place(self, k: int, *, again: bool) -> list[Future[Any]]:
+        """Make the shards of process ``k``."""
+        return [
+            self._pools[k].submit(worker.place, self._run, i, self._sources[i], self._replay(i) if again else [])
+            for i in self._shares[k]
+        ]
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool in self._pools:
+            pool.shutdown(kill_workers=True)
+
+
+def _pool() -> Any:
+    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ONE_THREAD)

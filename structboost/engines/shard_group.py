@@ -1,0 +1,220 @@
+"""All shards of a training set: what a master and pricing ask of them, whoever computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.engines.base import Call, Engine, Layout, Workers
+from structboost.row_blocks import Blocks, blocks_of, tree_runs
+from structboost.shards.responses import LearnerTerms
+from structboost.shards.shard import ShardSource, Wanted, examples_between
+from structboost.task import StackedParts, Task
+from structboost.weak.binning import Thresholds
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# So many shards for each worker, so that all have about as much to do.
+_SHARDS_A_WORKER = 4
+
+
+class ShardGroup:
+    """The shards of a run, and the record by which a lost one is made again.
+
+    Parameters
+    ----------
+    engine : Engine
+    layout : Layout
+    sources : sequence of ShardSource
+    blocks : Blocks
+        Of the whole training set.
+    n_channels : dict of str to int
+    binned : set of str
+        Kinds whose learners are stumps on binned features.
+
+    Attributes
+    ----------
+    n_learners : dict of str to int
+        How many learners each kind has.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        layout: Layout,
+        sources: Sequence[ShardSource],
+        blocks: Blocks,
+        n_channels: Mapping[str, int],
+        binned: set[str],
+    ) -> None:
+        self.blocks = blocks
+        self.layout = layout
+        self.n_channels = n_channels
+        self.binned = binned
+        self.n_learners = dict.fromkeys(n_channels, 0)
+        self._learned: list[Call] = []
+        self._cuts: dict[int, Call] = {}
+        self._n_cuts = 0
+        # Calls without an answer go with the next one that has.
+        self._ahead: list[Call] = []
+        self._weighted: tuple[IntArray, FloatArray] | None = None
+        self._workers: Workers = engine.start(sources, layout, self._replay)
+
+    def close(self) -> None:
+        """Let go of the shards."""
+        self._workers.close()
+
+    def learn(self, kind: str, learners: Any) -> int:
+        """Append weak learners of a kind; returns the number of the first.
+
+        Parameters
+        ----------
+        learners : StumpCodes or ndarray, shape (n_new, n_parts)
+            Stumps where the kind is binned, else answers on all parts.
+        """
+        first = self.n_learners[kind]
+        if kind in self.binned:
+            self.n_learners[kind] += len(learners.feature)
+            call = Call("learn", (kind, learners))
+        else:
+            self.n_learners[kind] += len(learners)
+            call = Call("learn", (kind,), [learners[:, rows] for rows in self._rows(kind)])
+        self._learned.append(call)
+        self._ahead.append(call)
+        return first
+
+    def cut(self, model: Mapping[str, LearnerTerms], wanted: Wanted) -> tuple[int, FloatArray]:
+        """Make a cut on every shard; returns its number and the sums of :meth:`Shard.cut`."""
+        return self._keep(Call("cut", (self._n_cuts, model, wanted)), Call("cut", (self._n_cuts, model, {})))
+
+    def keep_cut(self, measures: Sequence[Any], wanted: Wanted) -> tuple[int, FloatArray]:
+        """Keep a cut made elsewhere, its measures shard by shard; returns its number and products."""
+        call = Call("keep_cut", (self._n_cuts, wanted), measures)
+        return self._keep(call, Call("keep_cut", (self._n_cuts, {}), measures))
+
+    def products(self, numbers: Sequence[int], wanted: Wanted) -> FloatArray:
+        """Products of cuts and learners, shape (n_cuts, n_wanted)."""
+        return self._sum(Call("products", (list(numbers), wanted))).reshape(len(numbers), -1)
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Drop cuts."""
+        if len(numbers):
+            for number in numbers:
+                del self._cuts[number]
+            self._ahead.append(Call("forget", (list(numbers),)))
+
+    def scores(self, model: Mapping[str, LearnerTerms]) -> dict[str, FloatArray]:
+        """Scores of all parts under a model, by kind."""
+        found = self._run(Call("scores", (model,)))
+        return {kind: np.concatenate([rows[kind] for rows in found]) for kind in self.n_channels}
+
+    def weigh(self, numbers: IntArray, multipliers: FloatArray) -> None:
+        """Choose the cuts that the duals are made of."""
+        self._weighted = numbers, multipliers
+        self._ahead.append(Call("weigh", (numbers, multipliers)))
+
+    def duals(self, kind: str) -> FloatArray:
+        """Signed weight of every (part, channel) of a kind, gathered."""
+        return np.concatenate(self._run(Call("duals", (kind,))))
+
+    def histograms(self, kind: str, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Histograms of the duals over features of a kind, and their totals."""
+        found = self._sum(Call("histograms", (kind, first, last)))
+        return found[:-1], found[-1]
+
+    def _keep(self, call: Call, again: Call) -> tuple[int, FloatArray]:
+        number = self._n_cuts
+        self._n_cuts += 1
+        sums = self._sum(call)
+        self._cuts[number] = again
+        return number, sums
+
+    def _sum(self, call: Call) -> FloatArray:
+        return self._workers.sum(self._with_ahead(call))
+
+    def _run(self, call: Call) -> list[Any]:
+        return self._workers.run(self._with_ahead(call))
+
+    def _with_ahead(self, call: Call) -> list[Call]:
+        calls, self._ahead = [*self._ahead, call], []
+        return calls
+
+    def _rows(self, kind: str) -> list[slice]:
+        """Rows of each shard."""
+        starts = self.blocks.rows[kind]
+        return [slice(int(starts[first]), int(starts[first + n])) for first, n in self.layout.nodes]
+
+    def _replay(self, i: int) -> list[tuple[str, tuple[Any, ...]]]:
+        """Calls that bring shard ``i``, newly made, to where the lost one was."""
+        calls = [*self._learned, *(self._cuts[number] for number in sorted(self._cuts))]
+        if self._weighted is not None and set(self._weighted[0].tolist()) <= set(self._cuts):
+            calls.append(Call("weigh", self._weighted))
+        return [call.of_shard(i) for call in calls]
+
+
+def layout_of(blocks: Blocks, n_workers: int) -> Layout:
+    """Shards for so many workers."""
+    n_blocks = len(blocks)
+    largest = n_blocks
+    if n_workers > 1:
+        largest = max(1, 1 << (max(1, n_blocks // (_SHARDS_A_WORKER * n_workers)).bit_length() - 1))
+    return Layout(tree_runs(n_blocks, largest), n_blocks)
+
+
+def shard_group(
+    engine: Engine,
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    stack: StackedParts,
+    example_weights: FloatArray,
+    bins: Mapping[str, Thresholds],
+) -> ShardGroup:
+    """Cut a training set up into shards.
+
+    Parameters
+    ----------
+    bins : dict of str to Thresholds
+        Of the kinds whose weak learners are stumps: their features are binned in the shards.
+    """
+    blocks = blocks_of(stack.offsets)
+    layout = layout_of(blocks, engine.n_workers)
+    n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
+    sources = [_source(task, X, Y, stack, example_weights, bins, blocks, *node) for node in layout.nodes]
+    return ShardGroup(engine, layout, sources, blocks, n_channels, set(bins))
+
+
+def _source(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    stack: StackedParts,
+    example_weights: FloatArray,
+    bins: Mapping[str, Thresholds],
+    blocks: Blocks,
+    first_block: int,
+    n_blocks: int,
+) -> ShardSource:
+    """Source of the shard of some blocks."""
+    of_shard = blocks.run(first_block, n_blocks)
+    first, last = (int(blocks.examples[b]) for b in (first_block, first_block + n_blocks))
+    rows = {}
+    for kind in bins:
+        starts = blocks.rows[kind]
+        rows[kind] = stack.rows[kind][starts[first_block] : starts[first_block + n_blocks]]
+    reads = task.reads_inputs and not blocks.splits_examples
+    return ShardSource(
+        task,
+        examples_between(X, first, last) if reads else None,
+        [] if blocks.splits_examples else examples_between(Y, first, last),
+        example_weights[first:last],
+        {kind: starts[first : last + 1] - starts[first] for kind, starts in stack.offsets.items()},
+        of_shard,
+        bins,
+        rows,
+        {},
+    )

@@ -1,0 +1,123 @@
+"""Measures on the parts of one block, in few bytes: a cut of many rows is as large as the training set."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from structboost.task import Measure
+
+_MAX_LEVELS = 16
+
+
+class BlockMeasure(NamedTuple):
+    """A sparse measure on the parts of one kind in a block, its entries grouped by channel.
+
+    Parameters
+    ----------
+    parts : ndarray of uint16
+        Rows of the block.
+    codes : ndarray of uint8
+        Entry e has the value ``levels[codes[e]]``: three bytes an entry where the values are few, as they are where
+        examples weigh the same.  Empty where they are many: ``levels`` are the values then.
+    levels : ndarray of float64
+    indptr : ndarray of int64, shape (n_channels + 1,)
+        Entries of channel c are ``indptr[c]:indptr[c + 1]``.
+    """
+
+    parts: NDArray[np.uint16]
+    codes: NDArray[np.uint8]
+    levels: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+
+
+def block_measure(
+    measure: Measure, n_channels: int, outputs: NDArray[np.int64], weights: NDArray[np.float64]
+) -> BlockMeasure:
+    """Entries of one block grouped by channel, in their order within a channel; zeros are left out.
+
+    Parameters
+    ----------
+    measure : Measure
+        Its parts count from the first row of the block.
+    n_channels : int
+    outputs : ndarray of int64, shape (n_outputs + 1,)
+        Entries ``outputs[k]:outputs[k + 1]`` are those of output k.
+    weights : ndarray, shape (n_outputs,)
+        What the values of each output are multiplied by.
+    """
+    parts, values, indptr = _group_by_channel(*measure, outputs, weights, n_channels)
+    codes, levels = _levels(values)
+    return BlockMeasure(parts, codes, levels, indptr)
+
+
+@njit(cache=True, nogil=True)
+def add_measure(measure: BlockMeasure, weight: float, out: NDArray[np.float64]) -> None:
+    """``out[part, channel] += weight * value`` over the entries."""
+    parts, codes, levels, indptr = measure
+    values = entry_values(codes, levels)
+    for c in range(len(indptr) - 1):
+        for e in range(indptr[c], indptr[c + 1]):
+            out[parts[e], c] += weight * values[e]
+
+
+@njit(cache=True, nogil=True)
+def entry_values(codes: NDArray[np.uint8], levels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of all entries."""
+    return levels[codes] if len(codes) else levels
+
+
+@njit(cache=True, nogil=True)
+def _group_by_channel(
+    parts: NDArray[np.int64],
+    channels: NDArray[np.int64],
+    values: NDArray[np.float64],
+    outputs: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    n_channels: int,
+) -> tuple[NDArray[np.uint16], NDArray[np.float64], NDArray[np.int64]]:
+    """Stable counting sort of the entries by channel, those of output k times ``weights[k]``."""
+    indptr = np.zeros(n_channels + 1, np.int64)
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    indptr[channels[e] + 1] += 1
+    for c in range(n_channels):
+        indptr[c + 1] += indptr[c]
+    end = indptr[:-1].copy()
+    grouped_parts = np.empty(indptr[-1], np.uint16)
+    grouped_values = np.empty(indptr[-1])
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    at = end[channels[e]]
+                    grouped_parts[at] = parts[e]
+                    grouped_values[at] = weights[k] * values[e]
+                    end[channels[e]] += 1
+    return grouped_parts, grouped_values, indptr
+
+
+@njit(cache=True, nogil=True)
+def _levels(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Which of the distinct values each value is, and these; nothing and the values themselves if they are too many."""
+    codes = np.empty(len(values), np.uint8)
+    levels = np.empty(_MAX_LEVELS)
+    n_levels = 0
+    last = 0
+    for e in range(len(values)):
+        if n_levels == 0 or levels[last] != values[e]:
+            last = 0
+            while last < n_levels and levels[last] != values[e]:
+                last += 1
+            if last == _MAX_LEVELS:
+                return codes[:0].copy(), values
+            if last == n_levels:
+                levels[last] = values[e]
+                n_levels += 1
+        codes[e] = last
+    return codes, levels[:n_levels].copy()

@@ -1,0 +1,234 @@
+"""One shard: what is done with the rows of a run of blocks, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from structboost.row_blocks import Blocks, tree_sum
+from structboost.shards.measures import BlockMeasure, add_measure, block_measure
+from structboost.shards.responses import LearnerTerms, Responses, StoredResponses, StumpResponses
+from structboost.task import Separation, StackedParts, Task
+from structboost.weak.binning import BinnedFeatures, Thresholds, bin_codes, binned_features
+from structboost.weak.histogram import histograms
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+# Of each kind: the learners, and on which channels, whose products with a cut are asked for.
+Wanted = Mapping[str, tuple[IntArray, IntArray]]
+
+
+@dataclass(frozen=True)
+class ShardSource:
+    """What a shard is made of: plain data, which can be sent and kept.
+
+    Parameters
+    ----------
+    task : Task
+    X : sequence or None
+        Inputs; None where the task does not look at them (:attr:`structboost.Task.reads_inputs`).
+    Y : sequence
+        True outputs.
+    example_weights : ndarray, shape (n_examples,)
+        Share of each in the risk of all examples.
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First row of each example, by kind, from 0.
+    blocks : Blocks
+        From 0.
+    bins : dict of str to Thresholds
+        Of the kinds whose weak learners are stumps.
+    rows : dict of str to ndarray, shape (n_rows, n_features)
+        Features of those kinds, to be binned; not needed where there are codes.
+    codes : dict of str to ndarray, shape (n_features, n_rows)
+        Features that are binned already.
+    """
+
+    task: Task
+    X: Sequence[Any] | None
+    Y: Sequence[Any]
+    example_weights: FloatArray
+    offsets: Mapping[str, IntArray]
+    blocks: Blocks
+    bins: Mapping[str, Thresholds]
+    rows: Mapping[str, NDArray[Any]]
+    codes: Mapping[str, NDArray[Any]]
+
+
+class Shard:
+    """Rows, answers of the weak learners and cuts of a run of blocks.
+
+    Its state is a function of its source, the learners added and the cuts made: it can be made again anywhere.
+    Every sum that it returns is one over its blocks along their tree (:mod:`structboost.row_blocks`).
+    """
+
+    def __init__(self, source: ShardSource) -> None:
+        self.task = source.task
+        self.X, self.Y = source.X, source.Y
+        self.example_weights = source.example_weights
+        self.offsets = source.offsets
+        self.blocks = source.blocks
+        self.n_channels = {kind: of_kind.n_channels for kind, of_kind in source.task.kinds.items()}
+        self.binned = {kind: _binned(source, kind) for kind in source.bins}
+        self.responses: dict[str, Responses] = {
+            kind: StumpResponses(self.binned[kind]) if kind in self.binned else StoredResponses(int(starts[-1]))
+            for kind, starts in source.blocks.rows.items()
+        }
+        self.cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = {}
+        self._weighted: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros(0))
+        self._duals: dict[str, FloatArray] = {}
+
+    def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
+        """Call methods by name, one after the other; returns what the last one returns."""
+        result = None
+        for name, arguments in calls:
+            result = getattr(self, name)(*arguments)
+        return result
+
+    def learn(self, kind: str, learners: Any) -> None:
+        """Append weak learners: :class:`StumpCodes` where the kind has bins, else their answers."""
+        self.responses[kind].add(learners)
+
+    def cut(self, number: int, model: Mapping[str, LearnerTerms], wanted: Wanted) -> FloatArray:
+        """Make the cut ``number`` at a model.
+
+        Returns
+        -------
+        sums : ndarray, shape (2 + n_wanted,)
+            Loss of the cut, risk of the model, and products of the cut with the learners wanted.
+        """
+        sums = np.zeros((len(self.blocks), 2 + _size(wanted)))
+        measures: dict[str, list[BlockMeasure]] = {kind: [] for kind in self.n_channels}
+        for b in range(len(self.blocks)):
+            first, last = (int(i) for i in self.blocks.examples[b : b + 2])
+            scores = StackedParts(self._scores(model, b), self._offsets(b))
+            inputs: Any = None if self.X is None else examples_between(self.X, first, last)
+            found = self.task.separate(inputs, examples_between(self.Y, first, last), scores)
+            violation = violations(found, scores)
+            # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
+            share = np.where(violation > 0, self.example_weights[first:last], 0.0)
+            sums[b, 0] = share @ found.losses
+            sums[b, 1] = share @ np.maximum(violation, 0.0)
+            for kind, difference in found.differences.items():
+                measure = block_measure(difference, self.n_channels[kind], found.indptr[kind], share)
+                measures[kind].append(measure)
+            self._add_products(measures, b, wanted, sums[b, 2:])
+        self.cuts[number] = measures
+        return tree_sum(sums)
+
+    def keep_cut(self, number: int, wanted: Wanted, measures: Mapping[str, Sequence[BlockMeasure]]) -> FloatArray:
+        """Keep a cut that was made elsewhere; returns its products with the learners wanted."""
+        self.cuts[number] = measures
+        return self.products([number], wanted)
+
+    def products(self, numbers: Sequence[int], wanted: Wanted) -> FloatArray:
+        """Products of cuts with learners, shape (n_cuts * n_wanted,)."""
+        n_wanted = _size(wanted)
+        sums = np.zeros((len(self.blocks), len(numbers) * n_wanted))
+        for b in range(len(self.blocks)):
+            for i, number in enumerate(numbers):
+                self._add_products(self.cuts[number], b, wanted, sums[b, i * n_wanted : (i + 1) * n_wanted])
+        return tree_sum(sums)
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Drop cuts."""
+        for number in numbers:
+            del self.cuts[number]
+
+    def scores(self, model: Mapping[str, LearnerTerms]) -> dict[str, FloatArray]:
+        """Scores of all rows under a model, by kind, each of shape (n_rows, n_channels)."""
+        parts = [self._scores(model, b) for b in range(len(self.blocks))]
+        return {kind: np.concatenate([rows[kind] for rows in parts]) for kind in self.n_channels}
+
+    def weigh(self, numbers: IntArray, multipliers: FloatArray) -> None:
+        """Choose the cuts that the duals are made of."""
+        self._weighted = numbers, multipliers
+        self._duals = {}
+
+    def duals(self, kind: str) -> FloatArray:
+        """Signed weight of every (row, channel): the sum of multiplier times measure (mu of (11))."""
+        if kind not in self._duals:
+            starts = self.blocks.rows[kind]
+            out = np.zeros((int(starts[-1]), self.n_channels[kind]))
+            for b in range(len(self.blocks)):
+                of_block = out[starts[b] : starts[b + 1]]
+                for number, weight in zip(*self._weighted, strict=True):
+                    add_measure(self.cuts[int(number)][kind][b], float(weight), of_block)
+            self._duals[kind] = out
+        return self._duals[kind]
+
+    def histograms(self, kind: str, first: int, last: int) -> FloatArray:
+        """Histograms of the duals over the features ``first <= f < last``, and below them the totals (one more row)."""
+        found, totals = histograms(self.binned[kind], self.duals(kind), first, last)
+        return np.vstack((found, totals))
+
+    def _scores(self, model: Mapping[str, LearnerTerms], b: int) -> dict[str, FloatArray]:
+        """Scores of the rows of a block."""
+        rows = {}
+        for kind, terms in model.items():
+            start, stop = self.blocks.rows[kind][b : b + 2]
+            out = np.zeros((self.n_channels[kind], stop - start))
+            self.responses[kind].add_scores(terms, int(start), out)
+            rows[kind] = out.T
+        return rows
+
+    def _offsets(self, b: int) -> dict[str, IntArray]:
+        """First row of each example of a block, from 0."""
+        first, last = self.blocks.examples[b : b + 2]
+        return {kind: starts[first : last + 1] - starts[first] for kind, starts in self.offsets.items()}
+
+    def _add_products(
+        self, measures: Mapping[str, Sequence[BlockMeasure]], b: int, wanted: Wanted, out: FloatArray
+    ) -> None:
+        """Add the products of the measures of a block, kind after kind."""
+        at = 0
+        for kind, (learners, channels) in wanted.items():
+            start = int(self.blocks.rows[kind][b])
+            of_kind = out[at : at + len(learners)]
+            self.responses[kind].add_products(learners, channels, measures[kind][b], start, of_kind)
+            at += len(learners)
+
+
+def _binned(source: ShardSource, kind: str) -> BinnedFeatures:
+    bins = source.bins[kind]
+    codes = source.codes[kind] if kind in source.codes else bin_codes(source.rows[kind], bins)
+    return binned_features(codes, bins, source.blocks.rows[kind])
+
+
+def _size(wanted: Wanted) -> int:
+    return sum(len(learners) for learners, _ in wanted.values())
+
+
+def examples_between(examples: Sequence[Any], first: int, last: int) -> Sequence[Any]:
+    """Examples ``first <= i < last``; a sequence need not know slices."""
+    if last - first == len(examples):
+        return examples
+    if isinstance(examples, np.ndarray | list | tuple):
+        return examples[first:last]
+    return [examples[i] for i in range(first, last)]
+
+
+def violations(found: Separation, scores: StackedParts) -> FloatArray:
+    """``loss - <difference, scores>`` of every output."""
+    out = found.losses.astype(np.float64, copy=True)
+    for kind, difference in found.differences.items():
+        _subtract_products(
+            difference.parts, difference.channels, difference.values, found.indptr[kind],
+            scores.rows[kind], out,
+        )  # fmt: skip
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _subtract_products(
+    parts: IntArray, channels: IntArray, values: FloatArray, indptr: IntArray, scores: FloatArray, out: FloatArray
+) -> None:
+    for k in range(len(out)):
+        total = 0.0
+        for e in range(indptr[k], indptr[k + 1]):
+            total += values[e] * scores[parts[e], channels[e]]
+        out[k] -= total
