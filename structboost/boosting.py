@@ -18,10 +18,12 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
+from structboost.checkpoint import Checkpoint, CheckpointWriter, identity_of
 from structboost.columns import ColumnRegistry, ColumnWeights
 from structboost.engines.base import Engine
 from structboost.engines.local import Threads
@@ -32,7 +34,7 @@ from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskEr
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.exponential import Exponential
 from structboost.masters.m_slack import MSlack
-from structboost.masters.one_slack import OneSlack
+from structboost.masters.one_slack import OneSlack, OneSlackMaster
 from structboost.model_file import load_model
 from structboost.progress import ProgressBar
 from structboost.task import StackedParts, Task
@@ -97,6 +99,10 @@ class StructBoost:
         :class:`structboost.NormBoundedHinge` know threads only.
     n_jobs : int or None
         Threads or processes (None: 1, or what ``joblib.parallel_config`` says; -1: all cores).
+    checkpoint : str, path or Checkpoint, optional
+        File that the run is written to once a minute, or as :class:`structboost.Checkpoint` says.  If it is there
+        already, :meth:`fit` goes on from it, and ends in the same model as a run that was never broken off.  Needs the
+        stabilised 1-slack master, and stumps or trees.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
@@ -136,6 +142,7 @@ class StructBoost:
         random_state: Any = None,
         engine: str | Engine = "threads",
         n_jobs: int | None = None,
+        checkpoint: str | PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback] | None = None,
     ) -> None:
@@ -153,6 +160,7 @@ class StructBoost:
         self.random_state = random_state
         self.engine = engine
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
         self.verbose = verbose
         self.callbacks = callbacks
         self._run: _Run | None = None
@@ -196,6 +204,8 @@ class StructBoost:
             Copies of this one, fitted, in the order of ``Cs``.
         """
         self._check_parameters(Cs)
+        if self.checkpoint is not None and _into is None:
+            raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
         trainers = _into or [self._copy(C) for C in Cs]
         with threadpool_limits(limits=1, user_api="blas"):
             run: _Run | None = None
@@ -279,6 +289,7 @@ class StructBoost:
             checked_choice(self.weak_learner, "weak_learner", registry.NAMES)
         if not isinstance(self.pricing, PricingRule):
             checked_choice(self.pricing, "pricing", tuple(RULES))
+        self._check_checkpoint(formulation)
         if not isinstance(self.engine, Engine):
             checked_choice(self.engine, "engine", ENGINES)
         if not formulation.works_on_shards and not isinstance(engine_of(self.engine, self.n_jobs), Threads):
@@ -286,6 +297,18 @@ class StructBoost:
                 f"engine is {self.engine!r}, but {type(formulation).__name__} knows threads only; take engine='threads' "
                 "or formulation='one_slack'."
             )
+
+    def _check_checkpoint(self, formulation: Formulation) -> None:
+        if self.checkpoint is None:
+            return
+        if not (isinstance(formulation, OneSlack) and formulation.stabilize):
+            raise ValueError("checkpoint needs formulation='one_slack' and stabilize=True; leave it None with others.")
+        if self.weak_learner not in ("stump", "tree"):
+            raise ValueError(f"checkpoint needs stumps or trees; weak_learner is {self.weak_learner!r}.")
+        self._checkpoint().check()
+
+    def _checkpoint(self) -> Checkpoint:
+        return self.checkpoint if isinstance(self.checkpoint, Checkpoint) else Checkpoint(str(self.checkpoint))
 
     def _formulation(self) -> Formulation:
         if isinstance(self.formulation, Formulation):
@@ -315,7 +338,20 @@ class StructBoost:
             group = shard_group(engine, task, X, Y, stack, weights, bins)
         problem = Problem(task, X, Y, stack, weights, random_state, group)
         master = formulation.master(problem, self.C)
-        return _Run(self, master, ColumnRegistry(master, families), group, began)
+        run = _Run(self, master, ColumnRegistry(master, families), group, began)
+        if self.checkpoint is not None:
+            run.checkpoints = CheckpointWriter(self._checkpoint(), self._identity(Y, stack, weights))
+        return run
+
+    def _identity(self, Y: Sequence[Any], stack: StackedParts, weights: NDArray[np.float64]) -> str:
+        """What a checkpoint must have in common with the run that goes on from it; cuts are compared besides."""
+        rule = self.pricing if isinstance(self.pricing, str) else type(self.pricing).__name__
+        names = ("C", "tol", "weak_learner", "exact", "columns_per_channel", "spread")
+        parameters = {name: getattr(self, name) for name in names}
+        kinds = {kind: [of_kind.n_channels, *of_kind.response] for kind, of_kind in self.task.kinds.items()}
+        about = {**parameters, "pricing": rule, "task": type(self.task).__name__, "kinds": kinds}
+        shapes = [np.array(rows.shape) for rows in stack.rows.values()]
+        return identity_of(about, [weights, *stack.offsets.values(), *shapes])
 
     def _families(self, stack: StackedParts, engine: Engine, *, sharded: bool) -> dict[str, WeakLearnerFamily]:
         """Families of weak learners of each kind: stumps are searched where the shards are, others here."""
@@ -353,6 +389,8 @@ class _Run:
         self.rule.bind(master)
         self.bound: float | None = None
         self.calls_before = master.oracle_calls
+        self.checkpoints: CheckpointWriter | None = None
+        self.stages: list[ColumnWeights] = []
 
     def go_on(self, trainer: StructBoost) -> _Run:
         """The same state for another C."""
@@ -370,36 +408,14 @@ class _Run:
         trainer = self.trainer
         trainer.history_ = []
         trainer.interrupted_ = False
-        stages: list[ColumnWeights] = []
+        self.stages = []
         callbacks = [*(trainer.callbacks or [])]
         bar = ProgressBar(trainer.tol, trainer.max_rounds) if trainer.verbose else None
         if bar is not None:
             callbacks.insert(0, bar)
         trainer._run = self
         try:
-            if np.isinf(self.master.risk):
-                self.master.solve(max(trainer.tol, _FINEST))
-            priced = self._price()
-            exhausted = 0
-            for round_ in range(1, trainer.max_rounds + 1):
-                n_new = self.columns.add(priced.columns)
-                left = self._gap() or 0.0
-                # Without new columns only a better solution of this master can help.
-                tolerance = max(_INNER_SHARE * left if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
-                self.master.solve(tolerance, self.columns.selected)
-                if self.master.drops_idle_columns:
-                    self.columns.drop_idle(_MAX_IDLE_ROUNDS)
-                priced = self._price()
-                stages.append(self.columns.weights())
-                self._record(round_)
-                exhausted = 0 if n_new or priced.largest_edge > self._min_edge else exhausted + 1
-                if self._stop(callbacks) or exhausted >= self.rule.patience:
-                    break
-            gap = self._gap()
-            if trainer.spread and self.bound and gap is not None and gap < trainer.spread:
-                self.master.spread(self.bound / (1.0 - trainer.spread))
-                stages.append(self.columns.weights())
-                self._record(round_ + 1)
+            self._boost(callbacks)
         except KeyboardInterrupt:
             trainer.interrupted_ = True
             warnings.warn(
@@ -411,7 +427,73 @@ class _Run:
             trainer._run = None
             if bar is not None:
                 bar.close()
-        self._keep_model(stages)
+        self._keep_model(self.stages)
+
+    def _boost(self, callbacks: Sequence[Callback]) -> None:
+        """The rounds, from the checkpoint on where there is one."""
+        trainer = self.trainer
+        exhausted, done = self._resume()
+        if np.isinf(self.master.risk):
+            self.master.solve(max(trainer.tol, _FINEST))
+        priced = self._price()
+        for round_ in range(len(trainer.history_) + 1, trainer.max_rounds + 1):
+            if done:
+                break
+            n_new = self.columns.add(priced.columns)
+            left = self._gap() or 0.0
+            # Without new columns only a better solution of this master can help.
+            tolerance = max(_INNER_SHARE * left if n_new else 0.0, _INNER_SHARE * trainer.tol, _FINEST)
+            self.master.solve(tolerance, self.columns.selected)
+            if self.master.drops_idle_columns:
+                self.columns.drop_idle(_MAX_IDLE_ROUNDS)
+            priced = self._price()
+            self.stages.append(self.columns.weights())
+            self._record(round_)
+            exhausted = 0 if n_new or priced.largest_edge > self._min_edge else exhausted + 1
+            done = self._stop(callbacks) or exhausted >= self.rule.patience
+            if self.checkpoints is not None and (done or round_ == trainer.max_rounds or self.checkpoints.is_due()):
+                self._write_checkpoint(exhausted, done)
+        gap = self._gap()
+        if trainer.spread and self.bound and gap is not None and gap < trainer.spread:
+            self.master.spread(self.bound / (1.0 - trainer.spread))
+            self.stages.append(self.columns.weights())
+            self._record(len(trainer.history_) + 1)
+
+    def _write_checkpoint(self, exhausted: int, done: bool) -> None:
+        """All that the next rounds depend on."""
+        assert self.checkpoints is not None
+        assert isinstance(self.master, OneSlackMaster)
+        numbers, of_master = self.master.state()
+        learners, of_columns = self.columns.state()
+        header = {
+            "history": self.trainer.history_, "bound": self.bound, "exhausted": exhausted, "done": done,
+            "master": numbers, **learners,
+        }  # fmt: skip
+        arrays = {
+            "stage_sizes": np.array([len(stage.numbers) for stage in self.stages], np.int64),
+            "stage_numbers": np.concatenate([stage.numbers for stage in self.stages]),
+            "stage_weights": np.concatenate([stage.weights for stage in self.stages]),
+        }
+        for owner, own in (("master", of_master), ("columns", of_columns)):
+            arrays |= {f"{owner}/{name}": array for name, array in own.items()}
+        self.checkpoints.write(header, arrays)
+
+    def _resume(self) -> tuple[int, bool]:
+        """Go to the checkpoint, where there is one; returns how long pricing was exhausted, and whether all was done."""
+        found = None if self.checkpoints is None else self.checkpoints.read()
+        if found is None:
+            return 0, False
+        assert isinstance(self.master, OneSlackMaster)
+        header, arrays = found
+        self.columns.restore(header, _own_arrays("columns", arrays))
+        self.master.restore(header["master"], _own_arrays("master", arrays))
+        ends = np.cumsum(arrays["stage_sizes"])[:-1]
+        numbers, weights = (np.split(arrays[f"stage_{name}"], ends) for name in ("numbers", "weights"))
+        self.stages = [ColumnWeights(*stage) for stage in zip(numbers, weights, strict=True)]
+        self.trainer.history_ = list(header["history"])
+        self.bound = header["bound"]
+        self.began = time.perf_counter() - self.trainer.history_[-1]["seconds"]
+        return int(header["exhausted"]), bool(header["done"])
 
     def current_model(self) -> Ensemble:
         """The model kept so far, for callbacks."""
@@ -482,6 +564,12 @@ class _Run:
         }
         final = self.columns.weights()
         trainer.model_ = self.columns.ensemble(trainer.task.kinds, final, stages, metadata)
+
+
+def _own_arrays(owner: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays whose names begin with that of their owner, without it."""
+    prefix = f"{owner}/"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _predict(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:

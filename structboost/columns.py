@@ -118,6 +118,50 @@ class ColumnRegistry:
             )
         return Ensemble(kinds, members, weights, stage_weights, metadata)
 
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Every column ever added, by its learners, plain JSON, and arrays; and which are live."""
+        kinds = list(self.families)
+        keys = sorted(self._numbers, key=self._numbers.__getitem__)
+        terms = [(number, kinds.index(kind), term) for number, (kind, of_key) in enumerate(keys) for term in of_key]
+        known = self._learners
+        arrays = {
+            "live": self._live,
+            "idle": self._idle,
+            "term_columns": np.array([number for number, _, _ in terms], np.int64),
+            "term_kinds": np.array([kind for _, kind, _ in terms], np.int64),
+            "term_learners": np.array([known[kinds[kind]][term.learner] for _, kind, term in terms], np.int64),
+            "term_channels": np.array([term.channel for _, _, term in terms], np.int64),
+            "term_coefficients": np.array([term.coefficient for _, _, term in terms], np.float64),
+        }
+        return {"learners": {kind: list(learners) for kind, learners in known.items()}}, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go to a state, in a registry and a master without columns."""
+        learners = {
+            kind: [_frozen(family.learner_type, learner) for learner in header["learners"][kind]]
+            for kind, family in self.families.items()
+        }
+        kinds = list(self.families)
+        of_column: dict[int, tuple[str, list[Term]]] = {}
+        for column, kind, learner, channel, coefficient in zip(
+            *(arrays[f"term_{name}"].tolist() for name in ("columns", "kinds", "learners", "channels", "coefficients")),
+            strict=True,
+        ):
+            terms = of_column.setdefault(column, (kinds[kind], []))[1]
+            terms.append(Term(learners[kinds[kind]][learner], channel, coefficient))
+        self._numbers = {(kind, tuple(terms)): number for number, (kind, terms) in sorted(of_column.items())}
+        for kind, of_kind in learners.items():
+            if of_kind:
+                self._master.add_responses(kind, self.families[kind].responses(of_kind))
+            self._learners[kind] = {learner: i for i, learner in enumerate(of_kind)}
+        self._live, self._idle = arrays["live"], arrays["idle"]
+        added: dict[str, list[tuple[int, Term]]] = {}
+        for place, number in enumerate(self._live.tolist()):
+            kind, terms = of_column[number]
+            added.setdefault(kind, []).extend((place, term) for term in terms)
+        if len(self._live):
+            self._master.add_columns({kind: self._arrays(kind, own) for kind, own in added.items()}, len(self._live))
+
     def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
         """Terms of new columns, numbered from ``first``; learners not seen before give the master their responses."""
         known = self._learners[kind]
@@ -126,9 +170,19 @@ class ColumnRegistry:
         if new:
             start = self._master.add_responses(kind, self.families[kind].responses(new))
             known.update({learner: start + i for i, learner in enumerate(new)})
+        return self._arrays(kind, own)
+
+    def _arrays(self, kind: str, own: Sequence[tuple[int, Term]]) -> Terms:
+        """Terms, each with the place of its column, as arrays."""
+        known = self._learners[kind]
         return (
             np.array([column for column, _ in own], np.int64),
             np.array([known[term.learner] for _, term in own], np.int64),
             np.array([term.channel for _, term in own], np.int64),
             np.array([term.coefficient for _, term in own], np.float64),
         )
+
+
+def _frozen(learner_type: type, values: Sequence[Any]) -> Any:
+    """A learner from its values, which JSON has made lists."""
+    return learner_type(*(tuple(value) if isinstance(value, list) else value for value in values))

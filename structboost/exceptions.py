@@ -15,6 +15,10 @@ class ModelFileError(ValueError):
     """A file is not a model of this library, is truncated, or is of a newer version."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint is torn, or is of another run."""
+
+
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept so far is usable."""
 

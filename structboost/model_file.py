@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.exceptions import ModelFileError
+from structboost.plain_file import DamagedFileError, read_arrays, write_arrays
 from structboost.task import PartKind
 from structboost.weak import registry
 
@@ -44,18 +40,7 @@ def save_model(model: Ensemble, path: str | PathLike[str]) -> None:
         arrays |= {f"{kind}/{name}": getattr(member, name) for name in _TERMS}
         arrays |= {f"{kind}/learners/{name}": array for name, array in member.learners.to_arrays().items()}
     header = {"format": _FORMAT, "version": _VERSION, "kinds": kinds, "metadata": dict(model.metadata)}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_arrays(path, header, arrays)
 
 
 def load_model(path: str | PathLike[str]) -> Ensemble:
@@ -71,12 +56,10 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes().decode())
+        header, arrays = read_arrays(path)
         known = header["format"] == _FORMAT
         version = int(header["version"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (DamagedFileError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path} is not a structboost model, or is truncated ({error}).") from error
     if not known:
         raise ModelFileError(f"{path} is a file of the format {header['format']!r}, not a structboost model.")

@@ -152,8 +152,13 @@ class HingeProgram:
             self._weight_at = self._weight_at[kept] - np.searchsorted(gone, self._weight_at[kept])
             self._slack_at = self._slack_at - np.searchsorted(gone, self._slack_at)
 
-    def solve(self) -> HingeSolution:
+    def solve(self, *, cold: bool = False) -> HingeSolution:
         """Optimum of the program.
+
+        Parameters
+        ----------
+        cold : bool
+            Whether to begin from nothing, not from where the last solve ended.
 
         Raises
         ------
@@ -161,6 +166,8 @@ class HingeProgram:
             If neither the warm nor a cold solve gives an answer that passes the checks.
         """
         self._send_rows()
+        if cold:
+            highs_call(self._highs.clearSolver())
         solution, trouble = self._run()
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)

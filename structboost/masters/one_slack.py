@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.exceptions import SolverError
+from structboost.exceptions import CheckpointError, SolverError
 from structboost.masters.base import Formulation, HingeMaster, Problem
 from structboost.masters.kind_columns import Terms
 from structboost.masters.hinge_program import HingeProgram
@@ -132,6 +132,41 @@ class OneSlackMaster(HingeMaster[ShardedOracle]):
             self._solve_by_proximal_bundle(tolerance)
         else:
             self._solve_by_cutting_planes(tolerance)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All that the next steps depend on: numbers and arrays, the cuts by the models they were made at."""
+        numbers = {
+            "risk": self.risk, "dual_value": self.dual_value, "n_made": self._n_made, "step": self._step,
+            "calls": self.oracle.calls,
+        }  # fmt: skip
+        program, curvature = self._program, self._curvature
+        arrays = {
+            "weights": self.weights, "matrix": program.matrix, "losses": program.losses, "idle": self._idle,
+            "multipliers": self._multipliers, "duals": self._duals, "numbers": self._numbers,
+            "known_cuts": curvature.cuts, "known_gram": curvature.gram, "known_columns": curvature.positive,
+        }  # fmt: skip
+        return numbers, arrays | self.oracle.recipes(self._cuts[1:])
+
+    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go to a state, in a master that has the columns of then and no cuts.
+
+        Raises
+        ------
+        CheckpointError
+            If the cuts, made again, are not those of the state: it is of other data.
+        """
+        matrix, losses = arrays["matrix"], arrays["losses"]
+        for row, loss, recipe in zip(matrix[1:], losses[1:], self.oracle.models(arrays), strict=True):
+            cut, products = self.oracle.cut_again(recipe)
+            if cut.loss != loss or not np.array_equal(products, row):
+                raise CheckpointError("The cuts of the checkpoint are not those of these data.")
+            self._cuts.append(cut)
+        self._program.add_rows(matrix[1:], losses[1:], np.zeros(len(losses) - 1, np.int64))
+        self.weights, self.risk, self.dual_value = arrays["weights"], numbers["risk"], numbers["dual_value"]
+        self._idle, self._multipliers, self._duals = arrays["idle"], arrays["multipliers"], arrays["duals"]
+        self._numbers, self._n_made, self._step = arrays["numbers"], numbers["n_made"], numbers["step"]
+        self._curvature = Curvature(arrays["known_cuts"], arrays["known_gram"], arrays["known_columns"])
+        self.oracle.calls = numbers["calls"]
 
     def spread(self, limit: float) -> None:
         """Go to weights of small Euclidean norm whose objective is at most ``limit``.
@@ -296,7 +331,8 @@ class OneSlackMaster(HingeMaster[ShardedOracle]):
 
     def _bound_by_program(self) -> NDArray[np.float64]:
         """Solve the linear program over the cuts: its duals are the master's; returns its weights."""
-        solution = self._program.solve()
+        # From nothing: what a run comes to must not hang on where the solver last stood, which no checkpoint knows.
+        solution = self._program.solve(cold=self.stabilize)
         self._duals = solution.duals
         self.dual_value = float(solution.duals @ self._program.losses)
         self._age_cuts(solution.duals, by=0)

@@ -18,6 +18,9 @@ from structboost.task import Measure, StackedParts, Task
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+# Of each kind: the learners with their channels and weights that scores are made of.
+Model = Mapping[str, LearnerTerms]
+
 _NO_TERMS: Terms = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
@@ -80,6 +83,7 @@ class ShardedOracle:
         self.n_columns = 0
         self.calls = 0
         self._task, self._X, self._Y, self._offsets = task, X, Y, offsets
+        self._models: dict[int, Model] = {}
         self._terms: dict[str, Terms] = dict.fromkeys(group.n_channels, _NO_TERMS)
 
     def add_responses(self, kind: str, responses: Any) -> int:
@@ -89,15 +93,12 @@ class ShardedOracle:
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
         """Cut of the risk at ``weights``, its products with the columns, and the risk itself."""
         self.calls += 1
-        model = {kind: _weighted(terms, weights) for kind, terms in self._terms.items()}
-        wanted = _wanted(self._terms)
-        if self.group.blocks.splits_examples:
-            loss, risk, measures = self._whole_cut(model)
-            number, sums = self.group.keep_cut(measures, wanted)
-        else:
-            number, sums = self.group.cut(model, wanted)
-            loss, risk, sums = float(sums[0]), float(sums[1]), sums[2:]
-        return Cut(number, loss), _column_products(sums[None], self._terms, self.n_columns)[0], risk
+        return self._cut({kind: _weighted(terms, weights) for kind, terms in self._terms.items()})
+
+    def cut_again(self, model: Model) -> tuple[Cut, FloatArray]:
+        """Cut at a model of before, and its products with the columns."""
+        cut, products, _ = self._cut(model)
+        return cut, products
 
     def products(
         self, cuts: Sequence[Cut], terms: Mapping[str, Terms] | None = None, n_columns: int | None = None
@@ -140,10 +141,43 @@ class ShardedOracle:
 
     def forget(self, cuts: Sequence[Cut]) -> None:
         """Drop cuts for good."""
+        for cut in cuts:
+            del self._models[cut.number]
         self.group.forget([cut.number for cut in cuts])
 
+    def recipes(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
+        """The models at which cuts were made, as arrays: by kind the terms, one cut after the other."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for kind in self.group.n_channels:
+            models = [self._models[cut.number][kind] for cut in cuts]
+            arrays[f"models/{kind}/sizes"] = np.array([len(model.learners) for model in models], np.int64)
+            for field in LearnerTerms._fields:
+                parts = [getattr(model, field) for model in models]
+                arrays[f"models/{kind}/{field}"] = np.concatenate(parts) if parts else np.zeros(0)
+        return arrays
+
+    def models(self, arrays: Mapping[str, NDArray[Any]]) -> list[Model]:
+        """The models of :meth:`recipes`."""
+        by_kind = {}
+        for kind in self.group.n_channels:
+            ends = np.cumsum(arrays[f"models/{kind}/sizes"])[:-1]
+            fields = [np.split(arrays[f"models/{kind}/{field}"], ends) for field in LearnerTerms._fields]
+            by_kind[kind] = [LearnerTerms(*terms) for terms in zip(*fields, strict=True)]
+        return [dict(zip(by_kind, terms, strict=True)) for terms in zip(*by_kind.values(), strict=True)]
+
+    def _cut(self, model: Model) -> tuple[Cut, FloatArray, float]:
+        wanted = _wanted(self._terms)
+        if self.group.blocks.splits_examples:
+            loss, risk, measures = self._whole_cut(model)
+            number, sums = self.group.keep_cut(measures, wanted)
+        else:
+            number, sums = self.group.cut(model, wanted)
+            loss, risk, sums = float(sums[0]), float(sums[1]), sums[2:]
+        self._models[number] = model
+        return Cut(number, loss), _column_products(sums[None], self._terms, self.n_columns)[0], risk
+
     def _whole_cut(
-        self, model: Mapping[str, LearnerTerms]
+        self, model: Model
     ) -> tuple[float, float, list[dict[str, list[BlockMeasure]]]]:
         """Loss, risk and measures of a cut of examples that are split: their scores are gathered first."""
         scores = StackedParts(self.group.scores(model), self._offsets)

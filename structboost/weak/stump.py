@@ -106,6 +106,7 @@ class StumpSearch(WeakLearnerFamily):
 
     name = "stump"
     exact_pricing = True
+    learner_type = Stump
 
     def __init__(self, bins: Thresholds, response: tuple[float, float]) -> None:
         self.bins = bins

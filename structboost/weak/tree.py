@@ -85,6 +85,7 @@ class TreeFamily(WeakLearnerFamily):
 
     name = "tree"
     exact_pricing = False
+    learner_type = Tree
 
     def __init__(
         self,
