@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
+from structboost.binned_table import BinnedTable
 from structboost.checkpoint import Checkpoint, CheckpointWriter, identity_of
 from structboost.columns import ColumnRegistry, ColumnWeights
 from structboost.engines.base import Engine
@@ -41,7 +42,7 @@ from structboost.task import StackedParts, Task
 from structboost.validation import checked_choice, checked_example_weights
 from structboost.weak import registry
 from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.binning import bin_thresholds
+from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.pricing import RULES, Priced, PricingRule
 from structboost.weak.sharded_stump import ShardedStumps
 
@@ -326,12 +327,12 @@ class StructBoost:
             raise ValueError("X is empty; give at least one example.")
         began = time.perf_counter()
         task = self.task
-        stack = task.stack(X)
+        stack = self._binned_stack(X) if isinstance(X, BinnedTable) else task.stack(X)
         random_state = check_random_state(self.random_state)
         weights = checked_example_weights(sample_weight, len(X))
         formulation = self._formulation()
         engine = engine_of(self.engine, self.n_jobs)
-        families = self._families(stack, engine, sharded=formulation.works_on_shards)
+        families = self._families(stack, engine)
         group = None
         if formulation.works_on_shards:
             bins = {kind: family.bins for kind, family in families.items() if isinstance(family, ShardedStumps)}
@@ -353,12 +354,30 @@ class StructBoost:
         shapes = [np.array(rows.shape) for rows in stack.rows.values()]
         return identity_of(about, [weights, *stack.offsets.values(), *shapes])
 
-    def _families(self, stack: StackedParts, engine: Engine, *, sharded: bool) -> dict[str, WeakLearnerFamily]:
-        """Families of weak learners of each kind: stumps are searched where the shards are, others here."""
-        # A rule of the user's may ask more of a family than histograms.
-        if sharded and self.weak_learner == "stump" and not isinstance(self.pricing, PricingRule):
+    def _binned_stack(self, X: BinnedTable) -> StackedParts:
+        """The parts of a table on disk: one a row."""
+        kinds = list(self.task.kinds)
+        if len(kinds) != 1 or self.task.reads_inputs:
+            raise TaskError(
+                f"X is a BinnedTable, which is for tasks of one part an example that do not look at the inputs "
+                f"(Task.reads_inputs); {type(self.task).__name__} has the kinds {kinds}."
+            )
+        if not self._searches_shards():
+            raise ValueError("X is a BinnedTable, which needs formulation='one_slack', stumps and a pricing by name.")
+        if self.exact:
+            raise ValueError("X is a BinnedTable, binned already; leave exact=False.")
+        return StackedParts({kinds[0]: cast(Any, X)}, {kinds[0]: np.arange(len(X) + 1)})
+
+    def _searches_shards(self) -> bool:
+        """Whether stumps are searched where the shards are: a rule of the user's may ask more of a family."""
+        by_name = self.weak_learner == "stump" and not isinstance(self.pricing, PricingRule)
+        return by_name and self._formulation().works_on_shards
+
+    def _families(self, stack: StackedParts, engine: Engine) -> dict[str, WeakLearnerFamily]:
+        """Families of weak learners of each kind."""
+        if self._searches_shards():
             return {
-                kind: ShardedStumps(bin_thresholds(stack.rows[kind], exact=self.exact), of_kind.response)
+                kind: ShardedStumps(_thresholds(stack.rows[kind], exact=self.exact), of_kind.response)
                 for kind, of_kind in self.task.kinds.items()
             }
         make_family = self.weak_learner if callable(self.weak_learner) else registry.family(self.weak_learner)
@@ -564,6 +583,10 @@ class _Run:
         }
         final = self.columns.weights()
         trainer.model_ = self.columns.ensemble(trainer.task.kinds, final, stages, metadata)
+
+
+def _thresholds(features: Any, *, exact: bool) -> Thresholds:
+    return features.bins if isinstance(features, BinnedTable) else bin_thresholds(features, exact=exact)
 
 
 def _own_arrays(owner: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -19,6 +19,10 @@ class CheckpointError(ValueError):
     """A checkpoint is torn, or is of another run."""
 
 
+class BinnedTableError(ValueError):
+    """A binned table on disk is damaged, or cannot be made of what was given."""
+
+
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept so far is usable."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.binned_table import BinnedTable, StoredCodes
 from structboost.engines.base import Call, Engine, Layout, Workers
 from structboost.row_blocks import Blocks, blocks_of, tree_runs
 from structboost.shards.responses import LearnerTerms
@@ -202,10 +203,14 @@ def _source(
     """Source of the shard of some blocks."""
     of_shard = blocks.run(first_block, n_blocks)
     first, last = (int(blocks.examples[b]) for b in (first_block, first_block + n_blocks))
-    rows = {}
+    rows, codes = {}, {}
     for kind in bins:
-        starts = blocks.rows[kind]
-        rows[kind] = stack.rows[kind][starts[first_block] : starts[first_block + n_blocks]]
+        start, stop = (int(blocks.rows[kind][b]) for b in (first_block, first_block + n_blocks))
+        features = stack.rows[kind]
+        if isinstance(features, BinnedTable):
+            codes[kind] = StoredCodes(features.path, start, stop)
+        else:
+            rows[kind] = features[start:stop]
     reads = task.reads_inputs and not blocks.splits_examples
     return ShardSource(
         task,
@@ -216,5 +221,5 @@ def _source(
         of_shard,
         bins,
         rows,
-        {},
+        codes,
     )

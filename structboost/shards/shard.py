@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from structboost.binned_table import StoredCodes
 from structboost.row_blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
 from structboost.shards.responses import LearnerTerms, Responses, StoredResponses, StumpResponses
@@ -44,8 +45,8 @@ class ShardSource:
         Of the kinds whose weak learners are stumps.
     rows : dict of str to ndarray, shape (n_rows, n_features)
         Features of those kinds, to be binned; not needed where there are codes.
-    codes : dict of str to ndarray, shape (n_features, n_rows)
-        Features that are binned already.
+    codes : dict of str to StoredCodes
+        Features of those kinds that are binned already, on disk.
     """
 
     task: Task
@@ -56,7 +57,7 @@ class ShardSource:
     blocks: Blocks
     bins: Mapping[str, Thresholds]
     rows: Mapping[str, NDArray[Any]]
-    codes: Mapping[str, NDArray[Any]]
+    codes: Mapping[str, StoredCodes]
 
 
 class Shard:
@@ -195,7 +196,7 @@ class Shard:
 
 def _binned(source: ShardSource, kind: str) -> BinnedFeatures:
     bins = source.bins[kind]
-    codes = source.codes[kind] if kind in source.codes else bin_codes(source.rows[kind], bins)
+    codes = source.codes[kind].open() if kind in source.codes else bin_codes(source.rows[kind], bins)
     return binned_features(codes, bins, source.blocks.rows[kind])
 
 

@@ -52,15 +52,15 @@ class RareRows(NamedTuple):
     common : ndarray of int64, shape (n_blocks, n_features)
         The commonest bin; -1 where so few rows of the block share it that the feature stays dense there.
     indptr : ndarray of int64, shape (n_blocks * n_features + 1,)
-    rows : ndarray of int32
-        Rows of feature f in block b at ``indptr[b * n_features + f]`` and on, ascending; none where it is dense.
+    rows : ndarray of uint16
+        Rows of feature f in block b, counted from the first of the block, at ``indptr[b * n_features + f]`` and on, ascending; none where it is dense.
     codes : ndarray
         Their bins.
     """
 
     common: NDArray[np.int64]
     indptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
+    rows: NDArray[np.uint16]
     codes: NDArray[Any]
 
 
@@ -205,7 +205,7 @@ def _rare_rows(codes: NDArray[Any], n_bins: NDArray[np.int64], blocks: NDArray[n
     sizes = np.zeros(n_blocks * n_features + 1, np.int64)
     _common_bins(codes, n_bins, blocks, _MIN_COMMON_SHARE, common, sizes)
     indptr = np.cumsum(sizes)
-    rows, outside = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], codes.dtype)
+    rows, outside = np.empty(indptr[-1], np.uint16), np.empty(indptr[-1], codes.dtype)
     _fill_rare_rows(codes, blocks, common, indptr, rows, outside)
     return RareRows(common, indptr, rows, outside)
 
@@ -241,7 +241,7 @@ def _fill_rare_rows(
     blocks: NDArray[np.int64],
     common: NDArray[np.int64],
     indptr: NDArray[np.int64],
-    rows: NDArray[np.int32],
+    rows: NDArray[np.uint16],
     outside: NDArray[Any],
 ) -> None:
     n_features = common.shape[1]
@@ -251,6 +251,6 @@ def _fill_rare_rows(
                 at = indptr[b * n_features + f]
                 for row in range(blocks[b], blocks[b + 1]):
                     if codes[f, row] != common[b, f]:
-                        rows[at] = row
+                        rows[at] = row - blocks[b]
                         outside[at] = codes[f, row]
                         at += 1

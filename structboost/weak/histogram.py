@@ -39,7 +39,7 @@ def histograms(
     starts = np.searchsorted(rows, binned.blocks)
     block_totals = _block_totals(rows, starts, duals)
     out = np.empty((int(n_bins[first:last].sum()), duals.shape[1]))
-    _fill_histograms(binned.codes, n_bins, *binned.rare, rows, starts, duals, block_totals, first, last, out)
+    _fill_histograms(binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals, first, last, out)
     return out, tree_sum(block_totals)
 
 
@@ -156,9 +156,10 @@ def _group_end(first: int, last: int, n_bins: NDArray[np.int64], n_channels: int
 def _fill_histograms(
     codes: NDArray[Any],
     n_bins: NDArray[np.int64],
+    blocks: NDArray[np.int64],
     common: NDArray[np.int64],
     rare_indptr: NDArray[np.int64],
-    rare_rows: NDArray[np.int32],
+    rare_rows: NDArray[np.uint16],
     rare_codes: NDArray[Any],
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
@@ -189,7 +190,7 @@ def _fill_histograms(
                 begin, end = rare_indptr[block * n_features + f], rare_indptr[block * n_features + f + 1]
                 # A feature is read by its sparse form where that is shorter.
                 if common[block, f] >= 0 and end - begin < len(active):
-                    _fill_rare(rare_rows[begin:end], rare_codes[begin:end], duals, histogram)
+                    _fill_rare(rare_rows[begin:end], rare_codes[begin:end], duals[blocks[block] :], histogram)
                     _complete(histogram, common[block, f], block_totals[block])
                 else:
                     _fill(codes[f], active, duals, histogram)
@@ -215,9 +216,9 @@ def _fill(
 
 @njit(cache=True, nogil=True)
 def _fill_rare(
-    rows: NDArray[np.int32], codes: NDArray[Any], duals: NDArray[np.float64], histogram: NDArray[np.float64]
+    rows: NDArray[np.uint16], codes: NDArray[Any], duals: NDArray[np.float64], histogram: NDArray[np.float64]
 ) -> None:
-    """Add the rows of a block that are outside the common bin."""
+    """Add the rows that are outside the common bin; duals begin with the block."""
     n_channels = duals.shape[1]
     for e in range(len(rows)):
         bin_ = codes[e]
