@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from structboost.binned_table import BinnedTable
 from structboost.checkpoint import Checkpoint, CheckpointWriter, identity_of
 from structboost.columns import ColumnRegistry, ColumnWeights
 from structboost.engines.base import Engine
+from structboost.engines.examples import Examples, HomeExamples, TableExamples
 from structboost.engines.local import Threads
 from structboost.engines.registry import ENGINES, engine_of
 from structboost.engines.shard_group import ShardGroup, shard_group
@@ -42,7 +43,6 @@ from structboost.task import StackedParts, Task
 from structboost.validation import checked_choice, checked_example_weights
 from structboost.weak import registry
 from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.pricing import RULES, Priced, PricingRule
 from structboost.weak.sharded_stump import ShardedStumps
 
@@ -321,70 +321,74 @@ class StructBoost:
 
     def _start(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> _Run:
         """Stack the parts, bin the features, make the oracle and the master."""
+        began = time.perf_counter()
+        engine = engine_of(self.engine, self.n_jobs)
+        examples = self._examples(X, Y, engine)
+        weights = checked_example_weights(sample_weight, examples.n_examples)
+        random_state = check_random_state(self.random_state)
+        formulation = self._formulation()
+        families = self._families(examples, engine)
+        group = None
+        if formulation.works_on_shards:
+            bins = {kind: family.bins for kind, family in families.items() if isinstance(family, ShardedStumps)}
+            group = shard_group(engine, examples, weights, bins)
+        stack = examples.stack if isinstance(examples, HomeExamples) else StackedParts({}, examples.offsets)
+        problem = Problem(self.task, X, Y, stack, weights, random_state, group)
+        master = formulation.master(problem, self.C)
+        run = _Run(self, master, ColumnRegistry(master, families), group, began)
+        if self.checkpoint is not None:
+            run.checkpoints = CheckpointWriter(self._checkpoint(), self._identity(examples, weights))
+        return run
+
+    def _examples(self, X: Any, Y: Any, engine: Engine) -> Examples:
+        """The training set, wherever it is."""
+        spread_out = hasattr(X, "__dask_graph__")
+        if (spread_out or isinstance(X, BinnedTable)) and not self._searches_shards():
+            raise ValueError(
+                f"X is a {type(X).__name__}, which needs formulation='one_slack', weak_learner='stump' and a pricing "
+                "by name; give X as arrays."
+            )
+        if spread_out:
+            from structboost.engines.dask_cluster import DaskCluster
+            from structboost.engines.dask_examples import dask_examples
+
+            if not isinstance(engine, DaskCluster):
+                raise ValueError(f"X is a Dask {type(X).__name__}; engine is {self.engine!r}, take engine='dask'.")
+            return dask_examples(self.task, X, Y)
         if len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
         if not len(X):
             raise ValueError("X is empty; give at least one example.")
-        began = time.perf_counter()
-        task = self.task
-        stack = self._binned_stack(X) if isinstance(X, BinnedTable) else task.stack(X)
-        random_state = check_random_state(self.random_state)
-        weights = checked_example_weights(sample_weight, len(X))
-        formulation = self._formulation()
-        engine = engine_of(self.engine, self.n_jobs)
-        families = self._families(stack, engine)
-        group = None
-        if formulation.works_on_shards:
-            bins = {kind: family.bins for kind, family in families.items() if isinstance(family, ShardedStumps)}
-            group = shard_group(engine, task, X, Y, stack, weights, bins)
-        problem = Problem(task, X, Y, stack, weights, random_state, group)
-        master = formulation.master(problem, self.C)
-        run = _Run(self, master, ColumnRegistry(master, families), group, began)
-        if self.checkpoint is not None:
-            run.checkpoints = CheckpointWriter(self._checkpoint(), self._identity(Y, stack, weights))
-        return run
+        return (TableExamples if isinstance(X, BinnedTable) else HomeExamples)(self.task, X, Y)
 
-    def _identity(self, Y: Sequence[Any], stack: StackedParts, weights: NDArray[np.float64]) -> str:
+    def _identity(self, examples: Examples, weights: NDArray[np.float64]) -> str:
         """What a checkpoint must have in common with the run that goes on from it; cuts are compared besides."""
         rule = self.pricing if isinstance(self.pricing, str) else type(self.pricing).__name__
         names = ("C", "tol", "weak_learner", "exact", "columns_per_channel", "spread")
         parameters = {name: getattr(self, name) for name in names}
         kinds = {kind: [of_kind.n_channels, *of_kind.response] for kind, of_kind in self.task.kinds.items()}
         about = {**parameters, "pricing": rule, "task": type(self.task).__name__, "kinds": kinds}
-        shapes = [np.array(rows.shape) for rows in stack.rows.values()]
-        return identity_of(about, [weights, *stack.offsets.values(), *shapes])
-
-    def _binned_stack(self, X: BinnedTable) -> StackedParts:
-        """The parts of a table on disk: one a row."""
-        kinds = list(self.task.kinds)
-        if len(kinds) != 1 or self.task.reads_inputs:
-            raise TaskError(
-                f"X is a BinnedTable, which is for tasks of one part an example that do not look at the inputs "
-                f"(Task.reads_inputs); {type(self.task).__name__} has the kinds {kinds}."
-            )
-        if not self._searches_shards():
-            raise ValueError("X is a BinnedTable, which needs formulation='one_slack', stumps and a pricing by name.")
-        if self.exact:
-            raise ValueError("X is a BinnedTable, binned already; leave exact=False.")
-        return StackedParts({kinds[0]: cast(Any, X)}, {kinds[0]: np.arange(len(X) + 1)})
+        return identity_of({**about, "n_features": dict(examples.n_features)}, [weights, *examples.offsets.values()])
 
     def _searches_shards(self) -> bool:
         """Whether stumps are searched where the shards are: a rule of the user's may ask more of a family."""
         by_name = self.weak_learner == "stump" and not isinstance(self.pricing, PricingRule)
         return by_name and self._formulation().works_on_shards
 
-    def _families(self, stack: StackedParts, engine: Engine) -> dict[str, WeakLearnerFamily]:
+    def _families(self, examples: Examples, engine: Engine) -> dict[str, WeakLearnerFamily]:
         """Families of weak learners of each kind."""
+        kinds = self.task.kinds
         if self._searches_shards():
             return {
-                kind: ShardedStumps(_thresholds(stack.rows[kind], exact=self.exact), of_kind.response)
-                for kind, of_kind in self.task.kinds.items()
+                kind: ShardedStumps(examples.bins(kind, exact=self.exact), of_kind.response)
+                for kind, of_kind in kinds.items()
             }
+        assert isinstance(examples, HomeExamples)
         make_family = self.weak_learner if callable(self.weak_learner) else registry.family(self.weak_learner)
         n_threads = engine.n_workers if isinstance(engine, Threads) else 1
         return {
-            kind: make_family(stack.rows[kind], of_kind.response, exact=self.exact, n_threads=n_threads)
-            for kind, of_kind in self.task.kinds.items()
+            kind: make_family(examples.stack.rows[kind], of_kind.response, exact=self.exact, n_threads=n_threads)
+            for kind, of_kind in kinds.items()
         }
 
 
@@ -583,10 +587,6 @@ class _Run:
         }
         final = self.columns.weights()
         trainer.model_ = self.columns.ensemble(trainer.task.kinds, final, stages, metadata)
-
-
-def _thresholds(features: Any, *, exact: bool) -> Thresholds:
-    return features.bins if isinstance(features, BinnedTable) else bin_thresholds(features, exact=exact)
 
 
 def _own_arrays(owner: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from structboost import CodedTask, MultiBoostECCClassifier, MultiBoostMOClassifier, MulticlassTask, StructBoost
 from structboost.codings import exhaustive_code
 from structboost.exceptions import SolverError
+from structboost.engines.examples import HomeExamples
 from structboost.engines.local import Threads
 from structboost.engines.shard_group import shard_group
 from structboost.masters.base import Problem
@@ -36,9 +37,9 @@ def random_problem(name, theta, seed):
     weights = rng.uniform(0.5, 1.5, N)
     X = rng.normal(size=(N, 2))
     weights = weights / weights.sum()
-    stack = task.stack(X)
-    group = shard_group(Threads(1), task, X, y, stack, weights, {})
-    problem = Problem(task, X, y, stack, weights, check_random_state(0), group)
+    examples = HomeExamples(task, X, y)
+    group = shard_group(Threads(1), examples, weights, {})
+    problem = Problem(task, X, y, examples.stack, weights, check_random_state(0), group)
     master = NormBoundedHinge().master(problem, theta)
     # Learners that know something of the class, so that weights pay.
     truth = task.codes(y).codes[y].T if name == "coded" else 2 * np.eye(3, dtype=int)[y].T - 1

@@ -122,5 +122,5 @@ class Engine(ABC):
         """How many compute at a time, from 1."""
 
     @abstractmethod
-    def start(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay) -> Workers:
+    def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
         """Make the shards."""

@@ -29,13 +29,13 @@ class Threads(Engine):
         """Number of threads."""
         return int(joblib.effective_n_jobs(self.n_jobs))
 
-    def start(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay) -> Workers:
+    def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
         """Nothing is lost here, and nothing replayed."""
         return _LocalWorkers(sources, layout, self.n_workers)
 
 
 class _LocalWorkers(Workers):
-    def __init__(self, sources: Sequence[ShardSource], layout: Layout, n_threads: int) -> None:
+    def __init__(self, sources: Sequence[Any], layout: Layout, n_threads: int) -> None:
         super().__init__(layout)
         n_threads = min(n_threads, len(sources))
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None

@@ -39,13 +39,13 @@ class Processes(Engine):
         """Number of processes."""
         return int(joblib.effective_n_jobs(self.n_jobs))
 
-    def start(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay) -> Workers:
+    def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
         """Send each process its shards."""
         return _ProcessWorkers(sources, layout, replay, self.n_workers)
 
 
 class _ProcessWorkers(Workers):
-    def __init__(self, sources: Sequence[ShardSource], layout: Layout, replay: Replay, n_workers: int) -> None:
+    def __init__(self, sources: Sequence[Any], layout: Layout, replay: Replay, n_workers: int) -> None:
         super().__init__(layout)
         self._run = uuid.uuid4().hex
         self._sources = sources

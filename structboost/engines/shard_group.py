@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.binned_table import BinnedTable, StoredCodes
 from structboost.engines.base import Call, Engine, Layout, Workers
+from structboost.engines.examples import Examples
 from structboost.row_blocks import Blocks, blocks_of, tree_runs
 from structboost.shards.responses import LearnerTerms
-from structboost.shards.shard import ShardSource, Wanted, examples_between
-from structboost.task import StackedParts, Task
+from structboost.shards.shard import Wanted
 from structboost.weak.binning import Thresholds
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +29,8 @@ class ShardGroup:
     ----------
     engine : Engine
     layout : Layout
-    sources : sequence of ShardSource
+    sources : sequence
+        What each shard is made of (:meth:`structboost.engines.examples.Examples.source`).
     blocks : Blocks
         Of the whole training set.
     n_channels : dict of str to int
@@ -47,7 +47,7 @@ class ShardGroup:
         self,
         engine: Engine,
         layout: Layout,
-        sources: Sequence[ShardSource],
+        sources: Sequence[Any],
         blocks: Blocks,
         n_channels: Mapping[str, int],
         binned: set[str],
@@ -167,59 +167,21 @@ def layout_of(blocks: Blocks, n_workers: int) -> Layout:
 
 
 def shard_group(
-    engine: Engine,
-    task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    stack: StackedParts,
-    example_weights: FloatArray,
-    bins: Mapping[str, Thresholds],
+    engine: Engine, examples: Examples, example_weights: FloatArray, bins: Mapping[str, Thresholds]
 ) -> ShardGroup:
     """Cut a training set up into shards.
 
     Parameters
     ----------
+    engine : Engine
+    examples : Examples
+    example_weights : ndarray, shape (n_examples,)
+        They sum to 1.
     bins : dict of str to Thresholds
         Of the kinds whose weak learners are stumps: their features are binned in the shards.
     """
-    blocks = blocks_of(stack.offsets)
+    blocks = blocks_of(examples.offsets)
     layout = layout_of(blocks, engine.n_workers)
-    n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
-    sources = [_source(task, X, Y, stack, example_weights, bins, blocks, *node) for node in layout.nodes]
+    n_channels = {kind: of_kind.n_channels for kind, of_kind in examples.task.kinds.items()}
+    sources = [examples.source(blocks, *node, example_weights, bins) for node in layout.nodes]
     return ShardGroup(engine, layout, sources, blocks, n_channels, set(bins))
-
-
-def _source(
-    task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    stack: StackedParts,
-    example_weights: FloatArray,
-    bins: Mapping[str, Thresholds],
-    blocks: Blocks,
-    first_block: int,
-    n_blocks: int,
-) -> ShardSource:
-    """Source of the shard of some blocks."""
-    of_shard = blocks.run(first_block, n_blocks)
-    first, last = (int(blocks.examples[b]) for b in (first_block, first_block + n_blocks))
-    rows, codes = {}, {}
-    for kind in bins:
-        start, stop = (int(blocks.rows[kind][b]) for b in (first_block, first_block + n_blocks))
-        features = stack.rows[kind]
-        if isinstance(features, BinnedTable):
-            codes[kind] = StoredCodes(features.path, start, stop)
-        else:
-            rows[kind] = features[start:stop]
-    reads = task.reads_inputs and not blocks.splits_examples
-    return ShardSource(
-        task,
-        examples_between(X, first, last) if reads else None,
-        [] if blocks.splits_examples else examples_between(Y, first, last),
-        example_weights[first:last],
-        {kind: starts[first : last + 1] - starts[first] for kind, starts in stack.offsets.items()},
-        of_shard,
-        bins,
-        rows,
-        codes,
-    )
