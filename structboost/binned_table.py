@@ -28,8 +28,8 @@ _ROWS_AT_A_TIME = 1 << 17
 class BinnedTable:
     """Bins of a feature table on disk: one part an example, as in classification.
 
-    :meth:`from_array` and :meth:`from_batches` make one; :meth:`structboost.StructBoost.fit` takes it in the place of X, and
-    reads it from disk as it goes.
+    :meth:`from_array` and :meth:`from_batches` make one; :meth:`structboost.StructBoost.fit` takes it in the place of X,
+    and reads it from disk as it goes.
 
     Parameters
     ----------
@@ -175,9 +175,7 @@ def _write(path: Path, stretches: Iterable[NDArray[Any]], n_rows: int, bins: Thr
     return BinnedTable(str(path.resolve()), n_rows, bins)
 
 
-def _numbered(
-    stretches: Iterable[NDArray[Any]], n_rows: int, n_features: int
-) -> Iterator[tuple[int, NDArray[Any]]]:
+def _numbered(stretches: Iterable[NDArray[Any]], n_rows: int, n_features: int) -> Iterator[tuple[int, NDArray[Any]]]:
     """First row of each stretch, and the stretch."""
     first = 0
     for number, stretch in enumerate(stretches):

@@ -295,8 +295,8 @@ class StructBoost:
             checked_choice(self.engine, "engine", ENGINES)
         if not formulation.works_on_shards and not isinstance(engine_of(self.engine, self.n_jobs), Threads):
             raise ValueError(
-                f"engine is {self.engine!r}, but {type(formulation).__name__} knows threads only; take engine='threads' "
-                "or formulation='one_slack'."
+                f"engine is {self.engine!r}, but {type(formulation).__name__} knows threads only; take "
+                "engine='threads' or formulation='one_slack'."
             )
 
     def _check_checkpoint(self, formulation: Formulation) -> None:
@@ -502,7 +502,7 @@ class _Run:
         self.checkpoints.write(header, arrays)
 
     def _resume(self) -> tuple[int, bool]:
-        """Go to the checkpoint, where there is one; returns how long pricing was exhausted, and whether all was done."""
+        """Go to the checkpoint, if any; returns how long pricing was exhausted, and whether all was done."""
         found = None if self.checkpoints is None else self.checkpoints.read()
         if found is None:
             return 0, False

@@ -44,7 +44,9 @@ class Checkpoint:
 
     def check(self) -> None:
         """Raise ValueError if a parameter is out of its range."""
-        if self.rounds is not None and (isinstance(self.rounds, bool) or int(self.rounds) != self.rounds or self.rounds < 1):
+        if self.rounds is not None and (
+            isinstance(self.rounds, bool) or int(self.rounds) != self.rounds or self.rounds < 1
+        ):
             raise ValueError(f"Checkpoint.rounds is {self.rounds!r}; give a whole number from 1, or None.")
         if self.seconds is not None and not self.seconds >= 0:
             raise ValueError(f"Checkpoint.seconds is {self.seconds!r}; give a number from 0, or None.")
@@ -118,5 +120,5 @@ def identity_of(parameters: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -
     digest = hashlib.sha256(json.dumps(dict(parameters), sort_keys=True).encode())
     for array in arrays:
         digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

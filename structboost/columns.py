@@ -183,6 +183,7 @@ class ColumnRegistry:
         )
 
 
-def _frozen(learner_type: type, values: Sequence[Any]) -> Any:
+def _frozen(learner_type: type | None, values: Sequence[Any]) -> Any:
     """A learner from its values, which JSON has made lists."""
+    assert learner_type is not None
     return learner_type(*(tuple(value) if isinstance(value, list) else value for value in values))

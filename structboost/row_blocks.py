@@ -1,8 +1,8 @@
 """Fixed blocks of examples and of rows, and sums over them along a fixed tree.
 
 A block's share of what a pass reads and writes fits in a core's cache, so that passes take the same time a row whatever
-the number of rows.  Since the blocks are fixed, and so is the order in which their sums are added, a sum does not depend on
-who adds up which of them: threads, processes and machines all get the same bits.
+the number of rows.  Since the blocks are fixed, and so is the order in which their sums are added, a sum does not depend
+on who adds up which of them: threads, processes and machines all get the same bits.
 
 The tree: the sum of n blocks is that of the first h plus that of the others, h being the largest power of two below n.
 """
@@ -104,7 +104,7 @@ def _half(n_blocks: int) -> int:
 @njit(cache=True, nogil=True)
 def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
-    # A pair of neighbours of equal size becomes one, in the place of the first; at the end the odd ones, the last first.
+    # Two neighbours of equal size become one, in the place of the first; at the end the odd ones, the last first.
     n = len(sums)
     step = 1
     while step < n:
@@ -150,7 +150,7 @@ def add_to_tree(open_sums: NDArray[np.float64], block: int, new: NDArray[np.floa
 @njit(cache=True, nogil=True)
 def close_tree(open_sums: NDArray[np.float64], n_blocks: int) -> NDArray[np.float64]:
     """Sum over all blocks."""
-    total = np.zeros_like(open_sums[0])
+    total: NDArray[np.float64] = np.zeros_like(open_sums[0])
     is_first = True
     for level in range(len(open_sums)):
         if (n_blocks >> level) & 1:

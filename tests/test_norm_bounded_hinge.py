@@ -12,10 +12,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from structboost import CodedTask, MultiBoostECCClassifier, MultiBoostMOClassifier, MulticlassTask, StructBoost
 from structboost.codings import exhaustive_code
-from structboost.exceptions import SolverError
 from structboost.engines.examples import HomeExamples
 from structboost.engines.local import Threads
 from structboost.engines.shard_group import shard_group
+from structboost.exceptions import SolverError
 from structboost.masters.base import Problem
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.weak.pricing import BestCode, Tied

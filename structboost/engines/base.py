@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.row_blocks import NodeSum, join_siblings
-from structboost.shards.shard import Shard, ShardSource
+from structboost.shards.shard import Shard
 
 
 class Call(NamedTuple):
@@ -88,8 +88,8 @@ Replay = Callable[[int], Sequence[tuple[str, tuple[Any, ...]]]]
 class Workers(ABC):
     """Shards at work; they stay where they were placed until :meth:`close`.
 
-    A shard that was lost with its process is made again from its source and the trainer's replay, and the calls are made
-    on it: the result is the same.
+    A shard that was lost with its process is made again from its source and the trainer's replay, and the calls are
+    made on it: the result is the same.
     """
 
     def __init__(self, layout: Layout) -> None:

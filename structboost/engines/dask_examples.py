@@ -16,8 +16,8 @@ from structboost.task import Task
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 
 try:
-    import dask
-    from dask.delayed import Delayed
+    from dask.base import compute
+    from dask.delayed import Delayed, delayed
 except ImportError as error:
     raise ImportError("Dask collections need Dask; install structboost[distributed].") from error
 
@@ -50,7 +50,7 @@ class DaskExamples(Examples):
         if not self.n_examples:
             raise ValueError("X is empty; give at least one example.")
         full = next(p for p in partitions if len(next(iter(p.sizes.values()))))
-        self.n_features = dask.delayed(_widths)(task, full.X).compute()
+        self.n_features = delayed(_widths)(task, full.X).compute()
 
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
         """From the same rows as in memory: all, or a sample."""
@@ -59,11 +59,11 @@ class DaskExamples(Examples):
         rows = np.arange(n_rows) if exact or n_rows <= SAMPLED_ROWS else sampled_rows(n_rows)
         ends = np.searchsorted(rows, starts[self._first])
         picked = [
-            dask.delayed(_picked)(self.task, partition.X, kind, rows[first:last] - starts[self._first[p]])
+            delayed(_picked)(self.task, partition.X, kind, rows[first:last] - starts[self._first[p]])
             for p, (partition, first, last) in enumerate(zip(self._partitions, ends[:-1], ends[1:], strict=True))
             if last > first
         ]
-        return bin_thresholds(np.concatenate(dask.compute(*picked)), exact=exact)
+        return bin_thresholds(np.concatenate(compute(*picked)), exact=exact)
 
     def source(
         self, blocks: Blocks, first_block: int, n_blocks: int, weights: FloatArray, bins: Mapping[str, Thresholds]
@@ -76,7 +76,9 @@ class DaskExamples(Examples):
             If an example is so large that it must be split over blocks.
         """
         if blocks.splits_examples:
-            raise TaskError("An example of a Dask collection has too many parts to stay in one block; give X as arrays.")
+            raise TaskError(
+                "An example of a Dask collection has too many parts to stay in one block; give X as arrays."
+            )
         first, last = (int(blocks.examples[b]) for b in (first_block, first_block + n_blocks))
         pieces = []
         for p, partition in enumerate(self._partitions):
@@ -84,7 +86,7 @@ class DaskExamples(Examples):
             if start < last and first < stop:
                 pieces.append([partition.X, partition.Y, max(first, start) - start, min(last, stop) - start])
         of_shard = blocks.run(first_block, n_blocks)
-        made: Delayed = dask.delayed(_source)(self.task, pieces, weights[first:last], of_shard, bins)
+        made: Delayed = delayed(_source)(self.task, pieces, weights[first:last], of_shard, bins)
         return made
 
 
@@ -119,9 +121,7 @@ def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
     else:
         outputs = [np.asarray(Y)[end - n : end] for n, end in zip(lengths, ends, strict=True)]
     inputs = X.to_delayed()[:, 0]
-    return [
-        Partition(x, y, {kind: np.ones(n, np.int64)}) for x, y, n in zip(inputs, outputs, lengths, strict=True)
-    ]
+    return [Partition(x, y, {kind: np.ones(n, np.int64)}) for x, y, n in zip(inputs, outputs, lengths, strict=True)]
 
 
 def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
@@ -129,7 +129,7 @@ def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
     if not hasattr(Y, "to_avro") or X.npartitions != Y.npartitions:
         raise ValueError("X is a Dask bag, so Y must be one with as many partitions.")
     inputs, outputs = X.to_delayed(), Y.to_delayed()
-    sizes = dask.compute(*(dask.delayed(_sizes)(task, x, y, p) for p, (x, y) in enumerate(zip(inputs, outputs, strict=True))))
+    sizes = compute(*(delayed(_sizes)(task, x, y, p) for p, (x, y) in enumerate(zip(inputs, outputs, strict=True))))
     return [Partition(*partition) for partition in zip(inputs, outputs, sizes, strict=True)]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import joblib
 
 from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers, work
-from structboost.shards.shard import Shard, ShardSource
+from structboost.shards.shard import Shard
 
 
 @dataclass(frozen=True)

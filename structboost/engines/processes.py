@@ -15,7 +15,6 @@ from loky.process_executor import ProcessPoolExecutor
 from structboost.engines import worker
 from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers
 from structboost.exceptions import EngineError
-from structboost.shards.shard import ShardSource
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # A process that dies so often in the same call dies of the call.
@@ -73,9 +72,7 @@ class _ProcessWorkers(Workers):
         except BrokenProcessPool:
             return None
 
-    def _answer(
-        self, k: int, future: Future[Answer] | None, calls: Sequence[Call], layout: Layout | None
-    ) -> Answer:
+    def _answer(self, k: int, future: Future[Answer] | None, calls: Sequence[Call], layout: Layout | None) -> Answer:
         """What process ``k`` says; if it died, what the next in its place says."""
         for _ in range(_MAX_LOSSES + 1):
             try:

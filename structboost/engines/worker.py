@@ -15,7 +15,7 @@ _SHARDS: dict[str, dict[int, Shard]] = {}
 
 
 class ShardLost(Exception):
-    """This process has not the shards that it is asked for."""
+    """The process has not the shards that it is asked for."""
 
 
 def place(run: str, i: int, source: ShardSource, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> int:

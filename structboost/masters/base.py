@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,10 +173,20 @@ class RestrictedMaster(ABC):
         raise NotImplementedError(f"{type(self).__name__} cannot spread weights.")
 
 
-Oracle = TypeVar("Oracle", SlackOracle, ShardedOracle)
+class Oracle(Protocol):
+    """What every hinge master asks of its oracle."""
+
+    n_columns: int
+    calls: int
+
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; returns the number of the first."""
 
 
-class HingeMaster(RestrictedMaster, Generic[Oracle]):
+OracleType = TypeVar("OracleType", bound=Oracle)
+
+
+class HingeMaster(RestrictedMaster, Generic[OracleType]):
     """Masters of the hinge loss, which know the training set by its cuts.
 
     Attributes
@@ -186,7 +196,7 @@ class HingeMaster(RestrictedMaster, Generic[Oracle]):
         max(1, largest edge) it bounds the optimum from below (fact 5 of the design; Farley 1990).
     """
 
-    def __init__(self, oracle: Oracle, C: float) -> None:
+    def __init__(self, oracle: OracleType, C: float) -> None:
         super().__init__(C)
         self.oracle = oracle
         self.weights = np.zeros(oracle.n_columns)

@@ -1,4 +1,4 @@
-"""Columns of masters that have the training set at hand: answers of the learners, and terms that columns are made of."""
+"""Columns of masters that have the training set at hand: answers of the learners, and the terms of the columns."""
 
 from __future__ import annotations
 

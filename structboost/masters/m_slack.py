@@ -10,8 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.kind_columns import Terms
 from structboost.masters.hinge_program import HingeProgram
+from structboost.masters.kind_columns import Terms
 from structboost.masters.slack_oracle import SlackCuts, SlackOracle
 from structboost.task import Measure
 

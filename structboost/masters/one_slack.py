@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from structboost.exceptions import CheckpointError, SolverError
 from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.kind_columns import Terms
 from structboost.masters.hinge_program import HingeProgram
+from structboost.masters.kind_columns import Terms
 from structboost.masters.proximal_step import Curvature, no_curvature, proximal_step
 from structboost.masters.sharded_oracle import Cut, ShardedOracle
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.engines.shard_group import ShardGroup
 from structboost.masters.kind_columns import Terms
 from structboost.shards.measures import BlockMeasure, block_measure
 from structboost.shards.responses import LearnerTerms
 from structboost.shards.shard import Wanted, violations
-from structboost.engines.shard_group import ShardGroup
 from structboost.task import Measure, StackedParts, Task
 
 FloatArray = NDArray[np.float64]
@@ -133,7 +133,8 @@ class ShardedOracle:
         :class:`ShardedDuals` of the kinds that are priced by histograms, gathered arrays of the others.
         """
         used = np.flatnonzero(multipliers > 0)
-        self.group.weigh(np.array([cuts[i].number for i in used], np.int64), multipliers[used])
+        numbers = np.array([cut.number for cut in cuts], np.int64)
+        self.group.weigh(numbers[used], multipliers[used])
         return {
             kind: ShardedDuals(self.group, kind) if kind in self.group.binned else self.group.duals(kind)
             for kind in self.group.n_channels
@@ -176,9 +177,7 @@ class ShardedOracle:
         self._models[number] = model
         return Cut(number, loss), _column_products(sums[None], self._terms, self.n_columns)[0], risk
 
-    def _whole_cut(
-        self, model: Model
-    ) -> tuple[float, float, list[dict[str, list[BlockMeasure]]]]:
+    def _whole_cut(self, model: Model) -> tuple[float, float, list[dict[str, list[BlockMeasure]]]]:
         """Loss, risk and measures of a cut of examples that are split: their scores are gathered first."""
         scores = StackedParts(self.group.scores(model), self._offsets)
         found = self._task.separate(self._X, self._Y, scores)

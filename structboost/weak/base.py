@@ -66,7 +66,7 @@ class WeakLearnerFamily(ABC):
         Whether :meth:`price` finds the learner of largest edge in the whole family.  If not, there is no
         lower bound over the family and the certificate says so.
     learner_type : type or None
-        A named tuple of numbers and tuples of numbers, which a checkpoint can hold; None if learners are something else.
+        A named tuple of numbers and tuples of them, which a checkpoint can hold; None if learners are something else.
     """
 
     name: ClassVar[str]

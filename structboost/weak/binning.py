@@ -53,7 +53,8 @@ class RareRows(NamedTuple):
         The commonest bin; -1 where so few rows of the block share it that the feature stays dense there.
     indptr : ndarray of int64, shape (n_blocks * n_features + 1,)
     rows : ndarray of uint16
-        Rows of feature f in block b, counted from the first of the block, at ``indptr[b * n_features + f]`` and on, ascending; none where it is dense.
+        Rows of feature f in block b, counted from the first of the block, at ``indptr[b * n_features + f]`` and on,
+        ascending; none where it is dense.
     codes : ndarray
         Their bins.
     """
@@ -126,8 +127,8 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
     """Thresholds between the distinct values of each feature.
 
     A feature of at most 256 distinct values gets a bin for each: no threshold is lost.
-    Others get 256 bins of about equal count, or with ``exact`` a bin for each distinct value all the same.  Of more than
-    `SAMPLED_ROWS` rows only so many are looked at, drawn by :func:`sampled_rows`, unless ``exact``.
+    Others get 256 bins of about equal count, or with ``exact`` a bin for each distinct value all the same.  Of more
+    than `SAMPLED_ROWS` rows only so many are looked at, drawn by :func:`sampled_rows`, unless ``exact``.
 
     Parameters
     ----------

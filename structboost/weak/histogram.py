@@ -39,7 +39,9 @@ def histograms(
     starts = np.searchsorted(rows, binned.blocks)
     block_totals = _block_totals(rows, starts, duals)
     out = np.empty((int(n_bins[first:last].sum()), duals.shape[1]))
-    _fill_histograms(binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals, first, last, out)
+    _fill_histograms(
+        binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals, first, last, out
+    )
     return out, tree_sum(block_totals)
 
 
@@ -130,7 +132,9 @@ def best_shared_splits(
 
 
 @njit(cache=True, nogil=True)
-def _block_totals(rows: NDArray[np.int64], starts: NDArray[np.int64], duals: NDArray[np.float64]) -> NDArray[np.float64]:
+def _block_totals(
+    rows: NDArray[np.int64], starts: NDArray[np.int64], duals: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Sum of the duals of each block and channel."""
     n_channels = duals.shape[1]
     totals = np.zeros((len(starts) - 1, n_channels))

@@ -260,6 +260,8 @@ def feature_groups(n_bins: NDArray[np.int64], n_channels: int, at_least: int = 1
     ends = np.cumsum(n_bins) * n_channels
     total = int(ends[-1]) if len(ends) else 0
     n_groups = min(max(at_least, -(-total // _HELD_ENTRIES)), max(1, len(n_bins)))
-    bounds = np.searchsorted(ends, np.arange(1, n_groups) * (total / n_groups)) if n_groups > 1 else []
-    starts = np.unique([0, *bounds, len(n_bins)]) if len(n_bins) else np.zeros(2, np.int64)
+    if not len(n_bins):
+        return [(0, 0)]
+    bounds = np.searchsorted(ends, np.arange(1, n_groups) * (total / n_groups))
+    starts = np.unique([0, *bounds.tolist(), len(n_bins)])
     return [(int(first), int(last)) for first, last in pairwise(starts)]
