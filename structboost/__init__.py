@@ -2,7 +2,9 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
+from structboost.binned_table import BinnedTable
 from structboost.boosting import StructBoost
+from structboost.checkpoint import Checkpoint
 from structboost.conformance import check_task
 from structboost.convergence_display import ConvergenceDisplay
 from structboost.early_stopping import EarlyStopping
@@ -20,7 +22,15 @@ from structboost.estimators import (
     StructBoostRanker,
     StructuredSVMClassifier,
 )
-from structboost.exceptions import InterruptedFitWarning, ModelFileError, SolverError, TaskError
+from structboost.exceptions import (
+    BinnedTableError,
+    CheckpointError,
+    EngineError,
+    InterruptedFitWarning,
+    ModelFileError,
+    SolverError,
+    TaskError,
+)
 from structboost.masters.exponential import Exponential
 from structboost.masters.logistic import Logistic
 from structboost.model_file import load_model
@@ -48,10 +58,15 @@ __all__ = [
     "AdaBoostMHClassifier",
     "AdaBoostMOClassifier",
     "BinaryTask",
+    "BinnedTable",
+    "BinnedTableError",
     "BoxOverlapTask",
+    "Checkpoint",
+    "CheckpointError",
     "CodedTask",
     "ConvergenceDisplay",
     "EarlyStopping",
+    "EngineError",
     "Ensemble",
     "Exponential",
     "InterruptedFitWarning",

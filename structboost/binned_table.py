@@ -28,7 +28,7 @@ _ROWS_AT_A_TIME = 1 << 17
 class BinnedTable:
     """Bins of a feature table on disk: one part an example, as in classification.
 
-    :meth:`from_array` and :meth:`from_batches` make one; :meth:`structboost.StructBoost.fit` takes it in the place of X,
+    :meth:`from_array` and :meth:`from_batches` make one; :meth:`structboost.StructBoost.fit` takes it in place of X,
     and reads it from disk as it goes.
 
     Parameters

@@ -1,8 +1,8 @@
 """Fixed blocks of examples and of rows, and sums over them along a fixed tree.
 
 A block's share of what a pass reads and writes fits in a core's cache, so that passes take the same time a row whatever
-the number of rows.  Since the blocks are fixed, and so is the order in which their sums are added, a sum does not depend
-on who adds up which of them: threads, processes and machines all get the same bits.
+the number of rows.  Since the blocks are fixed, and so is the order in which their sums are added, a sum does not
+depend on who adds up which of them: threads, processes and machines all get the same bits.
 
 The tree: the sum of n blocks is that of the first h plus that of the others, h being the largest power of two below n.
 """

@@ -1,0 +1,145 @@
+"""The same model and history from a Dask cluster, from collections too, and when workers die."""
+
+import os
+
+import numpy as np
+import pytest
+
+from structboost import EngineError, MulticlassTask, RankingTask, StructBoost, TaskError, row_blocks
+from tests.test_engines import ChainTask, classes, problem, what_was_learned
+
+distributed = pytest.importorskip("distributed")
+PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+
+
+@pytest.fixture(scope="module")
+def client():
+    # Workers import the tests' tasks by name.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 32)
+
+
+def serial(task, X, Y, **changes):
+    return what_was_learned(StructBoost(task, engine="serial", **{**PARAMETERS, **changes}).fit(X, Y))
+
+
+def on_cluster(task, X, Y, **changes):
+    return what_was_learned(StructBoost(task, engine="dask", **{**PARAMETERS, **changes}).fit(X, Y))
+
+
+def test_no_client():
+    # Before any test that makes one.
+    X, y = classes(60)
+    with pytest.raises(EngineError, match="needs a client"):
+        StructBoost(MulticlassTask(3), C=1.0, engine="dask").fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
+@pytest.mark.usefixtures("client")
+def test_a_cluster_learns_the_same_bits_as_one(name):
+    task, X, Y = problem(name)
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+@pytest.mark.usefixtures("client")
+def test_arrays_and_frames_are_not_gathered(monkeypatch):
+    array = pytest.importorskip("dask.array")
+    X, y = classes(700)
+    expected = serial(MulticlassTask(3), X, y)
+    spread_X, spread_y = array.from_array(X, chunks=(77, 3)), array.from_array(y, chunks=150)
+    assert on_cluster(MulticlassTask(3), spread_X, spread_y) == expected
+    assert on_cluster(MulticlassTask(3), spread_X, y) == expected
+    # Chunks of unknown length.
+    known = array.from_array(np.ones(700, bool), chunks=100)
+    assert on_cluster(MulticlassTask(3), spread_X[known], spread_y[known]) == expected
+    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = frames.from_pandas(pandas.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=5)
+    assert on_cluster(MulticlassTask(3), frame[list("abcd")], frame["y"]) == expected
+
+
+@pytest.mark.usefixtures("client")
+def test_bags_hold_inputs_of_any_kind():
+    bag = pytest.importorskip("dask.bag")
+    task, X, Y = problem("chain")
+    spread_X, spread_Y = bag.from_sequence(X, npartitions=4), bag.from_sequence(Y, npartitions=4)
+    assert on_cluster(task, spread_X, spread_Y) == serial(task, X, Y)
+    with pytest.raises(ValueError, match="as many partitions"):
+        on_cluster(task, spread_X, bag.from_sequence(Y, npartitions=3))
+    with pytest.raises(ValueError, match="inputs and"):
+        on_cluster(task, spread_X, bag.from_sequence(Y[1:], npartitions=4))
+
+
+@pytest.mark.parametrize("spread_out", [False, True])
+def test_workers_that_are_killed_change_nothing(spread_out, client):
+    X, y = classes(700)
+    killed = []
+
+    def kill(record, trainer):
+        if record["round"] in (2, 4):
+            pids = sorted(client.run(os.getpid).values())
+            os.kill(pids[0], 9)
+            killed.append(pids[0])
+
+    expected = serial(MulticlassTask(3), X, y)
+    if spread_out:
+        array = pytest.importorskip("dask.array")
+        X, y = array.from_array(X, chunks=(100, 4)), array.from_array(y, chunks=100)
+    assert on_cluster(MulticlassTask(3), X, y, callbacks=[kill]) == expected
+    assert len(killed) == 2
+
+
+class KillsOnce(MulticlassTask):
+    """Kills its process in the middle of a round, once: the first that makes the file."""
+
+    def __init__(self, path):
+        super().__init__(3)
+        self.path = str(path)
+        self.calls = 0
+
+    def separate(self, X, Y, scores):
+        self.calls += 1
+        if self.calls == 20:
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), 9)
+        return super().separate(X, Y, scores)
+
+
+@pytest.mark.usefixtures("client")
+def test_a_worker_that_dies_in_mid_round_changes_nothing(tmp_path):
+    X, y = classes(700)
+    assert on_cluster(KillsOnce(tmp_path / "killed"), X, y) == serial(MulticlassTask(3), X, y)
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.usefixtures("client")
+def test_collections_that_cannot_be():
+    array = pytest.importorskip("dask.array")
+    X, y = classes(60)
+    spread = array.from_array(X, chunks=(20, 4))
+    with pytest.raises(ValueError, match="take engine='dask'"):
+        StructBoost(MulticlassTask(3), C=1.0).fit(spread, y)
+    with pytest.raises(ValueError, match="60 examples and Y 59"):
+        on_cluster(MulticlassTask(3), spread, y[1:])
+    with pytest.raises(TaskError, match="one part an example"):
+        on_cluster(ChainTask(), spread, y)
+    with pytest.raises(ValueError, match="weak_learner='stump'"):
+        on_cluster(MulticlassTask(3), spread, y, weak_learner="tree")
+    holed = X.copy()
+    holed[7, 2] = np.nan
+    with pytest.raises(TaskError, match="NaN"):
+        on_cluster(MulticlassTask(3), array.from_array(holed, chunks=(20, 4)), y)
+    with pytest.raises(ValueError, match="60 examples and Y 1"):
+        on_cluster(RankingTask(), spread, [y])

@@ -1,0 +1,168 @@
+"""The same model and history from every engine, for any number of shards, threads and processes, and when some die."""
+
+import numpy as np
+import psutil
+import pytest
+
+from structboost import BinaryTask, EngineError, MulticlassTask, PartKind, RankingTask, StructBoost, Task, row_blocks
+from structboost.engines.local import Threads
+from structboost.engines.processes import Processes
+
+
+class ChainTask(Task):
+    """Labels of a chain of tokens, in Python: two kinds of parts, several rows an example."""
+
+    def __init__(self):
+        self.kinds = {"token": PartKind(n_channels=2), "link": PartKind(n_channels=1, response=(0.0, 1.0))}
+
+    def parts(self, x):
+        return {"token": x, "link": np.abs(np.diff(x, axis=0))}
+
+    def joint_feature(self, x, y):
+        y = np.asarray(y)
+        token = (np.arange(len(y)), y, np.ones(len(y)))
+        return {"token": token, "link": -(np.diff(y) != 0).astype(float)[:, None]}
+
+    def loss(self, y, y_pred):
+        return float(np.mean(np.asarray(y) != np.asarray(y_pred)))
+
+    def argmax(self, x, scores, y=None):
+        gain = scores["token"].copy()
+        if y is not None:
+            gain += (np.arange(2) != np.asarray(y)[:, None]) / len(y)
+        best, back = gain[0], []
+        for t in range(1, len(gain)):
+            steps = best[:, None] - scores["link"][t - 1, 0] * (1 - np.eye(2))
+            back.append(steps.argmax(axis=0))
+            best = gain[t] + steps.max(axis=0)
+        labels = [int(best.argmax())]
+        for pointers in reversed(back):
+            labels.append(int(pointers[labels[-1]]))
+        return labels[::-1]
+
+
+def classes(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, 4)), rng.integers(3, size=n)
+    X[:, 0] += y
+    X[:, 1] = np.maximum(X[:, 1] - y, 0.0)  # a common bin
+    return X, y
+
+
+def problem(name):
+    X, y = classes(700)
+    if name == "multiclass":
+        return MulticlassTask(3), X, y
+    if name == "ranking":
+        return RankingTask(), [X], [(y == 1).astype(int)]
+    rng = np.random.default_rng(1)
+    inputs = [rng.normal(size=(rng.integers(2, 9), 3)) for _ in range(90)]
+    return ChainTask(), inputs, [(x[:, 0] + 0.5 * x[:, 1] > 0).astype(int) for x in inputs]
+
+
+def what_was_learned(trainer):
+    """Everything but the time it took."""
+    history = [{k: v for k, v in record.items() if k != "seconds"} for record in trainer.history_]
+    model = trainer.model_
+    tables = {kind: {k: a.tobytes() for k, a in m.learners.to_arrays().items()} for kind, m in model.members.items()}
+    return history, trainer.objective_, model.weights.tobytes(), model.stages.tobytes(), tables
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 32)
+
+
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
+@pytest.mark.usefixtures("small_blocks")
+def test_threads_and_processes_learn_the_same_bits_as_one(name):
+    task, X, Y = problem(name)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+    serial = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    for engine in (Threads(2), Threads(8), Processes(2)):
+        other = StructBoost(task, engine=engine, **parameters).fit(X, Y)
+        assert what_was_learned(other) == what_was_learned(serial), engine
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"weak_learner": "tree"}, {"pricing": "best"}, {"exact": True, "spread": 0.1}, {"stabilize": False}]
+)
+@pytest.mark.usefixtures("small_blocks")
+def test_other_learners_and_rules_learn_the_same_bits_on_shards(parameters):
+    task, X, y = problem("multiclass")
+    common = {"C": 10.0, "tol": 1e-3, "max_rounds": 6, **parameters}
+    one = StructBoost(task, engine="serial", **common).fit(X, y)
+    several = StructBoost(task, engine="threads", n_jobs=3, **common).fit(X, y)
+    assert what_was_learned(one) == what_was_learned(several)
+
+
+def loky_processes():
+    return [child for child in psutil.Process().children(recursive=True) if "LokyProcess" in " ".join(child.cmdline())]
+
+
+@pytest.mark.parametrize("name", ["multiclass", "ranking"])  # examples that stay whole, and one that is split
+@pytest.mark.usefixtures("small_blocks")
+def test_a_process_that_is_killed_changes_nothing(name):
+    task, X, Y = problem(name)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+    killed = []
+
+    def kill(record, trainer):
+        if record["round"] in (2, 4):
+            victim = sorted(loky_processes(), key=lambda process: process.pid)[-1]
+            victim.kill()
+            victim.wait(10)
+            killed.append(victim.pid)
+
+    unbroken = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    broken = StructBoost(task, engine="processes", n_jobs=2, callbacks=[kill], **parameters).fit(X, Y)
+    assert len(killed) == 2
+    assert what_was_learned(broken) == what_was_learned(unbroken)
+
+
+class DeadlyTask(BinaryTask):
+    """Kills the process that looks for a violated output."""
+
+    def separate(self, X, Y, scores):
+        psutil.Process().kill()
+
+
+def test_a_call_that_kills_its_process_is_given_up():
+    with pytest.raises(EngineError, match="died 4 times in 'cut'"):
+        StructBoost(DeadlyTask(), C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
+
+
+class WrongTask(BinaryTask):
+    """Breaks its contract."""
+
+    def separate(self, X, Y, scores):
+        raise ValueError("no such output")
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_an_error_of_the_task_comes_home(engine):
+    with pytest.raises(ValueError, match="no such output"):
+        StructBoost(WrongTask(), C=1.0, engine=engine, n_jobs=2).fit(np.eye(4), [1, -1, 1, -1])
+    assert not loky_processes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine": "cloud"}, "engine is 'cloud'; choose one of"),
+        ({"engine": "processes", "formulation": "m_slack"}, "knows threads only"),
+        ({"engine": "processes", "formulation": "exponential"}, "knows threads only"),
+    ],
+)
+def test_engines_that_cannot_be(changes, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoost(BinaryTask(), C=1.0, **changes).fit(np.eye(4), [1, -1, 1, -1])
+
+
+def test_joblib_says_how_many_threads():
+    import joblib
+
+    with joblib.parallel_config(n_jobs=2):
+        assert Threads().n_workers == 2
+    assert Threads().n_workers == 1
+    assert Threads(3).n_workers == 3
