@@ -11,7 +11,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import auc, hierarchy, mo_ecc, multiboost_cw, multiclass, segmentation, shareboost, speed, tracking
+from benchmarks import (
+    auc,
+    hierarchy,
+    mo_ecc,
+    multiboost_cw,
+    multiclass,
+    scale,
+    segmentation,
+    shareboost,
+    speed,
+    tracking,
+)
 from benchmarks.records import write_json, write_text
 from benchmarks.units import Runner, Store, share
 
@@ -19,6 +30,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "auc": auc,
     "multiclass": multiclass,
     "speed": speed,
+    "scale": scale,
     "multiboost-cw": multiboost_cw,
     "hierarchy": hierarchy,
     "mo-ecc": mo_ecc,

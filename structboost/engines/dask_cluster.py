@@ -70,12 +70,20 @@ class _DaskWorkers(Workers):
         self._shares = layout.shares(len(addresses))
         self._addresses = addresses[: len(self._shares)]
         self._hosts: list[Any] = [None] * len(self._shares)
-        placing = [self._place(k, again=False) for k in range(len(self._shares))]
-        for k, futures in enumerate(placing):
+        lost = []
+        placing = {}
+        for k in range(len(self._shares)):
+            try:
+                placing[k] = self._place(k, again=False)
+            except _WorkerLost:
+                lost.append(k)
+        for k, futures in placing.items():
             try:
                 self._wait(k, futures)
             except _WorkerLost:
-                self._recover(k)
+                lost.append(k)
+        for k in lost:
+            self._recover(k)
 
     def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
         asked = [self._ask(k, calls, layout) for k in range(len(self._shares))]
@@ -146,7 +154,21 @@ class _DaskWorkers(Workers):
         raise EngineError(f"Workers of the cluster died {_MAX_LOSSES} times while shards were placed.")
 
     def _place(self, k: int, *, again: bool) -> list[Any]:
-        """Futures of the actor and the shards of share ``k``."""
+        """Futures of the actor and the shards of share ``k``.
+
+        Raises
+        ------
+        _WorkerLost
+            If the worker goes while it is sent the sources.
+        """
+        try:
+            return self._submit(k, again=again)
+        except Exception as error:
+            if self._is_gone(k, error):
+                raise _WorkerLost from error
+            raise
+
+    def _submit(self, k: int, *, again: bool) -> list[Any]:
         address = [self._addresses[k]]
         host = self._client.submit(ShardHost, actor=True, workers=address, pure=False)
         placed = []

@@ -12,6 +12,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from structboost.boosting import Callback, StructBoost
+from structboost.checkpoint import Checkpoint
+from structboost.engines.base import Engine
 from structboost.estimators.fitted import BoostedClassifier, BoostedEstimator
 from structboost.task import Task
 from structboost.tasks.ranking import RankingTask
@@ -41,7 +43,9 @@ class _StructBoostEstimator(BoostedEstimator):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         random_state: Any = None,
+        engine: str | Engine = "threads",
         n_jobs: int | None = None,
+        checkpoint: str | PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback] | None = None,
     ) -> None:
@@ -59,7 +63,9 @@ class _StructBoostEstimator(BoostedEstimator):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
+        self.engine = engine
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
         self.verbose = verbose
         self.callbacks = callbacks
 
@@ -77,7 +83,9 @@ class _StructBoostEstimator(BoostedEstimator):
             columns_per_channel=self.columns_per_channel,
             spread=0.0 if early_stopping else self.spread,
             random_state=self.random_state,
+            engine=self.engine,
             n_jobs=self.n_jobs,
+            checkpoint=self.checkpoint,
             verbose=self.verbose,
             callbacks=callbacks,
         )
@@ -108,7 +116,7 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
     validation_fraction : float
         Share that is held out.
     n_iter_no_change : int
-    random_state, n_jobs, verbose, callbacks
+    random_state, engine, n_jobs, checkpoint, verbose, callbacks
         As in :class:`structboost.StructBoost`; ``random_state`` also draws the held-out part.
 
     Attributes
@@ -143,7 +151,9 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         random_state: Any = None,
+        engine: str | Engine = "threads",
         n_jobs: int | None = None,
+        checkpoint: str | PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback] | None = None,
     ) -> None:
@@ -162,7 +172,9 @@ class StructBoostClassifier(BoostedClassifier, _StructBoostEstimator):
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
             random_state=random_state,
+            engine=engine,
             n_jobs=n_jobs,
+            checkpoint=checkpoint,
             verbose=verbose,
             callbacks=callbacks,
         )
@@ -190,7 +202,7 @@ class StructBoostRanker(_StructBoostEstimator):
         As in :class:`structboost.StructBoost`.
     early_stopping, validation_fraction, n_iter_no_change
         As in :class:`StructBoostClassifier`; held out are samples of one query, or whole queries.
-    random_state, n_jobs, verbose, callbacks
+    random_state, engine, n_jobs, checkpoint, verbose, callbacks
         As in :class:`structboost.StructBoost`.
 
     Attributes

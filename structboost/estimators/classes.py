@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,43 @@ def classification_examples(
     if len(np.unique(labels)) < 2:
         raise ValueError("sample_weight leaves samples of 1 class only; at least two classes must count.")
     return classes, X, labels, weights
+
+
+def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
+    """Classes of labels that may be a Dask collection, and what makes outputs of them where they are.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes.
+    """
+    if not hasattr(y, "__dask_graph__"):
+        classes = np.unique(column_or_1d(y))
+    else:
+        y = y.to_dask_array() if hasattr(y, "to_dask_array") else y
+        classes = np.unique(np.concatenate(_unique_of_blocks(y)))
+    if len(classes) < 2:
+        raise ValueError(f"y has 1 class only, {classes[0]!r}; a classifier needs examples of at least two classes.")
+
+    def number(y: Any, task: Task) -> Any:
+        if not hasattr(y, "__dask_graph__"):
+            return outputs_of(np.searchsorted(classes, column_or_1d(y)), task)
+        y = y.to_dask_array(lengths=True) if hasattr(y, "to_dask_array") else y
+        return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
+
+    return classes, number
+
+
+def _unique_of_blocks(y: Any) -> tuple[NDArray[Any], ...]:
+    """Labels of each block of a Dask array."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    return tuple(compute(*(delayed(np.unique)(block) for block in y.to_delayed().ravel())))
+
+
+def _outputs_of_block(block: NDArray[Any], classes: NDArray[Any], task: Task) -> NDArray[np.int64]:
+    return outputs_of(np.searchsorted(classes, block), task)
 
 
 def decision_of(scores: NDArray[np.float64], task: Task | None = None) -> NDArray[np.float64]:

@@ -12,10 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from structboost.binned_table import BinnedTable
 from structboost.boosting import Callback, StructBoost
 from structboost.early_stopping import EarlyStopping
 from structboost.ensemble import Ensemble
 from structboost.estimators.classes import (
+    classes_in_place,
     classification_examples,
     classification_task,
     decision_of,
@@ -131,11 +133,14 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
+            Or a :class:`structboost.BinnedTable`, or a Dask array or data frame, which are trained on where they are.
         y : array-like, shape (n_samples,)
-            Any labels; at least two different ones.
+            Any labels; at least two different ones.  With a Dask X also a Dask array or series.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss; samples of weight zero are left out.
         """
+        if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
+            return self._fit_in_place(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32, np.uint8))
         self.classes_, X, labels, weights = classification_examples(X, y, sample_weight, self.class_weight)
         task = self._task()
@@ -148,6 +153,19 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
             )  # fmt: skip
             validation = (held_X, held)
         self._train(task, (X, outputs), validation, weights)
+        return self
+
+    def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Train on a table on disk or on a Dask collection."""
+        if self.early_stopping or self.class_weight is not None:
+            raise ValueError(
+                f"X is a {type(X).__name__}, with which early_stopping and class_weight are not to be had; leave them "
+                "out, and give sample_weight."
+            )
+        self.classes_, number = classes_in_place(y)
+        self.n_features_in_ = int(X.shape[1])
+        task = self._task()
+        self._train(task, (X, number(y, task)), None, sample_weight)
         return self
 
     def _task(self) -> Task:
