@@ -188,7 +188,7 @@ class Traffic:
             found = self._sum(workers, calls)
             if self._counts:
                 self.passes += 1
-                # Each worker gets the calls and sends one sum.
+                # Each worker gets the calls and sends one sum, or two.
                 n_workers = len(getattr(workers, "_shares", [()]))
                 self.sent += n_workers * len(pickle.dumps(calls))
                 self.received += n_workers * len(pickle.dumps(found))

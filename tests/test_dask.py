@@ -9,6 +9,7 @@ from structboost import EngineError, MulticlassTask, RankingTask, StructBoost, T
 from tests.test_engines import ChainTask, classes, problem, what_was_learned
 
 distributed = pytest.importorskip("distributed")
+dask_cluster = pytest.importorskip("structboost.engines.dask_cluster")
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
 
 
@@ -78,16 +79,25 @@ def test_bags_hold_inputs_of_any_kind():
         on_cluster(task, spread_X, bag.from_sequence(Y[1:], npartitions=4))
 
 
-@pytest.mark.parametrize("spread_out", [False, True])
-def test_workers_that_are_killed_change_nothing(spread_out, client):
+@pytest.mark.usefixtures("client")
+def test_sums_meet_on_the_workers(monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_FAN", 1)
+    task, X, Y = problem("multiclass")
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+@pytest.mark.parametrize(("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)])
+def test_workers_that_are_killed_change_nothing(spread_out, fan, victim, client, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_FAN", fan)
     X, y = classes(700)
     killed = []
 
     def kill(record, trainer):
         if record["round"] in (2, 4):
-            pids = sorted(client.run(os.getpid).values())
-            os.kill(pids[0], 9)
-            killed.append(pids[0])
+            # By address, as shares are given out.
+            pids = [pid for _, pid in sorted(client.run(os.getpid).items())]
+            os.kill(pids[victim], 9)
+            killed.append(pids[victim])
 
     expected = serial(MulticlassTask(3), X, y)
     if spread_out:

@@ -22,17 +22,21 @@ class Call(NamedTuple):
     method : str
     arguments : tuple
         The same for all shards.
-    own : sequence, optional
-        A last argument, entry i that of shard i.
+    own : dict of int to object, optional
+        A last argument, by shard.
     """
 
     method: str
     arguments: tuple[Any, ...]
-    own: Sequence[Any] | None = None
+    own: Mapping[int, Any] | None = None
 
     def of_shard(self, i: int) -> tuple[str, tuple[Any, ...]]:
         """Method and arguments for shard ``i``."""
         return self.method, self.arguments if self.own is None else (*self.arguments, self.own[i])
+
+    def of_shards(self, shards: Sequence[int]) -> Call:
+        """The same for some shards only."""
+        return self if self.own is None else self._replace(own={i: self.own[i] for i in shards})
 
 
 @dataclass(frozen=True)
@@ -64,21 +68,63 @@ class Layout:
         return [share for share in shares if share]
 
 
+class Batch(NamedTuple):
+    """Calls that are made together; the last one is answered.
+
+    Parameters
+    ----------
+    number : int
+        A shard that has had the batch already only repeats the last call, which may be repeated.
+    calls : sequence of Call
+    layout : Layout or None
+        Given where the answers of the shards are to be summed.
+    """
+
+    number: int
+    calls: Sequence[Call]
+    layout: Layout | None
+
+    def of_shards(self, shards: Sequence[int]) -> Batch:
+        """What some shards need of it."""
+        return self._replace(calls=[call.of_shards(shards) for call in self.calls])
+
+
 class Answer(NamedTuple):
-    """What a worker sends back: results of its shards, or their sums joined."""
+    """What comes back: results by shard, or their sums joined, and the shards that are not there."""
 
-    results: list[Any]
+    results: dict[int, Any]
     sums: list[NodeSum]
+    lost: list[int]
 
 
-def work(
-    shards: Mapping[int, Shard], calls: Mapping[int, Sequence[tuple[str, tuple[Any, ...]]]], layout: Layout | None
-) -> Answer:
-    """Make calls on shards; with a layout their last results are summed."""
-    results = [shards[i].run(of_shard) for i, of_shard in calls.items()]
-    if layout is None:
-        return Answer(results, [])
-    return Answer([], layout.join(list(calls), results))
+class Placed:
+    """A shard at work, and the last batch that it has had.
+
+    Parameters
+    ----------
+    shard : Shard
+    batch : int
+    """
+
+    def __init__(self, shard: Shard, batch: int) -> None:
+        self.shard = shard
+        self.batch = batch
+
+    def answer(self, i: int, batch: Batch) -> Any:
+        """Result of the last call, shard ``i`` being brought to it first."""
+        first = -1 if self.batch == batch.number else 0
+        result = self.shard.run([call.of_shard(i) for call in batch.calls[first:]])
+        self.batch = batch.number
+        return result
+
+
+def answer_of(placed: Mapping[int, Placed], shards: Sequence[int], batch: Batch) -> Answer:
+    """What shards say to a batch, those that are there."""
+    results = {i: placed[i].answer(i, batch) for i in shards if i in placed}
+    lost = [i for i in shards if i not in placed]
+    if batch.layout is None:
+        return Answer(results, [], lost)
+    return Answer({}, batch.layout.join(list(results), list(results.values())), lost)
 
 
 # Calls that bring shard i, newly made, to where the lost one was.
@@ -88,25 +134,33 @@ Replay = Callable[[int], Sequence[tuple[str, tuple[Any, ...]]]]
 class Workers(ABC):
     """Shards at work; they stay where they were placed until :meth:`close`.
 
-    A shard that was lost with its process is made again from its source and the trainer's replay, and the calls are
+    A shard that was lost with its process is made again from its source and the trainer's replay, and the last call is
     made on it: the result is the same.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+        self._n_batches = 0
 
     def run(self, calls: Sequence[Call]) -> list[Any]:
         """Make calls on every shard, in their order; returns what the last one returned, shard by shard."""
-        return [result for answer in self._answers(calls, None) for result in answer.results]
+        results: dict[int, Any] = {}
+        for answer in self._answers(self._batch(calls, None)):
+            results |= answer.results
+        return [results[i] for i in sorted(results)]
 
     def sum(self, calls: Sequence[Call]) -> NDArray[np.float64]:
         """The same, and the results summed over all blocks along their tree."""
-        sums = [part for answer in self._answers(calls, self.layout) for part in answer.sums]
-        return join_siblings(sums, self.layout.n_blocks)[0].value
+        sums = [part for answer in self._answers(self._batch(calls, self.layout)) for part in answer.sums]
+        return join_siblings(sorted(sums, key=lambda part: part.first), self.layout.n_blocks)[0].value
+
+    def _batch(self, calls: Sequence[Call], layout: Layout | None) -> Batch:
+        self._n_batches += 1
+        return Batch(self._n_batches, calls, layout)
 
     @abstractmethod
-    def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
-        """Answers in the order of the shards."""
+    def _answers(self, batch: Batch) -> Sequence[Answer]:
+        """Answers that cover all shards."""
 
     @abstractmethod
     def close(self) -> None:

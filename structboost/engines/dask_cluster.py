@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from structboost.engines import worker
-from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers
+from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
 from structboost.exceptions import EngineError
+from structboost.row_blocks import join_siblings
 
 try:
     from dask.delayed import Delayed
@@ -19,6 +20,10 @@ except ImportError as error:
     raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
 
 _MAX_LOSSES = 20
+# Workers whose sums meet in one place.
+_FAN = 8
+# What the loss of a worker shows as.
+_LOSSES = (OSError, RuntimeError)
 # How long a run waits for a worker when none is left.
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
@@ -29,18 +34,21 @@ class _WorkerLost(Exception):
 
 
 class ShardHost:
-    """An actor on a worker: calls go to it directly, not through the scheduler."""
+    """An actor on a worker: calls go to it without the scheduler's planning."""
 
-    def answer(self, run: str, calls: dict[int, Any], layout: Layout | None) -> Answer | None:
-        """What the shards of this process say; None if it has them no longer."""
-        try:
-            return worker.answer(run, calls, layout)
-        except worker.ShardLost:
-            return None
+    def answer(self, run: str, shards: Sequence[int], batch: Batch) -> Answer:
+        """What the shards of this process say."""
+        return worker.answer(run, shards, batch)
 
     def release(self, run: str) -> None:
         """Let go of the shards of a run."""
         worker.release(run)
+
+
+def _joined(answers: Sequence[Answer], n_blocks: int) -> Answer:
+    """Answers of several workers as one, their sums joined as far as the tree allows."""
+    sums = sorted((part for answer in answers for part in answer.sums), key=lambda part: part.first)
+    return Answer({}, join_siblings(sums, n_blocks), [i for answer in answers for i in answer.lost])
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class _DaskWorkers(Workers):
         placing = {}
         for k in range(len(self._shares)):
             try:
-                placing[k] = self._place(k, again=False)
+                placing[k] = self._place(k, None)
             except _WorkerLost:
                 lost.append(k)
         for k, futures in placing.items():
@@ -83,53 +91,88 @@ class _DaskWorkers(Workers):
             except _WorkerLost:
                 lost.append(k)
         for k in lost:
-            self._recover(k)
+            self._recover(k, None)
 
-    def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
-        asked = [self._ask(k, calls, layout) for k in range(len(self._shares))]
-        return [self._answer(k, future, calls, layout) for k, future in enumerate(asked)]
-
-    def _ask(self, k: int, calls: Sequence[Call], layout: Layout | None) -> Any:
-        """Send calls to the actor of share ``k``."""
-        own = {i: [call.of_shard(i) for call in calls] for i in self._shares[k]}
-        return self._hosts[k].answer(self._run, own, layout)
-
-    def _answer(self, k: int, future: Any, calls: Sequence[Call], layout: Layout | None) -> Answer:
-        """What the actor of share ``k`` says; if its worker died, what one in its place says."""
+    def _answers(self, batch: Batch) -> Sequence[Answer]:
+        answers: list[Answer] = []
+        asked = list(range(len(self._shares)))
         for _ in range(_MAX_LOSSES):
-            try:
-                found = self._result(k, future)
-                if found is not None:
-                    return found
-            except _WorkerLost:
-                pass
-            self._recover(k)
-            # The replay has what went ahead of the last call.
-            future = self._ask(k, calls[-1:], layout)
+            by_tree = batch.layout is not None and len(asked) > _FAN
+            found, lost = (self._ask_by_tree if by_tree else self._ask)(asked, batch)
+            answers += found
+            if not lost:
+                return answers
+            asked = [k for k in asked if lost.intersection(self._shares[k])]
+            for k in asked:
+                if self._addresses[k] not in self._living() or self._is_empty(k):
+                    self._recover(k, batch)
         raise EngineError(
-            f"Workers of the cluster died {_MAX_LOSSES} times in {calls[-1].method!r}; give them more memory, or take "
-            "more of them."
+            f"Workers of the cluster died {_MAX_LOSSES} times in {batch.calls[-1].method!r}; give them more memory, or "
+            "take more of them."
         )
 
-    def _result(self, k: int, future: Any) -> Answer | None:
-        """The result of an actor's call.
+    def _ask(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
+        """Answers of the actors of shares, and the shards without one."""
+        answers: list[Answer] = []
+        lost: set[int] = set()
+        asked = []
+        for k in shares:
+            try:
+                own = batch.of_shards(self._shares[k])
+                asked.append((k, self._hosts[k].answer(self._run, self._shares[k], own)))
+            except _LOSSES:
+                lost.update(self._shares[k])
+        for k, future in asked:
+            try:
+                answer = future.result()
+                answers.append(answer)
+                lost.update(answer.lost)
+            except _LOSSES as error:
+                if not self._is_gone(k, error):
+                    raise
+                lost.update(self._shares[k])
+        return answers, lost
 
-        Raises
-        ------
-        _WorkerLost
-            If the call failed and the worker is gone.
-        """
-        try:
-            return future.result()  # type: ignore[no-any-return]
-        except Exception as error:
-            if self._is_gone(k, error):
-                raise _WorkerLost from error
-            raise
+    def _ask_by_tree(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
+        """The same where there are many workers: sums meet on the workers, a few at a time, before they come here."""
+        assert batch.layout is not None
+        client, n_blocks = self._client, batch.layout.n_blocks
+        level = [
+            client.submit(
+                worker.answer, self._run, self._shares[k], batch.of_shards(self._shares[k]),
+                workers=[self._addresses[k]], pure=False,
+            )
+            for k in shares
+        ]  # fmt: skip
+        made = list(level)
+        while len(level) > 1:
+            fan = max(2, _FAN)
+            groups = [level[first : first + fan] for first in range(0, len(level), fan)]
+            level = [client.submit(_joined, group, n_blocks, pure=False) for group in groups]
+            made += level
+        while True:
+            try:
+                answer = level[0].result(timeout=_POLL_SECONDS)
+                # Of a shard that is missing the siblings are not joined, and of the others nothing is wrong.
+                return [answer], set(answer.lost)
+            except Exception as error:
+                living = self._living()
+                gone = [k for k in shares if self._addresses[k] not in living]
+                if gone:
+                    # The batch is made again: a shard that has had it only repeats the last call.
+                    client.cancel(made, force=True)
+                    return [], {i for k in shares for i in self._shares[k]}
+                if not isinstance(error, TimeoutError):
+                    raise
+
+    def _is_empty(self, k: int) -> bool:
+        """Whether the worker of share ``k`` has lost its shards."""
+        held = self._client.run(worker.held, self._run, workers=[self._addresses[k]], on_error="return")
+        shards = held.get(self._addresses[k])
+        return not isinstance(shards, list) or not set(self._shares[k]) <= set(shards)
 
     def _is_gone(self, k: int, error: Exception) -> bool:
         """Whether a failure is the loss of the worker of share ``k``, which may take a moment to show."""
-        if not isinstance(error, OSError):
-            return False
         for _ in range(10):
             if self._addresses[k] not in self._living():
                 return True
@@ -137,7 +180,7 @@ class _DaskWorkers(Workers):
         # Nothing of ours raises it on a worker that lives but for a broken connection: place the shards anew.
         return "Actor" in str(error) or "comm" in str(error).lower()
 
-    def _recover(self, k: int) -> None:
+    def _recover(self, k: int, batch: Batch | None) -> None:
         """Make the shards of share ``k`` again, on the worker that has the fewest."""
         for _ in range(_MAX_LOSSES):
             living = self._await_workers()
@@ -147,13 +190,13 @@ class _DaskWorkers(Workers):
                     burden[address] += len(self._shares[share])
             self._addresses[k] = min(living, key=lambda address: (burden[address], address))
             try:
-                self._wait(k, self._place(k, again=True))
+                self._wait(k, self._place(k, batch))
                 return
             except _WorkerLost:
                 continue
         raise EngineError(f"Workers of the cluster died {_MAX_LOSSES} times while shards were placed.")
 
-    def _place(self, k: int, *, again: bool) -> list[Any]:
+    def _place(self, k: int, batch: Batch | None) -> list[Any]:
         """Futures of the actor and the shards of share ``k``.
 
         Raises
@@ -162,13 +205,13 @@ class _DaskWorkers(Workers):
             If the worker goes while it is sent the sources.
         """
         try:
-            return self._submit(k, again=again)
-        except Exception as error:
+            return self._submit(k, batch)
+        except _LOSSES as error:
             if self._is_gone(k, error):
                 raise _WorkerLost from error
             raise
 
-    def _submit(self, k: int, *, again: bool) -> list[Any]:
+    def _submit(self, k: int, batch: Batch | None) -> list[Any]:
         address = [self._addresses[k]]
         host = self._client.submit(ShardHost, actor=True, workers=address, pure=False)
         placed = []
@@ -178,8 +221,10 @@ class _DaskWorkers(Workers):
                 sent = self._client.compute(source, workers=address, allow_other_workers=True)
             else:
                 sent = self._client.scatter(source, workers=address, hash=False)
-            calls = self._replay(i) if again else []
-            placed.append(self._client.submit(worker.place, self._run, i, sent, calls, workers=address, pure=False))
+            calls, number = ([], 0) if batch is None else (self._replay(i), batch.number)
+            placed.append(
+                self._client.submit(worker.place, self._run, i, sent, calls, number, workers=address, pure=False)
+            )
         return [host, *placed]
 
     def _wait(self, k: int, futures: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import joblib
 
-from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers, work
+from structboost.engines.base import Answer, Batch, Engine, Layout, Placed, Replay, Workers, answer_of
 from structboost.shards.shard import Shard
 
 
@@ -40,16 +40,13 @@ class _LocalWorkers(Workers):
         super().__init__(layout)
         n_threads = min(n_threads, len(sources))
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
-        made = [Shard(source) for source in sources] if self._pool is None else list(self._pool.map(Shard, sources))
-        self._shards = dict(enumerate(made))
+        made = map(Shard, sources) if self._pool is None else self._pool.map(Shard, sources)
+        self._placed = {i: Placed(shard, 0) for i, shard in enumerate(made)}
 
-    def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
-        def answer(i: int) -> Answer:
-            return work(self._shards, {i: [call.of_shard(i) for call in calls]}, layout)
-
+    def _answers(self, batch: Batch) -> Sequence[Answer]:
         if self._pool is None:
-            return [answer(i) for i in self._shards]
-        return list(self._pool.map(answer, self._shards))
+            return [answer_of(self._placed, list(self._placed), batch)]
+        return list(self._pool.map(lambda i: answer_of(self._placed, [i], batch), self._placed))
 
     def close(self) -> None:
         if self._pool is not None:

@@ -13,7 +13,7 @@ import joblib
 from loky.process_executor import ProcessPoolExecutor
 
 from structboost.engines import worker
-from structboost.engines.base import Answer, Call, Engine, Layout, Replay, Workers
+from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
 from structboost.exceptions import EngineError
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -53,52 +53,54 @@ class _ProcessWorkers(Workers):
         # A pool of one process each, so that a call goes to where its shards are.
         self._pools = [_pool() for _ in self._shares]
         try:
-            placed = [future for k in range(len(self._pools)) for future in self._place(k, again=False)]
+            placed = [future for k in range(len(self._pools)) for future in self._place(k, None)]
             for future in placed:
                 future.result()
         except BaseException:
             self.close()
             raise
 
-    def _answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
-        futures = [self._ask(k, calls, layout) for k in range(len(self._pools))]
-        return [self._answer(k, future, calls, layout) for k, future in enumerate(futures)]
+    def _answers(self, batch: Batch) -> Sequence[Answer]:
+        futures = [self._ask(k, batch) for k in range(len(self._pools))]
+        return [self._answer(k, future, batch) for k, future in enumerate(futures)]
 
-    def _ask(self, k: int, calls: Sequence[Call], layout: Layout | None) -> Future[Answer] | None:
-        """Send calls to process ``k``; None if it is gone."""
-        own = {i: [call.of_shard(i) for call in calls] for i in self._shares[k]}
+    def _ask(self, k: int, batch: Batch) -> Future[Answer] | None:
+        """Send a batch to process ``k``; None if it is gone."""
+        shards = self._shares[k]
         try:
-            return self._pools[k].submit(worker.answer, self._run, own, layout)  # type: ignore[no-any-return]
+            return self._pools[k].submit(worker.answer, self._run, shards, batch.of_shards(shards))  # type: ignore[no-any-return]
         except BrokenProcessPool:
             return None
 
-    def _answer(self, k: int, future: Future[Answer] | None, calls: Sequence[Call], layout: Layout | None) -> Answer:
+    def _answer(self, k: int, future: Future[Answer] | None, batch: Batch) -> Answer:
         """What process ``k`` says; if it died, what the next in its place says."""
         for _ in range(_MAX_LOSSES + 1):
             try:
                 if future is not None:
                     return future.result()
-            except (BrokenProcessPool, worker.ShardLost):
+            except BrokenProcessPool:
                 pass
             self._pools[k].shutdown(kill_workers=True)
             self._pools[k] = _pool()
             try:
-                for placed in self._place(k, again=True):
+                for placed in self._place(k, batch):
                     placed.result()
             except BrokenProcessPool:
                 future = None
                 continue
-            # The replay has what went ahead of the last call.
-            future = self._ask(k, calls[-1:], layout)
+            future = self._ask(k, batch)
         raise EngineError(
-            f"A process of engine 'processes' died {_MAX_LOSSES + 1} times in {calls[-1].method!r}; its memory may not "
-            "be enough: take fewer processes, or engine='threads'."
+            f"A process of engine 'processes' died {_MAX_LOSSES + 1} times in {batch.calls[-1].method!r}; its memory "
+            "may not be enough: take fewer processes, or engine='threads'."
         )
 
-    def _place(self, k: int, *, again: bool) -> list[Future[Any]]:
-        """Make the shards of process ``k``."""
+    def _place(self, k: int, batch: Batch | None) -> list[Future[Any]]:
+        """Make the shards of process ``k``: at first, or again in the midst of a batch."""
+        number = 0 if batch is None else batch.number
         return [
-            self._pools[k].submit(worker.place, self._run, i, self._sources[i], self._replay(i) if again else [])
+            self._pools[k].submit(
+                worker.place, self._run, i, self._sources[i], [] if batch is None else self._replay(i), number
+            )
             for i in self._shares[k]
         ]
 

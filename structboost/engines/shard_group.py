@@ -83,7 +83,7 @@ class ShardGroup:
             call = Call("learn", (kind, learners))
         else:
             self.n_learners[kind] += len(learners)
-            call = Call("learn", (kind,), [learners[:, rows] for rows in self._rows(kind)])
+            call = Call("learn", (kind,), {i: learners[:, rows] for i, rows in enumerate(self._rows(kind))})
         self._learned.append(call)
         self._ahead.append(call)
         return first
@@ -94,8 +94,8 @@ class ShardGroup:
 
     def keep_cut(self, measures: Sequence[Any], wanted: Wanted) -> tuple[int, FloatArray]:
         """Keep a cut made elsewhere, its measures shard by shard; returns its number and products."""
-        call = Call("keep_cut", (self._n_cuts, wanted), measures)
-        return self._keep(call, Call("keep_cut", (self._n_cuts, {}), measures))
+        own = dict(enumerate(measures))
+        return self._keep(Call("keep_cut", (self._n_cuts, wanted), own), Call("keep_cut", (self._n_cuts, {}), own))
 
     def products(self, numbers: Sequence[int], wanted: Wanted) -> FloatArray:
         """Products of cuts and learners, shape (n_cuts, n_wanted)."""

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from structboost.engines.base import Answer, Layout, work
+from structboost.engines.base import Answer, Batch, Placed, answer_of
 from structboost.shards.shard import Shard, ShardSource
 
 # Shards of each run that this process holds.
-_SHARDS: dict[str, dict[int, Shard]] = {}
+_PLACED: dict[str, dict[int, Placed]] = {}
 
 
-class ShardLost(Exception):
-    """The process has not the shards that it is asked for."""
-
-
-def place(run: str, i: int, source: ShardSource, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> int:
-    """Make shard ``i`` of a run and bring it to where it was; returns the bytes of its source's rows."""
+def place(run: str, i: int, source: ShardSource, calls: Sequence[tuple[str, tuple[Any, ...]]], batch: int) -> None:
+    """Make shard ``i`` of a run and bring it to where it was before the last call of a batch."""
     shard = Shard(source)
     shard.run(calls)
-    _SHARDS.setdefault(run, {})[i] = shard
-    return sum(rows.nbytes for rows in source.rows.values())
+    _PLACED.setdefault(run, {})[i] = Placed(shard, batch)
 
 
-def answer(run: str, calls: Mapping[int, Sequence[tuple[str, tuple[Any, ...]]]], layout: Layout | None) -> Answer:
-    """Make calls on shards of a run.
-
-    Raises
-    ------
-    ShardLost
-        If one of them is not here: this process has taken the place of the one that held it.
-    """
-    shards = _SHARDS.get(run, {})
-    if not calls.keys() <= shards.keys():
-        raise ShardLost
+def answer(run: str, shards: Sequence[int], batch: Batch) -> Answer:
+    """What shards of a run say to a batch."""
     # The kernels let one thread do everything; those of the linear algebra would only be in each other's way.
     with threadpool_limits(limits=1, user_api="blas"):
-        return work(shards, calls, layout)
+        return answer_of(_PLACED.get(run, {}), shards, batch)
+
+
+def held(run: str) -> list[int]:
+    """Shards of a run that are here."""
+    return list(_PLACED.get(run, {}))
 
 
 def release(run: str) -> None:
     """Let go of the shards of a run."""
-    _SHARDS.pop(run, None)
+    _PLACED.pop(run, None)
