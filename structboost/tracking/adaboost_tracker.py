@@ -59,7 +59,7 @@ class AdaBoostTracker(BoxTracker):
 
     def _train(self, *, initial: bool) -> None:
         frames = self._frames
-        overlap = 1.0 - frames.losses[: frames.n_frames * frames.n_boxes]
+        overlap = 1.0 - frames.losses[: frames.n_rows]
         positive = np.flatnonzero(overlap > _POSITIVE_ABOVE)
         negative = np.flatnonzero(overlap <= _NEGATIVE_UP_TO)
         rows = [self._random.permutation(part)[: _N_ROWS // 2] for part in (positive, negative)]
