@@ -56,9 +56,9 @@ class _Sight(NamedTuple):
 class BoxTracker(ABC):
     """Follows one object through a video, from its box in the first frame or frames.
 
-    Each frame, about 2,000 boxes around the last one are scored, and the best is the object's; where the points in
-    the box lead counts a little, too.  An object that turns in the image plane is searched in a view turned with it.
-    Every second frame, about 200 boxes around the new one are added to the training set, and the learner trains on.
+    Each frame, about 2,000 boxes around the last one are scored, and the best is the object's.  An object that turns
+    in the image plane is searched in a view turned with it, and where the points in the box lead counts, too.  Every
+    second frame, about 200 boxes around the new one are added to the training set, and the learner trains on.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ class BoxTracker(ABC):
         Frames from one training to the next.
     lost_below : float
         Confidence under which the object counts as lost: its box stays where it was last seen, is searched for in a
-        wider disc, and nothing is learned until it stands out half as much as it used to.
+        wider disc, and nothing is learned until it stands out half as much as it used to.  The limit is 0 while it
+        turns and all its points move as one thing.
     random_state : int
         Of the boxes learned from, and of the colour palette.
 
