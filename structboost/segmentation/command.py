@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from structboost.exceptions import ModelFileError
-from structboost.segmentation.crf_training import LEARNERS, CRFSettings
+from structboost.segmentation.crf_training import LEARNERS, WEAK_LEARNERS, CRFSettings
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.image_files import (
     IMAGE_SUFFIXES,
@@ -41,7 +41,7 @@ def add_arguments(subparsers: Any) -> None:
     train.add_argument("--C", type=float, metavar="C", help="weight of the loss (default: chosen on held-out images)")
     train.add_argument("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
     train.add_argument("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
-    train.add_argument("--weak-learner", choices=("stump", "tree"), default="stump")
+    train.add_argument("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])
     train.add_argument("--seed", type=int, default=0, metavar="N")
     train.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: one a core)")
     train.set_defaults(run=_reporting(_train))

@@ -37,7 +37,7 @@ class Segmenter:
     longest : int
         Photographs are brought to this longer side, in pixels, before anything else; masks come out at full size.
     C : float or None
-        Weight of the loss; None tries `CANDIDATES` on a third of the images.
+        Weight of the loss; None takes the best of `CANDIDATES` in a threefold cross-validation.
     crf : CRFSettings
     unaries : UnarySettings
     random_state : int
@@ -136,7 +136,7 @@ class Segmenter:
         if self.C is not None:
             self.C_ = float(self.C)
         else:
-            self._say(f"C: {len(CANDIDATES)} candidates on a third of the images")
+            self._say(f"C: {len(CANDIDATES)} candidates, threefold cross-validation")
             self.C_, self.validation_ = choose_C(graphs, counts, self.crf, random_state=self.random_state)
         self._say(f"CRF with C = {self.C_:g}")
         trainer = fit_crf(graphs, counts, self.crf, self.C_)

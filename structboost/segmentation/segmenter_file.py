@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from structboost.segmentation.segmenter import Segmenter
 
 _FORMAT = "structboost-segmenter"
-_VERSION = 1
+_VERSION = 2
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
 
 
@@ -89,9 +89,9 @@ def load_segmenter(path: str | PathLike[str]) -> Segmenter:
         raise ModelFileError(f"{path} is not a structboost segmenter, or is truncated ({error}).") from error
     if name != _FORMAT:
         raise ModelFileError(f"{path} is a file of the format {name!r}, not a structboost segmenter.")
-    if version > _VERSION or features != FEATURES_VERSION:
+    if version != _VERSION or features != FEATURES_VERSION:
         raise ModelFileError(
-            f"{path} is of format version {version} with features of version {features}; this structboost reads up to "
+            f"{path} is of format version {version} with features of version {features}; this structboost reads "
             f"{_VERSION} with features {FEATURES_VERSION}. Update structboost, or train again."
         )
     try:
