@@ -65,13 +65,21 @@ def test_an_image_has_no_say_in_its_own_linear_weights():
     task = SuperpixelCRFTask(2)
     graphs, counts = linear_images(6, 0)
     changed = linear_images(6, 0, stranger=1)[1]
-    before = cross_fitted_weights(task, graphs, truths(counts))["node"]
-    after = cross_fitted_weights(task, graphs, truths(changed))["node"]
+    before = cross_fitted_weights(task, graphs, truths(counts), range(6))["node"]
+    after = cross_fitted_weights(task, graphs, truths(changed), range(6))["node"]
     assert len(before.folds) == 6 * 20 * 2
     own = before.folds[1 * 40]
     np.testing.assert_array_equal(before.weights[own], after.weights[own])
     others = [fold for fold in range(3) if fold != own]
     assert np.abs(before.weights[others] - after.weights[others]).max() > 0.01
+
+
+def test_images_of_a_group_share_a_fold():
+    task = SuperpixelCRFTask(2)
+    graphs, counts = linear_images(8, 0)
+    folds = cross_fitted_weights(task, graphs, truths(counts), [5, 6, 7, 8, 5, 6, 7, 8])["node"].folds.reshape(8, 40)
+    np.testing.assert_array_equal(folds[:4], folds[4:])
+    assert len(np.unique(folds)) == 3
 
 
 def test_the_linear_function_beats_stumps_where_the_truth_is_linear_and_images_are_few():

@@ -20,10 +20,10 @@ from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph
 LEARNERS = ("structboost", "ssvm")
 LINEAR_AND_STUMP = "linear_and_stump"
 WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
-CANDIDATES = (0.1, 0.3, 1.0)
+CANDIDATES = (0.03, 0.1, 0.3, 1.0)
 _FOLDS = 3
 # Of the structured SVMs whose energies are weak learners: of 0.1 to 1 all are about as good.
-_LINEAR_C = 0.3
+_LINEAR_C = 0.1
 _LINEAR_TOL = 0.05
 
 Counts = Sequence[NDArray[np.int64]]
@@ -69,7 +69,13 @@ class CRFSettings:
             raise ValueError(f"weak_learner is {self.weak_learner!r}; choose one of {', '.join(WEAK_LEARNERS)}.")
 
 
-def fit_crf(graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, C: float) -> Trainer:
+def fit_crf(
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    C: float,
+    groups: Sequence[int] | None = None,
+) -> Trainer:
     """Train on images; superpixels that are wholly void are left out, images without others too.
 
     Parameters
@@ -79,25 +85,32 @@ def fit_crf(graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSett
         Pixels of each class in each superpixel.
     C : float
         Weight of the loss.
+    groups : sequence of int, optional
+        Images of one number are never on both sides of a fold: a photograph that comes again with other scribbles.
 
     Raises
     ------
     ValueError
         If every superpixel is void.
     """
-    return fit_path(graphs, counts, settings, [C])[0]
+    return fit_path(graphs, counts, settings, [C], groups)[0]
 
 
 def fit_path(
-    graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, Cs: Sequence[float]
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    Cs: Sequence[float],
+    groups: Sequence[int] | None = None,
 ) -> list[Trainer]:
     """As :func:`fit_crf`, a trainer for each C; boosting goes on from one to the next."""
-    X, Y = [], []
-    for graph, count in zip(graphs, counts, strict=True):
+    X, Y, of_images = [], [], []
+    for graph, count, group in zip(graphs, counts, range(len(graphs)) if groups is None else groups, strict=True):
         labels, kept = true_labels(count, by_area=settings.by_area)
         if kept.any():
             X.append(graph.restricted(kept))
             Y.append(labels)
+            of_images.append(group)
     if not X:
         raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
     pairwise = settings.pairwise and any(len(x.edges) for x in X)
@@ -106,7 +119,7 @@ def fit_path(
         return [StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200).fit(X, Y) for C in Cs]
     weak_learner: Any = settings.weak_learner
     if weak_learner == LINEAR_AND_STUMP:
-        weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y))
+        weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y, of_images))
     trainer = StructBoost(
         task,
         C=Cs[0],
@@ -119,18 +132,19 @@ def fit_path(
 
 
 def cross_fitted_weights(
-    task: SuperpixelCRFTask, X: Sequence[SuperpixelGraph], Y: Sequence[Any]
+    task: SuperpixelCRFTask, X: Sequence[SuperpixelGraph], Y: Sequence[Any], groups: Sequence[int]
 ) -> dict[str, CrossFittedWeights]:
-    """Weights of structured SVMs, each learned on two thirds of the images, by kind of part.
+    """Weights of structured SVMs, each learned on two thirds of the groups of images, by kind of part.
 
-    Every third image gets the weights learned on the others (on itself if it is the only one): what boosting adds to
+    Every third group gets the weights learned on the others (on itself if it is the only one): what boosting adds to
     a linear energy must not be misled by how well that fits its own images.
     """
-    n_folds = min(_FOLDS, len(X))
-    folds = np.arange(len(X)) % n_folds
+    ranks = np.unique(np.asarray(groups), return_inverse=True)[1]
+    n_folds = min(_FOLDS, int(ranks.max()) + 1)
+    folds = ranks % n_folds
     found = []
     for fold in range(n_folds):
-        kept = np.flatnonzero(folds != fold).tolist() if n_folds > 1 else [0]
+        kept = np.flatnonzero(folds != fold).tolist() if n_folds > 1 else list(range(len(X)))
         # The fold may have all edges; then there is nothing to learn for them, and their weights are 0.
         own = task if any(len(X[i].edges) for i in kept) else SuperpixelCRFTask(task.n_labels, pairwise=False)
         svm = StructuredSVM(own, C=_LINEAR_C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
@@ -159,8 +173,9 @@ def choose_C(
     settings: CRFSettings,
     candidates: Sequence[float] = CANDIDATES,
     random_state: int = 0,
+    groups: Sequence[int] | None = None,
 ) -> tuple[float, list[float]]:
-    """The candidate of the highest mean IoU in a threefold cross-validation over images; ties go to the smaller.
+    """The candidate of the highest mean IoU in a threefold cross-validation; ties go to the smaller.
 
     Returns
     -------
@@ -168,13 +183,17 @@ def choose_C(
     scores : list of float
         Mean IoU of each candidate, over the pixels of all images.
     """
-    if len(candidates) == 1 or len(graphs) < 2:
+    of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
+    ranks = np.unique(of_images, return_inverse=True)[1]
+    n_groups = int(ranks.max()) + 1
+    if len(candidates) == 1 or n_groups < 2:
         return float(candidates[0]), []
-    folds = np.random.default_rng(random_state).permutation(len(graphs)) % _FOLDS
+    folds = (np.random.default_rng(random_state).permutation(n_groups) % _FOLDS)[ranks]
     found: list[list[Any]] = [[None] * len(graphs) for _ in candidates]
     for fold in np.unique(folds):
         kept, held_out = np.flatnonzero(folds != fold).tolist(), np.flatnonzero(folds == fold).tolist()
-        trainers = fit_path([graphs[i] for i in kept], [counts[i] for i in kept], settings, candidates)
+        part = ([graphs[i] for i in kept], [counts[i] for i in kept])
+        trainers = fit_path(*part, settings, candidates, of_images[kept].tolist())
         for labels, trainer in zip(found, trainers, strict=True):
             for i, predicted in zip(held_out, trainer.predict([graphs[i] for i in held_out]), strict=True):
                 labels[i] = predicted
