@@ -21,7 +21,7 @@ from benchmarks.units import Result, Unit, source_hash
 from structboost import AdaBoostMHClassifier
 from structboost.segmentation.codebook import word_histograms
 from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CANDIDATES, CRFSettings, choose_C, fit_crf, superpixel_scores
+from structboost.segmentation.crf_training import CANDIDATES, CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.feature_cache import FeatureCache, describe_all
 from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
@@ -165,10 +165,10 @@ def _crf(
     started = time.perf_counter()
     counts = train.counts
     candidates = CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY
-    C, validation = choose_C(graphs, counts, settings, candidates, seed, train.photographs)
-    tuned = time.perf_counter()
+    settings, C, validation = tuned(graphs, counts, settings, candidates, seed, train.photographs)
+    chosen = time.perf_counter()
     trainer = fit_crf(graphs, counts, settings, C, train.photographs)
-    seconds = time.perf_counter() - tuned
+    seconds = time.perf_counter() - chosen
     model = CRFModel.of(trainer)
     model.labels(test_graphs[0])  # compiled before the clock
     started_argmax = time.perf_counter()
@@ -184,8 +184,9 @@ def _crf(
     return {
         **_scores(test.counts, labels, margins),
         "C": C,
-        "validation": validation,
-        "tuning_seconds": tuned - started,
+        "linear_C": settings.linear_C,
+        "validation": sorted(validation.items()),
+        "tuning_seconds": chosen - started,
         "seconds": seconds,
         "argmax_ms": argmax_ms,
         "gap": last["gap"],

@@ -7,7 +7,7 @@ import pytest
 
 from structboost import StructBoost, SuperpixelCRFTask
 from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CRFSettings, choose_C, cross_fitted_weights, fit_crf, fit_path
+from structboost.segmentation.crf_training import CRFSettings, _searched, cross_fitted_weights, fit_crf, tuned
 from structboost.segmentation.linear_and_stumps import CrossFittedWeights, LinearAndStumpFamily
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
@@ -65,8 +65,8 @@ def test_an_image_has_no_say_in_its_own_linear_weights():
     task = SuperpixelCRFTask(2)
     graphs, counts = linear_images(6, 0)
     changed = linear_images(6, 0, stranger=1)[1]
-    before = cross_fitted_weights(task, graphs, truths(counts), range(6))["node"]
-    after = cross_fitted_weights(task, graphs, truths(changed), range(6))["node"]
+    before = cross_fitted_weights(task, graphs, truths(counts), range(6), 0.3)["node"]
+    after = cross_fitted_weights(task, graphs, truths(changed), range(6), 0.3)["node"]
     assert len(before.folds) == 6 * 20 * 2
     own = before.folds[1 * 40]
     np.testing.assert_array_equal(before.weights[own], after.weights[own])
@@ -77,7 +77,9 @@ def test_an_image_has_no_say_in_its_own_linear_weights():
 def test_images_of_a_group_share_a_fold():
     task = SuperpixelCRFTask(2)
     graphs, counts = linear_images(8, 0)
-    folds = cross_fitted_weights(task, graphs, truths(counts), [5, 6, 7, 8, 5, 6, 7, 8])["node"].folds.reshape(8, 40)
+    folds = cross_fitted_weights(task, graphs, truths(counts), [5, 6, 7, 8, 5, 6, 7, 8], 0.3)["node"].folds.reshape(
+        8, 40
+    )
     np.testing.assert_array_equal(folds[:4], folds[4:])
     assert len(np.unique(folds)) == 3
 
@@ -117,16 +119,37 @@ def test_damaged_steps_are_refused():
             CRFModel.from_arrays(2, broken)
 
 
-def test_C_is_chosen_by_cross_validation_and_a_path_ends_where_single_fits_do():
+@pytest.mark.parametrize(
+    ("scores", "best", "tried"),
+    [
+        ([1, 2, 3, 4, 5, 4, 9], 4, [2, 3, 4, 5]),
+        ([5, 4, 3, 2, 9, 9, 9], 0, [0, 1, 2, 3]),
+        ([1, 1, 1, 1, 1, 2, 0], 5, [2, 3, 4, 5, 6]),
+        ([9, 1, 3, 2, 9, 9, 9], 2, [1, 2, 3]),
+        ([2, 2, 2, 2, 2, 2, 2], 2, [2, 3, 4, 5, 6]),
+        ([3, 3, 3, 2, 9, 9, 9], 2, [1, 2, 3]),
+    ],
+)
+def test_candidates_are_searched_from_the_third(scores, best, tried):
+    found, reached = _searched(range(7), lambda C: scores[C])
+    assert sorted(reached) == tried
+    assert scores[found] == scores[best]
+    assert found <= best
+
+
+def test_C_is_chosen_by_cross_validation():
     graphs, counts = linear_images(9, 5)
-    C, scores = choose_C(graphs, counts, CRFSettings(), (0.01, 1.0))
-    assert len(scores) == 2
-    assert C == (0.01, 1.0)[int(np.argmax(scores))]
-    settings = CRFSettings(tol=1e-4, max_rounds=200)
-    path = fit_path(graphs, counts, settings, (0.3, 1.0))
-    alone = fit_crf(graphs, counts, settings, 1.0)
-    assert path[1].objective_ == pytest.approx(alone.objective_, rel=1e-3)
-    assert choose_C(graphs, counts, CRFSettings(), (1.0,)) == (1.0, [])
+    settings, C, scores = tuned(graphs, counts, CRFSettings(), (0.01, 0.1, 1.0))
+    assert scores[C] == max(scores.values())
+    assert settings.linear_C in (0.01, 0.1, 1.0)
+    assert tuned(graphs, counts, CRFSettings(), (1.0,)) == (CRFSettings(), 1.0, {})
+    # A photograph that comes twice tells nothing of how others are labelled: with its number it is never held out.
+    rng = np.random.default_rng(0)
+    noise = [50 * np.eye(2, dtype=np.int64)[rng.integers(0, 2, 20)] for _ in graphs]
+    twice = (graphs * 2, noise * 2, CRFSettings(weak_learner="stump"), (3.0, 10.0))
+    alone = tuned(*twice, groups=[*range(9), *range(9)])
+    leaked = tuned(*twice)
+    assert max(leaked.scores.values()) > max(alone.scores.values()) + 0.1
 
 
 def test_unknown_weak_learners_are_named():

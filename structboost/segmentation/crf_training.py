@@ -1,11 +1,11 @@
-"""Training a CRF on ready potentials, with C chosen on held-out images."""
+"""Training a CRF on ready potentials, with C chosen by cross-validation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,9 @@ from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph
 LEARNERS = ("structboost", "ssvm")
 LINEAR_AND_STUMP = "linear_and_stump"
 WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
-CANDIDATES = (0.03, 0.1, 0.3, 1.0)
+CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_FIRST = 2  # of the candidates, where the search begins
 _FOLDS = 3
-# Of the structured SVMs whose energies are weak learners: of 0.1 to 1 all are about as good.
-_LINEAR_C = 0.1
 _LINEAR_TOL = 0.05
 
 Counts = Sequence[NDArray[np.int64]]
@@ -41,6 +40,8 @@ class CRFSettings:
     weak_learner : {"linear_and_stump", "stump", "tree"}
         Of boosting.  The first has one linear function beside the stumps
         (:mod:`structboost.segmentation.linear_and_stumps`).
+    linear_C : float
+        C of the structured SVMs that learn that linear function; :func:`tuned` chooses it.
     max_rounds : int
         Most rounds of boosting.
     columns_per_round : int
@@ -56,6 +57,7 @@ class CRFSettings:
 
     learner: str = "structboost"
     weak_learner: str = LINEAR_AND_STUMP
+    linear_C: float = 0.3
     max_rounds: int = 50
     columns_per_round: int = 20
     tol: float = 0.01
@@ -93,17 +95,6 @@ def fit_crf(
     ValueError
         If every superpixel is void.
     """
-    return fit_path(graphs, counts, settings, [C], groups)[0]
-
-
-def fit_path(
-    graphs: Sequence[SuperpixelGraph],
-    counts: Counts,
-    settings: CRFSettings,
-    Cs: Sequence[float],
-    groups: Sequence[int] | None = None,
-) -> list[Trainer]:
-    """As :func:`fit_crf`, a trainer for each C; boosting goes on from one to the next."""
     X, Y, of_images = [], [], []
     for graph, count, group in zip(graphs, counts, range(len(graphs)) if groups is None else groups, strict=True):
         labels, kept = true_labels(count, by_area=settings.by_area)
@@ -116,23 +107,23 @@ def fit_path(
     pairwise = settings.pairwise and any(len(x.edges) for x in X)
     task = SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise)
     if settings.learner == "ssvm":
-        return [StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200).fit(X, Y) for C in Cs]
+        return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200).fit(X, Y)
     weak_learner: Any = settings.weak_learner
     if weak_learner == LINEAR_AND_STUMP:
-        weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y, of_images))
+        weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y, of_images, settings.linear_C))
     trainer = StructBoost(
         task,
-        C=Cs[0],
+        C=C,
         tol=settings.tol,
         max_rounds=settings.max_rounds,
         weak_learner=weak_learner,
         columns_per_channel=settings.columns_per_round,
     )
-    return [trainer.fit(X, Y)] if len(Cs) == 1 else list(trainer.path(X, Y, Cs))
+    return trainer.fit(X, Y)
 
 
 def cross_fitted_weights(
-    task: SuperpixelCRFTask, X: Sequence[SuperpixelGraph], Y: Sequence[Any], groups: Sequence[int]
+    task: SuperpixelCRFTask, X: Sequence[SuperpixelGraph], Y: Sequence[Any], groups: Sequence[int], C: float
 ) -> dict[str, CrossFittedWeights]:
     """Weights of structured SVMs, each learned on two thirds of the groups of images, by kind of part.
 
@@ -147,7 +138,7 @@ def cross_fitted_weights(
         kept = np.flatnonzero(folds != fold).tolist() if n_folds > 1 else list(range(len(X)))
         # The fold may have all edges; then there is nothing to learn for them, and their weights are 0.
         own = task if any(len(X[i].edges) for i in kept) else SuperpixelCRFTask(task.n_labels, pairwise=False)
-        svm = StructuredSVM(own, C=_LINEAR_C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
+        svm = StructuredSVM(own, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
         weights = svm.fit([X[i] for i in kept], [Y[i] for i in kept]).w_
         found.append(weights if isinstance(weights, dict) else {"node": weights})
     by_kind = {}
@@ -167,38 +158,97 @@ def _linear_and_stumps(
     return LinearAndStumpFamily(features, response, linear=linear["edge" if min(response) >= 0 else "node"], **settings)
 
 
-def choose_C(
+class Tuned(NamedTuple):
+    """What a cross-validation chose.
+
+    Attributes
+    ----------
+    settings : CRFSettings
+        With ``linear_C`` chosen, where it matters.
+    C : float
+    scores : dict of float to float
+        Mean IoU of each C that was tried, over the pixels of all images.
+    """
+
+    settings: CRFSettings
+    C: float
+    scores: dict[float, float]
+
+
+def tuned(
     graphs: Sequence[SuperpixelGraph],
     counts: Counts,
     settings: CRFSettings,
     candidates: Sequence[float] = CANDIDATES,
     random_state: int = 0,
     groups: Sequence[int] | None = None,
-) -> tuple[float, list[float]]:
-    """The candidate of the highest mean IoU in a threefold cross-validation; ties go to the smaller.
+) -> Tuned:
+    """C, and before it C of the linear function beside the stumps, by threefold cross-validation over images.
 
-    Returns
-    -------
-    C : float
-    scores : list of float
-        Mean IoU of each candidate, over the pixels of all images.
+    From 0.3 the candidates are tried upwards while the mean IoU does not fall, and if the first step is down, downwards
+    while it rises.  Ties go to the smaller.
+
+    Parameters
+    ----------
+    candidates : sequence of float
+        Ascending; a single one is taken as it is.
+    random_state : int
+        Of the folds.
+    groups : sequence of int, optional
+        As :func:`fit_crf` takes them.
     """
+
+    def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
+        return _searched(candidates, lambda C: _cross_validated(graphs, counts, of_settings, C, random_state, groups))
+
+    n_groups = len(graphs) if groups is None else len(set(groups))
+    if len(candidates) == 1 or n_groups < 2:
+        return Tuned(settings, float(candidates[0]), {})
+    if settings.learner == "structboost" and settings.weak_learner == LINEAR_AND_STUMP:
+        linear = replace(settings, learner="ssvm", tol=_LINEAR_TOL)
+        settings = replace(settings, linear_C=search(linear)[0])
+    return Tuned(settings, *search(settings))
+
+
+def _searched(candidates: Sequence[float], score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+    """The best of the candidates that were tried, and their scores."""
+    first = min(_FIRST, len(candidates) - 1)
+    scores = {candidates[first]: score(candidates[first])}
+    for way in (1, -1):
+        place = first + way
+        while 0 <= place < len(candidates):
+            scores[candidates[place]] = score(candidates[place])
+            before, here = scores[candidates[place - way]], scores[candidates[place]]
+            # Upwards a tie goes on: with too small a C all candidates leave a rare class out.
+            if here < before or (way < 0 and here == before):
+                break
+            place += way
+        if place != first + 1 and way > 0:
+            break
+    best = max(scores.values())
+    return min(C for C, reached in scores.items() if reached == best), scores
+
+
+def _cross_validated(
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    C: float,
+    random_state: int,
+    groups: Sequence[int] | None,
+) -> float:
+    """Mean IoU over all images, each labelled by what was learned on two thirds of the others."""
     of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
     ranks = np.unique(of_images, return_inverse=True)[1]
-    n_groups = int(ranks.max()) + 1
-    if len(candidates) == 1 or n_groups < 2:
-        return float(candidates[0]), []
-    folds = (np.random.default_rng(random_state).permutation(n_groups) % _FOLDS)[ranks]
-    found: list[list[Any]] = [[None] * len(graphs) for _ in candidates]
+    folds = (np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
+    found: list[Any] = [None] * len(graphs)
     for fold in np.unique(folds):
         kept, held_out = np.flatnonzero(folds != fold).tolist(), np.flatnonzero(folds == fold).tolist()
         part = ([graphs[i] for i in kept], [counts[i] for i in kept])
-        trainers = fit_path(*part, settings, candidates, of_images[kept].tolist())
-        for labels, trainer in zip(found, trainers, strict=True):
-            for i, predicted in zip(held_out, trainer.predict([graphs[i] for i in held_out]), strict=True):
-                labels[i] = predicted
-    scores = [superpixel_scores(counts, labels).mean_iou for labels in found]
-    return float(candidates[int(np.argmax(scores))]), scores
+        trainer = fit_crf(*part, settings, C, of_images[kept].tolist())
+        for i, predicted in zip(held_out, trainer.predict([graphs[i] for i in held_out]), strict=True):
+            found[i] = predicted
+    return superpixel_scores(counts, found).mean_iou
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

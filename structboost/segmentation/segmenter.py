@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CANDIDATES, CRFSettings, choose_C, fit_crf
+from structboost.segmentation.crf_training import CRFSettings, fit_crf, tuned
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache, describe_all, describe_in_turn
 from structboost.segmentation.image_files import VOID, Mask, Photograph, ReadWhenUsed, fitted, resized_mask
@@ -38,7 +38,7 @@ class Segmenter:
     longest : int
         Photographs are brought to this longer side, in pixels, before anything else; masks come out at full size.
     C : float or None
-        Weight of the loss; None takes the best of `CANDIDATES` in a threefold cross-validation.
+        Weight of the loss; None chooses it by cross-validation (:func:`structboost.segmentation.crf_training.tuned`).
     crf : CRFSettings
     unaries : UnarySettings
     random_state : int
@@ -60,8 +60,8 @@ class Segmenter:
     history_ : list of dict
         Of the training of the CRF: primal, bound, gap, one a round.
     C_ : float
-    validation_ : list of float
-        Mean IoU of each candidate for C, if it was chosen.
+    validation_ : list of (float, float)
+        Each C that was tried, and its mean IoU, if C was chosen.
     """
 
     n_segments: int = 300
@@ -133,14 +133,15 @@ class Segmenter:
             [unary_potentials(image, found, appearance=not self.needs_scribbles) for image, found in pairs]
         )
         graphs = [self._graph(image, found) for image, found in pairs]
-        self.validation_: list[float] = []
+        settings, self.validation_ = self.crf, []
         if self.C is not None:
             self.C_ = float(self.C)
         else:
-            self._say(f"C: {len(CANDIDATES)} candidates, threefold cross-validation")
-            self.C_, self.validation_ = choose_C(graphs, counts, self.crf, random_state=self.random_state)
+            self._say("C, by threefold cross-validation")
+            settings, self.C_, scores = tuned(graphs, counts, self.crf, random_state=self.random_state)
+            self.validation_ = sorted(scores.items())
         self._say(f"CRF with C = {self.C_:g}")
-        trainer = fit_crf(graphs, counts, self.crf, self.C_)
+        trainer = fit_crf(graphs, counts, settings, self.C_)
         self.history_ = list(trainer.history_)
         self.crf_model_ = CRFModel.of(trainer)
         return self

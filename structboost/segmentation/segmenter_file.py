@@ -109,7 +109,7 @@ def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     segmenter.meaning = Meaning(**header["meaning"])
     segmenter.n_labels_ = int(header["n_labels"])
     segmenter.C_, segmenter.history_ = float(header["C"]), list(header["history"])
-    segmenter.validation_ = list(header["validation"])
+    segmenter.validation_ = [(float(C), float(score)) for C, score in header["validation"]]
     segmenter.crf_model_ = CRFModel.from_arrays(segmenter.n_labels_, _under("crf", arrays))
     segmenter.scale_ = PotentialScale(arrays["scale/mean"], arrays["scale/spread"])
     segmenter.classifiers_ = None
