@@ -55,8 +55,9 @@ def test_new_images_are_segmented_and_files_give_the_same_model(trained):
     assert agreement(segmenter, made) > 0.95
     assert segmenter.history_[-1]["certified"]
     loaded = Segmenter.load(path)
-    for image in made.images:
+    for image, in_turn in zip(made.images, segmenter.predict_in_turn(made.images), strict=True):
         np.testing.assert_array_equal(loaded.predict(image), segmenter.predict(image))
+        np.testing.assert_array_equal(in_turn, segmenter.predict(image))
     assert loaded.C_ == 1.0
     assert loaded.history_ == segmenter.history_
 
@@ -128,8 +129,11 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     quick = ["--segments", "100", "--C", "1", "--jobs", "1"]
     assert main(["segment", "train", *folders, *strokes, *quick, "--model", str(model)]) == 0
     assert "255 is taken for the foreground" in capsys.readouterr().err
-    assert main(["segment", "evaluate", *folders, *strokes, "--model", str(model), "--json", str(scores)]) == 0
+    cache = tmp_path / "features"
+    evaluate = ["segment", "evaluate", *folders, *strokes, "--model", str(model), "--json", str(scores), "--jobs", "1"]
+    assert main([*evaluate, "--cache", str(cache)]) == 0
     record = json.loads(scores.read_text())
+    assert len(list(cache.iterdir())) == 2
     assert set(record) == {"iou_foreground", "iou_background", "accuracy", "images"}
     assert record["images"] == 2
     assert record["accuracy"] > 0.9
