@@ -112,6 +112,22 @@ def test_bad_training_sets_are_named():
         Segmenter().fit(made.images, [0 * mask for mask in made.masks])
 
 
+def test_three_classes_are_learned_saved_and_loaded(tmp_path):
+    made = made_images(4)
+    masks = []
+    for mask in made.masks:
+        three = mask.copy()
+        three[:, :80][mask[:, :80] == 0] = 2
+        masks.append(three)
+    segmenter = Segmenter(n_segments=40, C=1.0, crf=CRFSettings(max_rounds=3), unaries=QUICK).fit(made.images, masks)
+    assert not segmenter.history_[-1]["certified"]
+    segmenter.save(tmp_path / "three")
+    loaded = Segmenter.load(tmp_path / "three")
+    found = [loaded.predict(image) for image in made.images]
+    np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
+    assert np.mean(np.array(found) == np.array(masks)) > 0.7
+
+
 def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     write_folder(tmp_path / "data", 8, 0)
     split = tmp_path / "split.txt"

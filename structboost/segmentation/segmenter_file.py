@@ -19,6 +19,7 @@ from structboost.segmentation.boosted_trees import BoostedTrees
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
+from structboost.segmentation.image_classes import ImageClasses
 from structboost.segmentation.image_files import write_bytes
 from structboost.segmentation.labelled_folder import Meaning
 from structboost.segmentation.potentials import PotentialScale
@@ -63,6 +64,8 @@ def save_segmenter(segmenter: Segmenter, path: str | PathLike[str]) -> None:
         arrays["codebook"] = classifiers.codebook
         for place, trees in _places(classifiers).items():
             arrays |= {f"{place}/{name}": array for name, array in trees.to_arrays().items()}
+        for fold, classes in enumerate(classifiers.image_classes):
+            arrays |= {f"image_classes/{fold}/{name}": array for name, array in classes.to_arrays().items()}
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
@@ -122,7 +125,13 @@ def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
             [_trees(f"passes/{number}/{fold}", arrays) for fold in range(n_folds)]
             for number, n_folds in enumerate(header["passes"])
         ]
-        segmenter.classifiers_ = UnaryClassifiers(segmenter.n_labels_, arrays["codebook"], groups, passes)
+        image_classes = [
+            ImageClasses.from_arrays(_under(f"image_classes/{fold}", arrays))
+            for fold in range(len(groups[GROUPS[0]]) if passes else 0)
+        ]
+        segmenter.classifiers_ = UnaryClassifiers(
+            segmenter.n_labels_, arrays["codebook"], groups, passes, image_classes
+        )
     return segmenter
 
 
