@@ -110,6 +110,14 @@ def test_a_model_as_arrays_has_the_trainers_energies(settings):
         np.testing.assert_allclose(model.energies(fresh[0])[0].ravel(), trainer.model_.scores(rows, "node")[:, 0])
 
 
+@pytest.mark.parametrize("learner", ["ssvm", "structboost"])
+def test_the_same_images_give_the_same_model(learner):
+    graphs, counts = linear_images(6, 3)
+    first, again = (CRFModel.of(fit_crf(graphs, counts, CRFSettings(learner=learner), 1.0)) for _ in range(2))
+    for name, array in first.to_arrays().items():
+        np.testing.assert_array_equal(array, again.to_arrays()[name])
+
+
 def test_damaged_steps_are_refused():
     graphs, counts = linear_images(6, 3)
     arrays = CRFModel.of(fit_crf(graphs, counts, CRFSettings(weak_learner="stump"), 1.0)).to_arrays()

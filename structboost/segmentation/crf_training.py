@@ -107,7 +107,7 @@ def fit_crf(
     pairwise = settings.pairwise and any(len(x.edges) for x in X)
     task = SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise)
     if settings.learner == "ssvm":
-        return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200).fit(X, Y)
+        return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
     weak_learner: Any = settings.weak_learner
     if weak_learner == LINEAR_AND_STUMP:
         weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y, of_images, settings.linear_C))
