@@ -43,7 +43,9 @@ def sheet_rows(name: str, data_dir: Path, C: float) -> tuple[list, int]:
     graphs, test_graphs, codebook = segmentation.potentials(train, test, seed=0)
     known = segmentation.known(test)
     models = {method: segmentation.CRFS[method] for method in ("ssvm", "structboost")}
-    crfs = {m: CRFModel.of(fit_crf(graphs, train.counts, settings, C)) for m, settings in models.items()}
+    crfs = {
+        m: CRFModel.of(fit_crf(graphs, train.counts, settings, C, train.photographs)) for m, settings in models.items()
+    }
     alone = segmentation.fit_alone("adaboost", train, codebook, seed=0)[0]
     source = segmentation.SOURCES[name]
     root = Path(data_dir) / "segmentation" / source.folder
@@ -52,14 +54,14 @@ def sheet_rows(name: str, data_dir: Path, C: float) -> tuple[list, int]:
         root / "images", root / "masks", names=[test.names[i] for i in shown], foreground=source.foreground
     )
     rows = []
-    for i, (image_name, image, mask) in zip(shown, found.images, strict=True):
+    for i, image in zip(shown, found.images, strict=True):
         described = test.described[i]
         rows_of_image = segmentation.rows_alone(test, codebook, i)
         by_method = {"adaboost": alone.predict(rows_of_image)}
         by_method |= {m: crf.labels(test_graphs[i], known[i]) for m, crf in crfs.items()}
         masks = {m: labels.astype(np.uint8)[described.labels] for m, labels in by_method.items()}
-        small = fitted(image, segmentation.LONGEST)
-        rows.append((image_name, small, {"truth": resized_mask(mask, small.shape), **masks}))
+        small = fitted(image.image, segmentation.LONGEST)
+        rows.append((image.name, small, {"truth": resized_mask(image.mask, small.shape), **masks}))
     return rows, train.counts[0].shape[1]
 
 

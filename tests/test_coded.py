@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from sklearn.datasets import load_iris, load_wine
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -23,6 +23,7 @@ from structboost import (
 from structboost.codings import coding_matrix, exhaustive_code, random_column
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.pair_margins import PairMargins
+from structboost.weak.stump import StumpFamily
 
 FACES = [
     AdaBoostMOClassifier(max_rounds=15),
@@ -140,6 +141,36 @@ def test_master_reaches_an_independent_optimum(pairs, theta, seed):
     assert edges.max() <= master.min_edge * (1 + 1e-9) + 1e-12
     assert master.primal - master.bound(0.0) <= 2e-8 * master.primal + 1e-12
     assert master.bound(edges.max() * 1.5) <= np.exp(answer.fun) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("theta", [30.0, 300.0, 3000.0, 30000.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
+    """A large norm is a hard margin: its optimum is that of a linear program, but for the pairs' number over theta."""
+    X, y = load_wine(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(y))[:120]
+    stumps = StumpFamily(X[rows], (-1.0, 1.0))
+    margins = PairMargins(CodedTask(exhaustive_code(3)).codes(y[rows]), "x", np.full(120, 1 / 120), "bits")
+    learners = [found.learner for found in stumps.price(rng.normal(size=(120, 3)) + exhaustive_code(3)[y[rows]], 13)]
+    n = len(learners)
+    margins.add_responses(stumps.responses(learners))
+    each = np.arange(3 * n)
+    margins.add_columns({"x": (each, each // 3, each % 3, np.tile((1.0, 1.0, 1.0), n))}, 3 * n)
+    master = NormBoundedMaster(margins, theta)
+    master.weights = np.zeros(3 * n)
+    master.solve(1e-6)
+    u = np.exp(-(master.weights @ margins.matrix - (master.weights @ margins.matrix).min()))
+    u /= u.sum()
+    edges = margins.matrix @ u
+    assert theta * edges.max() - master.weights @ edges <= 1e-4
+    n_pairs = margins.matrix.shape[1]
+    program = linprog(
+        np.append(np.zeros(3 * n), -1.0), np.hstack((-margins.matrix.T, np.ones((n_pairs, 1)))), np.zeros(n_pairs),
+        np.append(np.ones(3 * n), 0.0)[None], [1.0], bounds=[(0, None)] * (3 * n) + [(None, None)],
+    )  # fmt: skip
+    smallest = (master.weights @ margins.matrix).min() / theta
+    assert -program.fun - np.log(n_pairs) / theta <= smallest <= -program.fun + 1e-9
 
 
 # -- the faces --------------------------------------------------------------------------------

@@ -55,8 +55,9 @@ def test_new_images_are_segmented_and_files_give_the_same_model(trained):
     assert agreement(segmenter, made) > 0.95
     assert segmenter.history_[-1]["certified"]
     loaded = Segmenter.load(path)
-    for image in made.images:
+    for image, in_turn in zip(made.images, segmenter.predict_in_turn(made.images), strict=True):
         np.testing.assert_array_equal(loaded.predict(image), segmenter.predict(image))
+        np.testing.assert_array_equal(in_turn, segmenter.predict(image))
     assert loaded.C_ == 1.0
     assert loaded.history_ == segmenter.history_
 
@@ -111,6 +112,22 @@ def test_bad_training_sets_are_named():
         Segmenter().fit(made.images, [0 * mask for mask in made.masks])
 
 
+def test_three_classes_are_learned_saved_and_loaded(tmp_path):
+    made = made_images(4)
+    masks = []
+    for mask in made.masks:
+        three = mask.copy()
+        three[:, :80][mask[:, :80] == 0] = 2
+        masks.append(three)
+    segmenter = Segmenter(n_segments=40, C=1.0, crf=CRFSettings(max_rounds=3), unaries=QUICK).fit(made.images, masks)
+    assert not segmenter.history_[-1]["certified"]
+    segmenter.save(tmp_path / "three")
+    loaded = Segmenter.load(tmp_path / "three")
+    found = [loaded.predict(image) for image in made.images]
+    np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
+    assert np.mean(np.array(found) == np.array(masks)) > 0.7
+
+
 def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     write_folder(tmp_path / "data", 8, 0)
     split = tmp_path / "split.txt"
@@ -128,8 +145,11 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     quick = ["--segments", "100", "--C", "1", "--jobs", "1"]
     assert main(["segment", "train", *folders, *strokes, *quick, "--model", str(model)]) == 0
     assert "255 is taken for the foreground" in capsys.readouterr().err
-    assert main(["segment", "evaluate", *folders, *strokes, "--model", str(model), "--json", str(scores)]) == 0
+    cache = tmp_path / "features"
+    evaluate = ["segment", "evaluate", *folders, *strokes, "--model", str(model), "--json", str(scores), "--jobs", "1"]
+    assert main([*evaluate, "--cache", str(cache)]) == 0
     record = json.loads(scores.read_text())
+    assert len(list(cache.iterdir())) == 2
     assert set(record) == {"iou_foreground", "iou_background", "accuracy", "images"}
     assert record["images"] == 2
     assert record["accuracy"] > 0.9

@@ -9,6 +9,7 @@ from PIL import Image
 from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.image_files import (
     ImageFileError,
+    ReadWhenUsed,
     fitted,
     read_mask,
     read_photograph,
@@ -115,10 +116,23 @@ def test_nothing_usable_is_an_error(folders, tmp_path):
 
 
 def test_one_class_only_is_an_error(folders):
+    for path in folders[1].iterdir():
+        write_png(path, np.zeros_like(read_mask(path)))
     found = read_folder(*folders)
-    alike = [image._replace(mask=np.zeros_like(image.mask)) for image in found.images]
     with pytest.raises(ImageFileError, match="at least two"):
-        n_labels_of(alike)
+        n_labels_of(found.images)
+
+
+def test_pictures_are_read_when_they_are_used(folders):
+    found = read_folder(*folders)
+    read = []
+    pictures = ReadWhenUsed(found.images, lambda image: read.append(image.name) or image.image)
+    assert len(pictures) == 3
+    assert read == []
+    write_png(folders[0] / "b.png", np.full((8, 12, 3), 7, np.uint8))
+    assert (pictures[1] == 7).all()
+    assert read == ["b"]
+    assert len(list(pictures)) == 3
 
 
 def test_splits(folders, tmp_path):

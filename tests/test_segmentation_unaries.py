@@ -9,6 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.descriptors import describe
+from structboost.segmentation.image_classes import ImageClasses, classes_present, fit_image_classes
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.superpixels import label_counts
@@ -107,8 +108,26 @@ def test_many_labels_get_passes_over_the_surroundings():
     three = [np.column_stack((count[:, 0] // 2, count[:, 0] - count[:, 0] // 2, count[:, 1])) for count in counts]
     classifiers, answers = fit_unaries(images, three, QUICK)
     assert len(classifiers.passes) == 2
+    assert len(classifiers.image_classes) == 2
     assert answers[0].shape[1:] == (len(GROUPS) + 2, 3)
     assert classifiers.log_probabilities(images[0]).shape == answers[0].shape
+
+
+def test_classes_of_whole_images_are_found_and_kept():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 5))
+    present = np.column_stack((rows[:, 0] > 0, rows[:, 1] > 0.5, np.ones(200, bool), np.zeros(200, bool)))
+    classes = ImageClasses.from_arrays(fit_image_classes(rows, present).to_arrays())
+    fresh = rng.normal(size=(500, 5))
+    odds = classes.log_odds(fresh)
+    for label, truth in enumerate((fresh[:, 0] > 0, fresh[:, 1] > 0.5)):
+        assert odds[truth, label].mean() > odds[~truth, label].mean() + 0.1
+    assert (odds[:, 2] > 0).all()
+    assert (odds[:, 3] < 0).all()
+    with pytest.raises(ValueError, match="damaged"):
+        ImageClasses.from_arrays(classes.to_arrays() | {"mean": np.zeros(4)})
+    count = np.array([[1000, 5, 0], [0, 5, 50]])
+    np.testing.assert_array_equal(classes_present([count, 0 * count]), [[True, False, True], [False] * 3])
 
 
 def test_nothing_to_learn_from_is_said():

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from structboost.inference.box_search import overlaps
 from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker
-from structboost.tracking.box_sampling import rescaled_boxes, size_of, training_boxes
+from structboost.tracking.box_sampling import size_of, training_boxes
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
 from structboost.tracking.made_clip import made_clip
 from structboost.tracking.measures import evaluate
@@ -271,6 +271,3 @@ def test_training_boxes_lie_around_the_object():
     shares = overlaps(box, boxes)
     assert (shares > 0.6).sum() > 40
     assert (shares < 0.2).sum() > 40
-    other_sizes = rescaled_boxes(box, 1.06, 2.0)
-    assert len(other_sizes) == 36
-    assert np.unique(other_sizes[:, 2].round(6)).size == 4

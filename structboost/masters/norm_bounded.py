@@ -17,6 +17,12 @@ _FINEST = 1e-9
 _COARSEST = 1e-5
 # A large theta on separable data sends the objective below all doubles; at this floor the relative gap is still right.
 _SMALLEST_LOG = -700.0
+# Share of the gap that a step must gain; where it gains less, directions are computed with all their digits.
+_SLOW = 1e-3
+# Norms on the way to a large one: the first, how much larger each is than the last, and the gap that is good enough.
+_SMALLEST_NORM = 1.0
+_NORM_STEP = 1.5
+_ON_THE_WAY = 1e-3
 # Share of the largest multiplier below which a pair does not count in the curvature.
 _NEGLIGIBLE = 1e-6
 
@@ -58,6 +64,7 @@ class NormBoundedMaster(PairMaster):
         super().__init__(pairs, theta)
         # The rest of theta is the weight of a column without effect.
         self._rest = theta
+        self._precise = False
 
     @property
     def theta(self) -> float:
@@ -94,18 +101,50 @@ class NormBoundedMaster(PairMaster):
         """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
         target = min(max(tolerance, _FINEST), _COARSEST)
         value = self._log_objective(self.weights)
+        if len(self.weights):
+            value, gap = self._newton(value, target)
+            if gap > target:
+                value = self._follow_path(value, gap, target)
+        self.risk = _exp(value)
+
+    def _newton(self, value: float, target: float) -> tuple[float, float]:
+        """Newton steps until the relative gap is at most ``target``, or nothing is gained; objective and gap."""
+        self._precise = False
         for _ in range(_MAX_NEWTON_STEPS):
             self._calls += 1
             distribution = self._distribution()
             edges = self._edges(distribution)
             gap = self.theta * max(float(edges.max(initial=0.0)), 0.0) - float(self.weights @ edges)
-            if gap <= target or not len(self.weights):
+            if gap <= target:
                 break
             new = self._step(distribution, edges, value)
-            if new is None:
+            if new is None and self._precise:
                 break
-            value = new
-        self.risk = _exp(value)
+            self._precise |= new is None or value - new < _SLOW * gap
+            value = value if new is None else new
+        return value, gap
+
+    def _follow_path(self, value: float, gap: float, target: float) -> float:
+        """The optimum by way of those of smaller norms; returns the objective.
+
+        On separable data a large norm lets so few pairs count that a Newton step knows next to nothing of the others.
+        With a small one all of them count, and the optimum of each norm is a good start for the next.
+        """
+        theta, kept = self.theta, (value, gap, self.weights, self._rest)
+        steps = max(1, int(np.ceil(np.log(theta / _SMALLEST_NORM) / np.log(_NORM_STEP))))
+        try:
+            self.C = theta / _NORM_STEP**steps
+            self.weights, self._rest = self.weights * 0.0, self.C
+            for step in range(steps + 1):
+                found = self._newton(self._log_objective(self.weights), target if step == steps else _ON_THE_WAY)
+                if step < steps:
+                    scale = min(_NORM_STEP, theta / self.C)
+                    self.weights, self._rest, self.C = self.weights * scale, self._rest * scale, self.C * scale
+        finally:
+            self.C = theta
+        if found[0] > kept[0]:
+            found, (self.weights, self._rest) = kept[:2], kept[2:]
+        return found[0]
 
     def _step(self, distribution: NDArray[np.float64], edges: NDArray[np.float64], value: float) -> float | None:
         """A Newton step on the free columns; the new objective, or None where nothing is gained."""
@@ -181,7 +220,10 @@ class NormBoundedMaster(PairMaster):
         return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
 
     def _curvature(self, free: NDArray[np.int64], distribution: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``sum_p u_p rho_pj rho_pk``; a direction needs neither its last digits nor the pairs without weight."""
+        """``sum_p u_p rho_pj rho_pk``; a direction rarely needs its last digits or the pairs without weight."""
+        if self._precise:
+            whole = self._pairs.matrix[free].astype(np.float64)
+            return (whole * distribution) @ whole.T
         pairs = np.flatnonzero(distribution > _NEGLIGIBLE * distribution.max())
         rows = self._pairs.matrix[free].astype(np.float32)
         if len(pairs) < 0.8 * len(distribution):

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from structboost.exceptions import ModelFileError
-from structboost.segmentation.crf_training import LEARNERS, CRFSettings
+from structboost.segmentation.crf_training import LEARNERS, WEAK_LEARNERS, CRFSettings
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.image_files import (
     IMAGE_SUFFIXES,
     ImageFileError,
     Mask,
+    ReadWhenUsed,
     read_mask,
     read_photograph,
     write_bytes,
@@ -41,9 +42,8 @@ def add_arguments(subparsers: Any) -> None:
     train.add_argument("--C", type=float, metavar="C", help="weight of the loss (default: chosen on held-out images)")
     train.add_argument("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
     train.add_argument("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
-    train.add_argument("--weak-learner", choices=("stump", "tree"), default="stump")
+    train.add_argument("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])
     train.add_argument("--seed", type=int, default=0, metavar="N")
-    train.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: one a core)")
     train.set_defaults(run=_reporting(_train))
     predict = actions.add_parser("predict", help="write masks and overlays of images")
     predict.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="files, or folders of them")
@@ -69,6 +69,7 @@ def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
     parser.add_argument("--scribbles", type=Path, metavar="DIR", help="strokes of each image: 1 object, 2 background")
     parser.add_argument("--strict", action="store_true", help="stop at the first problem instead of skipping")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep features of images there")
+    parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: one a core)")
 
 
 def _reporting(action: Any) -> Any:
@@ -107,7 +108,7 @@ def _train(options: argparse.Namespace) -> None:
         found = _read(options, "train")
         segmenter.meaning = found.meaning
         images = found.images
-        segmenter.fit([i.image for i in images], [i.mask for i in images], _scribbles_of(options, images))
+        segmenter.fit(*_photographs_and_masks(images), _scribbles_of(options, images))
     segmenter.save(options.model)
     last = segmenter.history_[-1]
     gap = "no gap is certified" if not last["certified"] else f"certified gap {100 * last['gap']:.1f} %"
@@ -147,7 +148,7 @@ def _predict(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     segmenter = Segmenter.load(options.model)
     _check_folder_of(options.json)
-    segmenter.cache = options.cache
+    segmenter.cache, segmenter.n_jobs = options.cache, options.jobs
     if options.foreground is None:
         options.foreground = segmenter.meaning.foreground
     found = _read(options, "test", segmenter.n_labels_)
@@ -155,8 +156,8 @@ def _evaluate(options: argparse.Namespace) -> None:
     n = segmenter.n_labels_
     line = ProgressLine("segmented", len(found.images))
     confusions = []
-    for number, (_, image, mask) in enumerate(found.images):
-        predicted = segmenter.predict(image, None if strokes is None else strokes[number])
+    photographs, masks = _photographs_and_masks(found.images)
+    for mask, predicted in zip(masks, segmenter.predict_in_turn(photographs, strokes), strict=True):
         confusions.append(confusion(mask, predicted, n))
         line.step()
     line.close()
@@ -190,10 +191,14 @@ def _read(options: argparse.Namespace, part: str, n_labels: int | None = None) -
     return found
 
 
-def _scribbles_of(options: argparse.Namespace, images: Sequence[LabelledImage]) -> list[Mask] | None:
+def _photographs_and_masks(images: Sequence[LabelledImage]) -> tuple[ReadWhenUsed, ReadWhenUsed]:
+    return ReadWhenUsed(images, lambda image: image.image), ReadWhenUsed(images, lambda image: image.mask)
+
+
+def _scribbles_of(options: argparse.Namespace, images: Sequence[LabelledImage]) -> ReadWhenUsed | None:
     if options.scribbles is None:
         return None
-    return [_strokes(options.scribbles, image.name, len(images)) for image in images]
+    return ReadWhenUsed(images, lambda image: _strokes(options.scribbles, image.name, len(images)))
 
 
 def _strokes(place: Path, name: str, n_images: int) -> Mask:

@@ -19,7 +19,6 @@ from structboost.segmentation.descriptors import DescribedImage
 Floats = NDArray[np.float64]
 
 _STEPS = (1, 2, 4)
-N_NEAR_OR_ALIKE = 6  # how many of the averages are over neighbours or like colours: they come first
 _COLOUR_WIDTHS = (8.0, 20.0)  # standard deviations in LUV
 _COLOUR_REACH = 0.25  # of the narrow one, as a share of the image
 # Where little of an image lies (beyond its edge, of a rare colour), the image's mean stands in.

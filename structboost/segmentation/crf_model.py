@@ -14,24 +14,82 @@ from numpy.typing import NDArray
 from structboost.boosting import StructBoost
 from structboost.ensemble import Ensemble
 from structboost.inference.alpha_expansion import expanded_labels
+from structboost.lookup_table import LookupTable
 from structboost.model_file import load_model, save_model
+from structboost.segmentation.linear_and_stumps import LinearAndStumpTable
 from structboost.structured_svm import StructuredSVM
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.weak.stump import StumpTable
 
 _NODE, _EDGE = "node", "edge"
+_STEPS = ("bias", "features", "thresholds", "indptr", "values")
 
 
 @dataclass(frozen=True)
-class LinearEnergy:
-    """Linear scores of parts: weights of the potentials, and a constant."""
+class AdditiveEnergy:
+    """Scores of parts: a weight for each potential, a constant, and steps of single potentials.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_potentials,)
+    constant : float
+    steps : LookupTable or None
+        What stumps add.
+    """
 
     weights: NDArray[np.float64]
     constant: float
+    steps: LookupTable | None = None
+
+    @classmethod
+    def of_stumps(cls, model: Ensemble, kind: str) -> AdditiveEnergy:
+        """Of an ensemble of stumps, or of linear functions and stumps."""
+        member, matrix = model.members[kind], model.matrix(kind)
+        table, weights = member.learners, np.zeros(member.n_features)
+        if isinstance(table, LinearAndStumpTable):
+            weights = matrix[:, 0] @ table.coefficients
+            table = table.stumps
+        assert isinstance(table, StumpTable)
+        return cls(weights, 0.0, LookupTable.of_stumps(table, matrix, member.n_features))
 
     def scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Shape (n_parts, 1)."""
-        return (rows @ self.weights + self.constant)[:, None]
+        linear = (rows @ self.weights + self.constant)[:, None]
+        return linear if self.steps is None else linear + self.steps.scores(rows)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays a model file holds."""
+        arrays: dict[str, NDArray[Any]] = {"linear": np.append(self.weights, self.constant)}
+        if self.steps is None:
+            return arrays
+        return arrays | {f"steps_{name}": getattr(self.steps, name) for name in _STEPS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> AdditiveEnergy:
+        """What :meth:`to_arrays` gave, checked: a damaged file never makes scoring read outside of the arrays.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
+        weights, constant = arrays["linear"][:-1], float(arrays["linear"][-1])
+        if "steps_features" not in arrays:
+            return cls(weights, constant)
+        steps = LookupTable(**{name: arrays[f"steps_{name}"] for name in _STEPS}, n_features=len(weights))
+        used, indptr = steps.features, steps.indptr
+        fits = (
+            indptr.shape == (len(used) + 1,)
+            and indptr[0] == 0
+            and (np.diff(indptr) >= 0).all()
+            and indptr[-1] == len(steps.thresholds)
+            and steps.values.shape == (len(steps.thresholds) + len(used), 1)
+            and steps.bias.shape == (1,)
+            and ((used >= 0) & (used < len(weights))).all()
+        )
+        if not fits:
+            raise ValueError("the steps of its energies are damaged")
+        return cls(weights, constant, steps)
 
 
 @dataclass(frozen=True)
@@ -41,27 +99,31 @@ class CRFModel:
     Attributes
     ----------
     n_labels : int
-    model : Ensemble or dict of str to LinearEnergy
-        What boosting or the linear SVM learned, by kind of part: ``node``, and ``edge`` unless edges were left out.
+    model : Ensemble or dict of str to AdditiveEnergy
+        By kind of part: ``node``, and ``edge`` unless edges were left out.  Trees stay an ensemble.
     """
 
     n_labels: int
-    model: Ensemble | Mapping[str, LinearEnergy]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_scorers", {kind: self._scorer(kind) for kind in self.kinds})
+    model: Ensemble | Mapping[str, AdditiveEnergy]
 
     @classmethod
     def of(cls, trainer: StructBoost | StructuredSVM) -> CRFModel:
         """What a trainer of :class:`structboost.SuperpixelCRFTask` has learned."""
         n_labels: int = trainer.task.n_labels  # type: ignore[attr-defined]
         if isinstance(trainer, StructBoost):
-            return cls(n_labels, trainer.model_)
+            return cls._of_ensemble(n_labels, trainer.model_)
         by_kind = trainer.w_ if isinstance(trainer.w_, dict) else {_NODE: trainer.w_}
-        linear = {_NODE: LinearEnergy(by_kind[_NODE][:-1, 0], float(by_kind[_NODE][-1, 0]))}
+        linear = {_NODE: AdditiveEnergy(by_kind[_NODE][:-1, 0], float(by_kind[_NODE][-1, 0]))}
         if _EDGE in by_kind:
-            linear[_EDGE] = LinearEnergy(by_kind[_EDGE][:, 0], 0.0)
+            linear[_EDGE] = AdditiveEnergy(by_kind[_EDGE][:, 0], 0.0)
         return cls(n_labels, linear)
+
+    @classmethod
+    def _of_ensemble(cls, n_labels: int, model: Ensemble) -> CRFModel:
+        additive = (StumpTable, LinearAndStumpTable)
+        if not all(isinstance(member.learners, additive) for member in model.members.values()):
+            return cls(n_labels, model)
+        return cls(n_labels, {kind: AdditiveEnergy.of_stumps(model, kind) for kind in model.members})
 
     @property
     def kinds(self) -> list[str]:
@@ -71,10 +133,10 @@ class CRFModel:
     def energies(self, graph: SuperpixelGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of each superpixel and label, shape (n, n_labels), and of each edge whose ends differ, shape (n_edges,)."""
         rows = graph.potentials.reshape(-1, graph.potentials.shape[2])
-        nodes = self._scorers[_NODE].scores(rows).reshape(-1, self.n_labels)  # type: ignore[attr-defined]
+        nodes = self._scores(rows, _NODE).reshape(-1, self.n_labels)
         if _EDGE not in self.kinds or not len(graph.edges):
             return nodes, np.zeros(len(graph.edges))
-        edges = self._scorers[_EDGE].scores(graph.edge_potentials)[:, 0]  # type: ignore[attr-defined]
+        edges = self._scores(graph.edge_potentials, _EDGE)[:, 0]
         # Weights and answers are not negative; sums of table steps may be, by rounding.
         return nodes, np.maximum(edges, 0.0)
 
@@ -108,8 +170,9 @@ class CRFModel:
                 path = Path(folder) / "model"
                 save_model(self.model, path)
                 return {"ensemble": np.frombuffer(path.read_bytes(), np.uint8)}
-        arrays = {kind: np.append(energy.weights, energy.constant) for kind, energy in self.model.items()}
-        return {f"linear_{kind}": array for kind, array in arrays.items()}
+        return {
+            f"{kind}_{name}": array for kind, energy in self.model.items() for name, array in energy.to_arrays().items()
+        }
 
     @classmethod
     def from_arrays(cls, n_labels: int, arrays: Mapping[str, NDArray[Any]]) -> CRFModel:
@@ -117,39 +180,24 @@ class CRFModel:
 
         Raises
         ------
-        ModelFileError, KeyError
+        ModelFileError, KeyError, ValueError
             If the arrays are damaged.
         """
         if "ensemble" in arrays:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model"
                 path.write_bytes(arrays["ensemble"].tobytes())
-                return cls(n_labels, load_model(path))
-        linear = {
-            kind: LinearEnergy(arrays[f"linear_{kind}"][:-1], float(arrays[f"linear_{kind}"][-1]))
+                return cls._of_ensemble(n_labels, load_model(path))
+        by_kind = {
+            kind: {name[len(kind) + 1 :]: array for name, array in arrays.items() if name.startswith(f"{kind}_")}
             for kind in (_NODE, _EDGE)
-            if f"linear_{kind}" in arrays
         }
-        if _NODE not in linear:
+        if not by_kind[_NODE]:
             raise KeyError(_NODE)
-        return cls(n_labels, linear)
+        return cls(n_labels, {kind: AdditiveEnergy.from_arrays(own) for kind, own in by_kind.items() if own})
 
-    def _scorer(self, kind: str) -> Any:
-        """The fastest thing that scores parts of a kind."""
-        if not isinstance(self.model, Ensemble):
-            return self.model[kind]
-        if isinstance(self.model.members[kind].learners, StumpTable):
-            return self.model.compile(kind)
-        return _OfKind(self.model, kind)
-
-
-@dataclass(frozen=True)
-class _OfKind:
-    model: Ensemble
-    kind: str
-
-    def scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        return self.model.scores(rows, self.kind)
+    def _scores(self, rows: NDArray[Any], kind: str) -> NDArray[np.float64]:
+        return self.model.scores(rows, kind) if isinstance(self.model, Ensemble) else self.model[kind].scores(rows)
 
 
 def neighbour_margins(

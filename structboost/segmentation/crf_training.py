@@ -1,23 +1,29 @@
-"""Training a CRF on ready potentials, with C chosen on held-out images."""
+"""Training a CRF on ready potentials, with C chosen by cross-validation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost.boosting import StructBoost
+from structboost.segmentation.linear_and_stumps import CrossFittedWeights, LinearAndStumpFamily
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
 from structboost.structured_svm import StructuredSVM
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph
 
 LEARNERS = ("structboost", "ssvm")
-CANDIDATES = (0.3, 1.0, 3.0)
-_HELD_OUT = 3  # every third image
+LINEAR_AND_STUMP = "linear_and_stump"
+WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
+CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_ALWAYS = 4  # of the candidates are tried in any case
+_FOLDS = 3
+_LINEAR_TOL = 0.05
 
 Counts = Sequence[NDArray[np.int64]]
 Trainer = StructBoost | StructuredSVM
@@ -31,8 +37,11 @@ class CRFSettings:
     ----------
     learner : {"structboost", "ssvm"}
         Weak learners on the potentials, or linear weights.
-    weak_learner : str
-        Of boosting: ``"stump"``, ``"tree"`` (:class:`structboost.StructBoost`).
+    weak_learner : {"linear_and_stump", "stump", "tree"}
+        Of boosting.  The first has one linear function beside the stumps
+        (:mod:`structboost.segmentation.linear_and_stumps`).
+    linear_C : float
+        C of the structured SVMs that learn that linear function; :func:`tuned` chooses it.
     max_rounds : int
         Most rounds of boosting.
     columns_per_round : int
@@ -47,7 +56,8 @@ class CRFSettings:
     """
 
     learner: str = "structboost"
-    weak_learner: str = "stump"
+    weak_learner: str = LINEAR_AND_STUMP
+    linear_C: float = 0.3
     max_rounds: int = 50
     columns_per_round: int = 20
     tol: float = 0.01
@@ -57,23 +67,17 @@ class CRFSettings:
     def __post_init__(self) -> None:
         if self.learner not in LEARNERS:
             raise ValueError(f"learner is {self.learner!r}; choose one of {', '.join(LEARNERS)}.")
-
-    def trainer(self, n_labels: int, C: float, pairwise: bool) -> Trainer:
-        """An unfitted trainer."""
-        task = SuperpixelCRFTask(n_labels, pairwise=pairwise)
-        if self.learner == "ssvm":
-            return StructuredSVM(task, C=C, tol=self.tol, max_epochs=200)
-        return StructBoost(
-            task,
-            C=C,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            weak_learner=self.weak_learner,
-            columns_per_channel=self.columns_per_round,
-        )
+        if self.weak_learner not in WEAK_LEARNERS:
+            raise ValueError(f"weak_learner is {self.weak_learner!r}; choose one of {', '.join(WEAK_LEARNERS)}.")
 
 
-def fit_crf(graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, C: float) -> Trainer:
+def fit_crf(
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    C: float,
+    groups: Sequence[int] | None = None,
+) -> Trainer:
     """Train on images; superpixels that are wholly void are left out, images without others too.
 
     Parameters
@@ -83,49 +87,161 @@ def fit_crf(graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSett
         Pixels of each class in each superpixel.
     C : float
         Weight of the loss.
+    groups : sequence of int, optional
+        Images of one number are never on both sides of a fold: a photograph that comes again with other scribbles.
 
     Raises
     ------
     ValueError
         If every superpixel is void.
     """
-    X, Y = [], []
-    for graph, count in zip(graphs, counts, strict=True):
+    X, Y, of_images = [], [], []
+    for graph, count, group in zip(graphs, counts, range(len(graphs)) if groups is None else groups, strict=True):
         labels, kept = true_labels(count, by_area=settings.by_area)
         if kept.any():
             X.append(graph.restricted(kept))
             Y.append(labels)
+            of_images.append(group)
     if not X:
         raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
     pairwise = settings.pairwise and any(len(x.edges) for x in X)
-    return settings.trainer(counts[0].shape[1], C, pairwise).fit(X, Y)
+    task = SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise)
+    if settings.learner == "ssvm":
+        return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
+    weak_learner: Any = settings.weak_learner
+    if weak_learner == LINEAR_AND_STUMP:
+        weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y, of_images, settings.linear_C))
+    trainer = StructBoost(
+        task,
+        C=C,
+        tol=settings.tol,
+        max_rounds=settings.max_rounds,
+        weak_learner=weak_learner,
+        columns_per_channel=settings.columns_per_round,
+    )
+    return trainer.fit(X, Y)
 
 
-def choose_C(
+def cross_fitted_weights(
+    task: SuperpixelCRFTask, X: Sequence[SuperpixelGraph], Y: Sequence[Any], groups: Sequence[int], C: float
+) -> dict[str, CrossFittedWeights]:
+    """Weights of structured SVMs, each learned on two thirds of the groups of images, by kind of part.
+
+    Every third group gets the weights learned on the others (on itself if it is the only one): what boosting adds to
+    a linear energy must not be misled by how well that fits its own images.
+    """
+    ranks = np.unique(np.asarray(groups), return_inverse=True)[1]
+    n_folds = min(_FOLDS, int(ranks.max()) + 1)
+    folds = ranks % n_folds
+    found = []
+    for fold in range(n_folds):
+        kept = np.flatnonzero(folds != fold).tolist() if n_folds > 1 else list(range(len(X)))
+        # The fold may have all edges; then there is nothing to learn for them, and their weights are 0.
+        own = task if any(len(X[i].edges) for i in kept) else SuperpixelCRFTask(task.n_labels, pairwise=False)
+        svm = StructuredSVM(own, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
+        weights = svm.fit([X[i] for i in kept], [Y[i] for i in kept]).w_
+        found.append(weights if isinstance(weights, dict) else {"node": weights})
+    by_kind = {}
+    for kind in task.kinds:
+        sizes = [len(task.parts(x)[kind]) for x in X]
+        width = task.parts(X[0])[kind].shape[1]
+        # Kinds with free weights have a bias behind them: common to all labels, it changes nothing.
+        weights = [of_fold[kind][:width, 0] if kind in of_fold else np.zeros(width) for of_fold in found]
+        by_kind[kind] = CrossFittedWeights(np.array(weights), np.repeat(folds, sizes))
+    return by_kind
+
+
+def _linear_and_stumps(
+    linear: dict[str, CrossFittedWeights], features: NDArray[Any], response: tuple[float, float], **settings: Any
+) -> LinearAndStumpFamily:
+    """The family of the kind that has these answers."""
+    return LinearAndStumpFamily(features, response, linear=linear["edge" if min(response) >= 0 else "node"], **settings)
+
+
+class Tuned(NamedTuple):
+    """What a cross-validation chose.
+
+    Attributes
+    ----------
+    settings : CRFSettings
+        With ``linear_C`` chosen, where it matters.
+    C : float
+    scores : dict of float to float
+        Mean IoU of each C that was tried, over the pixels of all images.
+    """
+
+    settings: CRFSettings
+    C: float
+    scores: dict[float, float]
+
+
+def tuned(
     graphs: Sequence[SuperpixelGraph],
     counts: Counts,
     settings: CRFSettings,
     candidates: Sequence[float] = CANDIDATES,
     random_state: int = 0,
-) -> tuple[float, list[float]]:
-    """The candidate of the highest mean IoU on a third of the images, trained on the others; ties go to the smaller.
+    groups: Sequence[int] | None = None,
+) -> Tuned:
+    """C, and before it C of the linear function beside the stumps, by threefold cross-validation over images.
 
-    Returns
-    -------
-    C : float
-    scores : list of float
-        Mean IoU of each candidate.
+    The four smallest candidates are tried in any case (with few images the mean IoU has more than one peak), the others
+    while the last one is the best.  Ties go to the smaller.
+
+    Parameters
+    ----------
+    candidates : sequence of float
+        Ascending; a single one is taken as it is.
+    random_state : int
+        Of the folds.
+    groups : sequence of int, optional
+        As :func:`fit_crf` takes them.
     """
-    order = np.random.default_rng(random_state).permutation(len(graphs))
-    held_out, kept = (sorted(order[part].tolist()) for part in (np.s_[::_HELD_OUT], np.arange(len(order)) % 3 > 0))
-    if len(candidates) == 1 or not kept:
-        return float(candidates[0]), []
-    scores = []
-    for C in candidates:
-        trainer = fit_crf([graphs[i] for i in kept], [counts[i] for i in kept], settings, C)
-        found = trainer.predict([graphs[i] for i in held_out])
-        scores.append(superpixel_scores([counts[i] for i in held_out], found).mean_iou)
-    return float(candidates[int(np.argmax(scores))]), scores
+
+    def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
+        return _searched(candidates, lambda C: _cross_validated(graphs, counts, of_settings, C, random_state, groups))
+
+    n_groups = len(graphs) if groups is None else len(set(groups))
+    if len(candidates) == 1 or n_groups < 2:
+        return Tuned(settings, float(candidates[0]), {})
+    if settings.learner == "structboost" and settings.weak_learner == LINEAR_AND_STUMP:
+        linear = replace(settings, learner="ssvm", tol=_LINEAR_TOL)
+        settings = replace(settings, linear_C=search(linear)[0])
+    return Tuned(settings, *search(settings))
+
+
+def _searched(candidates: Sequence[float], score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+    """The best of the candidates that were tried, and their scores."""
+    scores: dict[float, float] = {}
+    for number, C in enumerate(candidates):
+        # A tie goes on: with too small a C all candidates leave a rare class out.
+        if number >= _ALWAYS and scores[candidates[number - 1]] < max(scores.values()):
+            break
+        scores[C] = score(C)
+    best = max(scores.values())
+    return min(C for C, reached in scores.items() if reached == best), scores
+
+
+def _cross_validated(
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    C: float,
+    random_state: int,
+    groups: Sequence[int] | None,
+) -> float:
+    """Mean IoU over all images, each labelled by what was learned on two thirds of the others."""
+    of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
+    ranks = np.unique(of_images, return_inverse=True)[1]
+    folds = (np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
+    found: list[Any] = [None] * len(graphs)
+    for fold in np.unique(folds):
+        kept, held_out = np.flatnonzero(folds != fold).tolist(), np.flatnonzero(folds == fold).tolist()
+        part = ([graphs[i] for i in kept], [counts[i] for i in kept])
+        trainer = fit_crf(*part, settings, C, of_images[kept].tolist())
+        for i, predicted in zip(held_out, trainer.predict([graphs[i] for i in held_out]), strict=True):
+            found[i] = predicted
+    return superpixel_scores(counts, found).mean_iou
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

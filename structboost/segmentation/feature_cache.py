@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -73,14 +73,21 @@ def describe_all(
     verbose: bool = False,
 ) -> list[DescribedImage]:
     """Describe images, in processes side by side and with a progress line if asked; the order is kept."""
-    work: Iterable[Any] = (joblib.delayed(_described)(image, n_segments, cache) for image in images)
     line = ProgressLine("superpixels and features", len(images), verbose)
     found = []
-    for described in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(work):
+    for described in describe_in_turn(images, n_segments, cache=cache, n_jobs=n_jobs):
         found.append(described)
         line.step()
     line.close()
     return found
+
+
+def describe_in_turn(
+    images: Sequence[Photograph], n_segments: int, *, cache: FeatureCache | None = None, n_jobs: int | None = None
+) -> Iterator[DescribedImage]:
+    """As :func:`describe_all`, one after the other: not all need be in memory."""
+    work: Iterable[Any] = (joblib.delayed(_described)(image, n_segments, cache) for image in images)
+    yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator")(work)
 
 
 def _described(image: Photograph, n_segments: int, cache: FeatureCache | None) -> DescribedImage:

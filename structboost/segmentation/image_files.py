@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,26 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".p
 
 class ImageFileError(ValueError):
     """A file of an image or a mask is missing, cannot be read, or does not fit its partner; the message names it."""
+
+
+class ReadWhenUsed(Sequence[Any]):
+    """Pictures that are read or made anew whenever one is asked for: of a large folder only one is in memory.
+
+    Parameters
+    ----------
+    items : sequence
+    read : callable
+        ``read(item)`` gives the picture.
+    """
+
+    def __init__(self, items: Sequence[Any], read: Callable[[Any], NDArray[Any]]) -> None:
+        self._items, self._read = items, read
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._read(self._items[number])
 
 
 def read_photograph(path: str | PathLike[str]) -> Photograph:

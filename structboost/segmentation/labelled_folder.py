@@ -23,14 +23,6 @@ from structboost.segmentation.image_files import (
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 
 
-class LabelledImage(NamedTuple):
-    """A photograph with its mask of class indices, 255 where it is void."""
-
-    name: str
-    image: Photograph
-    mask: Mask
-
-
 @dataclass(frozen=True)
 class Meaning:
     """What the values of masks stand for.
@@ -64,6 +56,34 @@ class Meaning:
         if self.foreground is not None:
             return f"class {self.foreground} is taken against all others, 255 is void"
         return "values of masks are class indices, 255 is void"
+
+
+@dataclass(frozen=True)
+class LabelledImage:
+    """A photograph with its mask; both are read from their files whenever they are asked for.
+
+    Attributes
+    ----------
+    name : str
+    image_file, mask_file : Path
+    meaning : Meaning
+        What the values of the mask stand for.
+    """
+
+    name: str
+    image_file: Path
+    mask_file: Path
+    meaning: Meaning
+
+    @property
+    def image(self) -> Photograph:
+        """RGB, shape (height, width, 3)."""
+        return read_photograph(self.image_file)
+
+    @property
+    def mask(self) -> Mask:
+        """Class indices, 255 where it is void."""
+        return self.meaning.labels(read_mask(self.mask_file))
 
 
 class LabelledFolder(NamedTuple):
@@ -115,22 +135,22 @@ def read_folder(
     """
     problems: list[str] = []
     pairs = _pairs(Path(images), Path(masks), names, problems)
-    read: list[LabelledImage] = []
+    values: dict[str, set[int]] = {}
     for name, image, mask in pairs:
         try:
-            read.append(_read_pair(name, image, mask))
+            values[name] = _values_of_pair(image, mask)
         except ImageFileError as error:
             problems.append(str(error))
-    meaning = _meaning(read, foreground)
+    meaning = _meaning(values, foreground)
+    usable = [pair for pair in pairs if pair[0] in values]
     if not meaning.white_is_foreground and foreground is None and n_labels is not None:
-        read = [pair for pair in read if _values_fit(pair, n_labels, Path(masks), problems)]
+        usable = [pair for pair in usable if _values_fit(pair[2], values[pair[0]], n_labels, problems)]
     if strict and problems:
         raise ImageFileError(problems[0])
-    if not read:
+    if not usable:
         more = f" First of {len(problems)} problems: {problems[0]}" if problems else ""
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
-    labelled = [LabelledImage(name, image, meaning.labels(mask)) for name, image, mask in read]
-    return LabelledFolder(labelled, meaning, problems)
+    return LabelledFolder([LabelledImage(*pair, meaning) for pair in usable], meaning, problems)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
@@ -176,7 +196,7 @@ def n_labels_of(images: Sequence[LabelledImage]) -> int:
     ImageFileError
         If all pixels are of one class, or void.
     """
-    present = np.unique(np.concatenate([np.unique(mask) for _, _, mask in images]))
+    present = np.unique(np.concatenate([np.unique(image.mask) for image in images]))
     present = present[present != VOID]
     if len(present) < 2:
         raise ImageFileError(f"The masks hold the classes {present.tolist()} only; give at least two to learn from.")
@@ -204,29 +224,25 @@ def _pairs(images: Path, masks: Path, names: Iterable[str] | None, problems: lis
     return pairs
 
 
-def _read_pair(name: str, image: Path, mask: Path) -> LabelledImage:
-    pixels, values = read_photograph(image), read_mask(mask)
-    if pixels.shape[:2] != values.shape:
-        height, width = pixels.shape[:2]
+def _values_of_pair(image: Path, mask: Path) -> set[int]:
+    """Values of a mask, once it and its image are known to be readable and of one size."""
+    (height, width), values = read_photograph(image).shape[:2], read_mask(mask)
+    if values.shape != (height, width):
         raise ImageFileError(
             f"{mask} is {values.shape[1]} x {values.shape[0]} pixels, its image {image.name} {width} x {height}; "
             "they must be of one size."
         )
-    return LabelledImage(name, pixels, values)
+    return set(np.unique(values).tolist())
 
 
-def _meaning(images: Sequence[LabelledImage], foreground: int | None) -> Meaning:
+def _meaning(values: Mapping[str, set[int]], foreground: int | None) -> Meaning:
     if foreground is not None:
         return Meaning(foreground=foreground)
-    values = {int(value) for _, _, mask in images for value in np.unique(mask)}
-    return Meaning(white_is_foreground=values == {0, VOID})
+    return Meaning(white_is_foreground=set().union(*values.values()) == {0, VOID})
 
 
-def _values_fit(pair: LabelledImage, n_labels: int, masks: Path, problems: list[str]) -> bool:
-    values = np.unique(pair.mask)
-    wrong = values[(values >= n_labels) & (values != VOID)]
-    if len(wrong):
-        problems.append(
-            f"{masks / pair.name} holds the values {wrong.tolist()}; the model knows 0..{n_labels - 1} (and 255, void)."
-        )
-    return not len(wrong)
+def _values_fit(mask: Path, values: set[int], n_labels: int, problems: list[str]) -> bool:
+    wrong = sorted(value for value in values if value >= n_labels and value != VOID)
+    if wrong:
+        problems.append(f"{mask} holds the values {wrong}; the model knows 0..{n_labels - 1} (and 255, void).")
+    return not wrong

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.segmentation.context import N_NEAR_OR_ALIKE, neighbour_means, place_and_colour, surroundings
+from structboost.segmentation.context import neighbour_means, place_and_colour, surroundings
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.unaries import combined, log_odds
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
@@ -54,7 +54,8 @@ def unary_potentials(image: DescribedImage, answers: Floats, *, appearance: bool
     answers : ndarray, shape (n_superpixels, n_classifiers, n_labels)
         Log-probabilities.
     appearance : bool
-        Whether place, colour and what lies in which direction tell labels apart: not where strokes say what is what.
+        Whether place, colour and surroundings tell labels apart: not where strokes say what is what, and how near each
+        superpixel is to them is among the answers already.  Then own answers are all there is.
 
     Returns
     -------
@@ -67,10 +68,11 @@ def unary_potentials(image: DescribedImage, answers: Floats, *, appearance: bool
     probabilities = combined(answers)
     if odds.shape[2] == 2:
         own = odds[:, :, 1]
-        around = surroundings(image, probabilities)[:, :, 1]
-        blocks = [own, neighbour_means(image, own, 2), probabilities[:, 1:], around[:, :N_NEAR_OR_ALIKE]]
+        blocks = [own, probabilities[:, 1:]]
         if appearance:
-            blocks += [around[:, N_NEAR_OR_ALIKE:], place_and_colour(image)]
+            around = surroundings(image, probabilities)[:, :, 1]
+            blocks[1:1] = [neighbour_means(image, own, 2)]
+            blocks += [around, place_and_colour(image)]
         return -np.hstack(blocks)[:, None, :]
     around = surroundings(image, probabilities)
     return -np.concatenate((odds, probabilities[:, None, :], around), axis=1).transpose(0, 2, 1)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CANDIDATES, CRFSettings, choose_C, fit_crf
+from structboost.segmentation.crf_training import CRFSettings, fit_crf, tuned
 from structboost.segmentation.descriptors import DescribedImage, describe
-from structboost.segmentation.feature_cache import FeatureCache, describe_all
-from structboost.segmentation.image_files import VOID, Mask, Photograph, fitted, resized_mask
+from structboost.segmentation.feature_cache import FeatureCache, describe_all, describe_in_turn
+from structboost.segmentation.image_files import VOID, Mask, Photograph, ReadWhenUsed, fitted, resized_mask
 from structboost.segmentation.labelled_folder import Meaning
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT, scribble_answers, scribbled_labels
@@ -37,7 +38,7 @@ class Segmenter:
     longest : int
         Photographs are brought to this longer side, in pixels, before anything else; masks come out at full size.
     C : float or None
-        Weight of the loss; None tries `CANDIDATES` on a third of the images.
+        Weight of the loss; None chooses it by cross-validation (:func:`structboost.segmentation.crf_training.tuned`).
     crf : CRFSettings
     unaries : UnarySettings
     random_state : int
@@ -59,8 +60,8 @@ class Segmenter:
     history_ : list of dict
         Of the training of the CRF: primal, bound, gap, one a round.
     C_ : float
-    validation_ : list of float
-        Mean IoU of each candidate for C, if it was chosen.
+    validation_ : list of (float, float)
+        Each C that was tried, and its mean IoU, if C was chosen.
     """
 
     n_segments: int = 300
@@ -95,7 +96,7 @@ class Segmenter:
         """
         _check_pairs(images, masks)
         n_labels = _n_labels(masks)
-        described = self._describe([fitted(image, self.longest) for image in images])
+        described = self._describe(images)
         counts = [
             label_counts(d.labels, resized_mask(mask, d.labels.shape), n_labels)
             for d, mask in zip(described, masks, strict=True)
@@ -132,14 +133,15 @@ class Segmenter:
             [unary_potentials(image, found, appearance=not self.needs_scribbles) for image, found in pairs]
         )
         graphs = [self._graph(image, found) for image, found in pairs]
-        self.validation_: list[float] = []
+        settings, self.validation_ = self.crf, []
         if self.C is not None:
             self.C_ = float(self.C)
         else:
-            self._say(f"C: {len(CANDIDATES)} candidates on a third of the images")
-            self.C_, self.validation_ = choose_C(graphs, counts, self.crf, random_state=self.random_state)
+            self._say("C, by threefold cross-validation")
+            settings, self.C_, scores = tuned(graphs, counts, self.crf, random_state=self.random_state)
+            self.validation_ = sorted(scores.items())
         self._say(f"CRF with C = {self.C_:g}")
-        trainer = fit_crf(graphs, counts, self.crf, self.C_)
+        trainer = fit_crf(graphs, counts, settings, self.C_)
         self.history_ = list(trainer.history_)
         self.crf_model_ = CRFModel.of(trainer)
         return self
@@ -160,10 +162,12 @@ class Segmenter:
         ValueError
             If the model needs scribbles and there are none, or they do not fit the image.
         """
-        described = describe(fitted(image, self.longest), self.n_segments)
-        strokes = None if scribbles is None else _resized_strokes(scribbles, image, described)
-        labels = self.superpixel_labels(described, strokes).astype(np.uint8)
-        return resized_mask(labels[described.labels], image.shape)
+        return self._mask(describe(fitted(image, self.longest), self.n_segments), image, scribbles)
+
+    def predict_in_turn(self, images: Sequence[Photograph], scribbles: Sequence[Mask] | None = None) -> Iterator[Mask]:
+        """As :meth:`predict`, for many images: features come from the cache, or from processes side by side."""
+        for number, described in enumerate(describe_in_turn(self._small(images), self.n_segments, **self._how())):
+            yield self._mask(described, images[number], None if scribbles is None else scribbles[number])
 
     def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> NDArray[np.int64]:
         """Class of each superpixel; scribbles at the size of the described image."""
@@ -206,9 +210,21 @@ class Segmenter:
             raise ValueError("The model was trained with scribbles; give scribbles for each image.")
         return scribble_answers(image, scribbled_labels(image, scribbles))
 
+    def _mask(self, described: DescribedImage, image: Photograph, scribbles: Mask | None) -> Mask:
+        """Classes at the size of the image."""
+        strokes = None if scribbles is None else _resized_strokes(scribbles, image, described)
+        labels = self.superpixel_labels(described, strokes).astype(np.uint8)
+        return resized_mask(labels[described.labels], image.shape)
+
     def _describe(self, images: Sequence[Photograph]) -> list[DescribedImage]:
-        cache = None if self.cache is None else FeatureCache(self.cache)
-        return describe_all(images, self.n_segments, cache=cache, n_jobs=self.n_jobs, verbose=bool(self.verbose))
+        return describe_all(self._small(images), self.n_segments, verbose=bool(self.verbose), **self._how())
+
+    def _small(self, images: Sequence[Photograph]) -> ReadWhenUsed:
+        return ReadWhenUsed(images, lambda image: fitted(image, self.longest))
+
+    def _how(self) -> dict[str, Any]:
+        """Where features are kept and how many processes make them."""
+        return {"cache": None if self.cache is None else FeatureCache(self.cache), "n_jobs": self.n_jobs}
 
     def _say(self, text: str) -> None:
         if self.verbose:

@@ -19,6 +19,7 @@ from structboost.segmentation.boosted_trees import BoostedTrees
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
+from structboost.segmentation.image_classes import ImageClasses
 from structboost.segmentation.image_files import write_bytes
 from structboost.segmentation.labelled_folder import Meaning
 from structboost.segmentation.potentials import PotentialScale
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from structboost.segmentation.segmenter import Segmenter
 
 _FORMAT = "structboost-segmenter"
-_VERSION = 1
+_VERSION = 2
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
 
 
@@ -63,6 +64,8 @@ def save_segmenter(segmenter: Segmenter, path: str | PathLike[str]) -> None:
         arrays["codebook"] = classifiers.codebook
         for place, trees in _places(classifiers).items():
             arrays |= {f"{place}/{name}": array for name, array in trees.to_arrays().items()}
+        for fold, classes in enumerate(classifiers.image_classes):
+            arrays |= {f"image_classes/{fold}/{name}": array for name, array in classes.to_arrays().items()}
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
@@ -89,9 +92,9 @@ def load_segmenter(path: str | PathLike[str]) -> Segmenter:
         raise ModelFileError(f"{path} is not a structboost segmenter, or is truncated ({error}).") from error
     if name != _FORMAT:
         raise ModelFileError(f"{path} is a file of the format {name!r}, not a structboost segmenter.")
-    if version > _VERSION or features != FEATURES_VERSION:
+    if version != _VERSION or features != FEATURES_VERSION:
         raise ModelFileError(
-            f"{path} is of format version {version} with features of version {features}; this structboost reads up to "
+            f"{path} is of format version {version} with features of version {features}; this structboost reads "
             f"{_VERSION} with features {FEATURES_VERSION}. Update structboost, or train again."
         )
     try:
@@ -109,7 +112,7 @@ def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     segmenter.meaning = Meaning(**header["meaning"])
     segmenter.n_labels_ = int(header["n_labels"])
     segmenter.C_, segmenter.history_ = float(header["C"]), list(header["history"])
-    segmenter.validation_ = list(header["validation"])
+    segmenter.validation_ = [(float(C), float(score)) for C, score in header["validation"]]
     segmenter.crf_model_ = CRFModel.from_arrays(segmenter.n_labels_, _under("crf", arrays))
     segmenter.scale_ = PotentialScale(arrays["scale/mean"], arrays["scale/spread"])
     segmenter.classifiers_ = None
@@ -122,7 +125,13 @@ def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
             [_trees(f"passes/{number}/{fold}", arrays) for fold in range(n_folds)]
             for number, n_folds in enumerate(header["passes"])
         ]
-        segmenter.classifiers_ = UnaryClassifiers(segmenter.n_labels_, arrays["codebook"], groups, passes)
+        image_classes = [
+            ImageClasses.from_arrays(_under(f"image_classes/{fold}", arrays))
+            for fold in range(len(groups[GROUPS[0]]) if passes else 0)
+        ]
+        segmenter.classifiers_ = UnaryClassifiers(
+            segmenter.n_labels_, arrays["codebook"], groups, passes, image_classes
+        )
     return segmenter
 
 

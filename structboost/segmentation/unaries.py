@@ -15,6 +15,7 @@ from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.codebook import learn_codebook, word_histograms
 from structboost.segmentation.context import place_and_colour, surroundings
 from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage
+from structboost.segmentation.image_classes import ImageClasses, classes_present, fit_image_classes, image_row
 
 WORDS = "words"
 # The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four sizes.
@@ -65,22 +66,29 @@ class UnaryClassifiers:
         By group of features, a classifier a fold.
     passes : list of list of BoostedTrees
         By pass of context, a classifier a fold.
+    image_classes : list of ImageClasses
+        Classifiers of whole images, one a fold; none where there are no passes.
     """
 
     n_labels: int
     codebook: NDArray[np.float32]
     groups: Mapping[str, Sequence[BoostedTrees]]
     passes: Sequence[Sequence[BoostedTrees]]
+    image_classes: Sequence[ImageClasses] = ()
 
     def log_probabilities(self, image: DescribedImage) -> Floats:
         """Of each label by each classifier, shape (n_superpixels, n_groups + n_passes, n_labels)."""
+        features = group_features(image, self.codebook)
         by_group = [
             np.mean([trees.log_probabilities(rows) for trees in self.groups[group]], axis=0)
-            for group, rows in group_features(image, self.codebook).items()
+            for group, rows in features.items()
         ]
         answers = np.stack(by_group, axis=1)
+        if self.passes:
+            whole = image_row(image, features[WORDS])[None, :]
+            present = np.mean([classes.log_odds(whole)[0] for classes in self.image_classes], axis=0)
         for folds in self.passes:
-            rows = _context_rows(image, answers)
+            rows = _context_rows(image, answers, present)
             found = np.mean([trees.log_probabilities(rows) for trees in folds], axis=0)
             answers = np.concatenate((answers, found[:, None, :]), axis=1)
         return answers
@@ -144,17 +152,22 @@ def fit_unaries(
     n_passes = settings.context_passes
     if n_passes is None:
         n_passes = 0 if training.n_labels == 2 else _PASSES_OF_MANY
-    passes = []
+    passes: list[list[BoostedTrees]] = []
+    image_classes: list[ImageClasses] = []
+    if n_passes:
+        report("classes of whole images")
+        whole = np.array([image_row(*pair) for pair in zip(images, histograms, strict=True)])
+        image_classes, present = training.cross_fit_images(whole, classes_present(counts))
     for number in range(n_passes):
         report(f"surroundings, pass {number + 1} of {n_passes}")
-        blocks = [_context_rows(image, found) for image, found in zip(images, by_image, strict=True)]
+        blocks = [_context_rows(*of_image) for of_image in zip(images, by_image, present, strict=True)]
         folds, found = training.cross_fit(blocks, settings.context_rounds, settings.context_rows, _CONTEXT_TREES)
         passes.append(folds)
         by_image = [
             np.concatenate((before, new[:, None, :]), axis=1)
             for before, new in zip(by_image, training.split(found), strict=True)
         ]
-    return UnaryClassifiers(training.n_labels, codebook, groups, passes), by_image
+    return UnaryClassifiers(training.n_labels, codebook, groups, passes, image_classes), by_image
 
 
 def log_odds(log_probabilities: Floats) -> Floats:
@@ -183,6 +196,7 @@ class _Training:
         self.n_folds = min(settings.n_folds, len(counts))
         self.random_state, self.n_jobs = random_state, n_jobs
         of_images = np.random.default_rng(random_state).permutation(len(counts)) % self.n_folds
+        self.of_images = of_images
         self.folds = np.repeat(of_images, [len(count) for count in counts])
 
     def split(self, rows: Floats) -> list[Floats]:
@@ -210,6 +224,16 @@ class _Training:
             answers[inside] = classifier.log_probabilities(rows[inside])
         return fitted, answers
 
+    def cross_fit_images(self, rows: Floats, present: NDArray[np.bool_]) -> tuple[list[ImageClasses], Floats]:
+        """Classifiers of whole images, as :meth:`cross_fit`, and their log-odds on the images of their fold."""
+        fitted, answers = [], np.empty(present.shape)
+        for fold in range(self.n_folds):
+            inside = self.of_images == fold
+            with threadpool_limits(1):
+                fitted.append(fit_image_classes(rows[~inside], present[~inside]))
+            answers[inside] = fitted[-1].log_odds(rows[inside])
+        return fitted, answers
+
     def _drawn(self, fold: int, n_rows: int) -> NDArray[np.int64]:
         """Superpixels of the other folds that are not void, at most ``n_rows`` of them; rare classes more often."""
         usable = np.flatnonzero((self.folds != fold) & self.known)
@@ -229,12 +253,13 @@ def _fit_on_one_thread(*arguments: Any, **settings: Any) -> BoostedTrees:
         return fit_trees(*arguments, **settings)
 
 
-def _context_rows(image: DescribedImage, answers: Floats) -> NDArray[np.float32]:
-    """Features for a further classifier: log-odds of the groups together and of the last pass, and surroundings."""
+def _context_rows(image: DescribedImage, answers: Floats, present: Floats) -> NDArray[np.float32]:
+    """Features for a further classifier: log-odds of the groups and of the last pass, surroundings, the whole image."""
     probabilities = combined(answers)
     groups = log_odds(answers[:, : len(GROUPS)].mean(axis=1))
     around = surroundings(image, probabilities).reshape(image.n_superpixels, -1)
-    blocks = (groups, log_odds(answers[:, -1]), probabilities, around, place_and_colour(image))
+    whole = np.broadcast_to(present, (len(answers), len(present)))
+    blocks = (groups, log_odds(answers[:, -1]), probabilities, around, place_and_colour(image), whole)
     return np.hstack(blocks).astype(np.float32)
 
 

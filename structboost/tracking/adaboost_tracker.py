@@ -25,7 +25,8 @@ class AdaBoostTracker(BoxTracker):
     """Discrete AdaBoost on stumps, object against background, in the loop of :class:`StructBoostTracker`.
 
     Boxes that overlap the object by more than 0.8 are examples of it, those by at most 0.3 of the background;
-    both have half of the weight.  It is trained anew each time.
+    both have half of the weight.  It is trained anew each time, on 1,500 boxes of the frames kept and, in each round,
+    on 48 features, all drawn at random: 500 rounds over everything would take seconds.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class AdaBoostTracker(BoxTracker):
 
     def _train(self, *, initial: bool) -> None:
         frames = self._frames
-        overlap = 1.0 - frames.losses[: frames.n_frames * frames.n_boxes]
+        overlap = 1.0 - frames.losses[: frames.n_rows]
         positive = np.flatnonzero(overlap > _POSITIVE_ABOVE)
         negative = np.flatnonzero(overlap <= _NEGATIVE_UP_TO)
         rows = [self._random.permutation(part)[: _N_ROWS // 2] for part in (positive, negative)]

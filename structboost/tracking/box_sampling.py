@@ -1,4 +1,4 @@
-"""Which boxes of a frame a tracker learns from, and which it tries."""
+"""Which boxes of a frame a tracker learns from."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ _SCALED_SHARE = 0.25
 _NEAR = 0.5  # in sizes of the object
 _LARGEST_RESIZING = 0.3  # logarithm
 _SCALED_SHIFT = 0.08
-# Sizes tried, as powers of the step.
-_SCALE_POWERS = (-1.0, -0.5, 0.5, 1.0)
 
 
 def size_of(box: Boxes) -> float:
@@ -63,11 +61,3 @@ def training_boxes(
     centres = box[:2] + 0.5 * box[2:] + distances[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
     height, width = image_shape[:2]
     return np.concatenate((box[None], moved(box, np.clip(centres, 0, [width - 1, height - 1]), sizes)))
-
-
-def rescaled_boxes(box: Boxes, step: float, shift: float) -> Boxes:
-    """Four other sizes, up to ``step`` larger and smaller, each at nine places ``shift`` pixels apart."""
-    sizes = np.repeat(step ** np.array(_SCALE_POWERS), 9)
-    dy, dx = (grid.ravel() * shift for grid in np.meshgrid([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], indexing="ij"))
-    centres = box[:2] + 0.5 * box[2:] + np.column_stack((dx, dy))
-    return moved(box, np.tile(centres, (len(_SCALE_POWERS), 1)), sizes)

@@ -6,19 +6,21 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structboost.inference.box_search import boxes_around, overlaps
+from structboost.inference.box_search import overlaps
 from structboost.tracking.box_features import Planes, box_features, frame_planes
-from structboost.tracking.box_sampling import Boxes, rescaled_boxes, size_of, training_boxes
+from structboost.tracking.box_sampling import Boxes, size_of, training_boxes
 from structboost.tracking.colour_palette import ColourPalette
 from structboost.tracking.frame_image import FrameImage, checked_image
+from structboost.tracking.object_motion import ObjectMotion, object_motion
+from structboost.tracking.object_search import SMALLEST_SIDE, WORKING_SIZE, BoxScorer, Found, best_box, resized
+from structboost.tracking.turned_view import TurnedView, turned_view
+from structboost.tracking.turning import Turning
 
-# The region searched is resized so that the object has this size, in pixels: every video costs the same.
-_WORKING_SIZE = 40.0
 _N_COLOURS = 16
 # Times that the first frames are sampled, all together: one sample of 200 boxes says little of the object.
 _N_FIRST = 5
@@ -26,46 +28,37 @@ _N_FIRST = 5
 _SEARCH_RADIUS = 1.0
 _LOST_RADIUS = 1.5
 _TRAINING_RADIUS = 1.5
-# Steps of the search, in working pixels: all of the disc, then around the best.
-_COARSE_STEP = 2.0
-_FINE_STEP = 1.0
-_FINE_RADIUS = 3.2
-# Of a place's weight in the mean over the finely searched ones: the fall of the score that divides it by e.
-_SOFTNESS = 0.05
 # Features reach this much beyond a box, in its sides.
 _MARGIN = 0.35
-# Boxes that overlap less than this are rivals of the object, not itself a little displaced.
-_RIVAL_OVERLAP = 0.3
-# Another size must win by this much, only where confidence is not low for this object, and is approached by a share
-# of the way: sizes drift much more easily than places.
-_SCALE_STEP = 1.06
-_SCALE_GAIN = 0.02
-_SCALE_CONFIDENCE = 0.7
-_SCALE_SHARE = 0.3
+# Spread of a motion's logarithm of size up to which its place and its size are believed.
+_PLACE_SPREAD = 0.03
+_SIZE_SPREAD = 0.02
+_LARGEST_GROWTH = 0.1  # logarithm, in a frame
+# A turned view may score this much less than the other: what turned is not what was learned.
+_TURN_TOLERANCE = 0.1
+# Sizes are searched only where confidence is not low for this object.
+_SIZE_CONFIDENCE = 0.7
 # What this object's margin is as a rule: the median of so many, or a first guess.
 _RECENT = 60
 _FIRST_MARGIN = 0.3
 # Share of it at which a lost object counts as found again: rubbish learned once is found ever after.
 _FOUND_AGAIN = 0.5
-_SMALLEST = 3.0  # sides of a box, pixels
 
 
-class BoxScorer(Protocol):
-    """What a learner has learned: scores of boxes from the features it selected."""
+class _Sight(NamedTuple):
+    """What was found in a view of a frame; boxes are in the view."""
 
-    @property
-    def selected(self) -> NDArray[np.int64]:
-        """Features to compute."""
-
-    def scores(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Scores, shape (n_boxes,), from shape (n_boxes, n_selected)."""
+    view: TurnedView
+    planes: Planes
+    found: Found
 
 
 class BoxTracker(ABC):
     """Follows one object through a video, from its box in the first frame or frames.
 
-    Each frame, about 2,000 boxes around the last one are scored, and the best is the object's.  Every second
-    frame, about 200 boxes around it are added to the training set, and the learner trains on.
+    Each frame, about 2,000 boxes around the last one are scored, and the best is the object's.  An object that turns
+    in the image plane is searched in a view turned with it, and where the points in the box lead counts, too.  Every
+    second frame, about 200 boxes around the new one are added to the training set, and the learner trains on.
 
     Parameters
     ----------
@@ -75,7 +68,8 @@ class BoxTracker(ABC):
         Frames from one training to the next.
     lost_below : float
         Confidence under which the object counts as lost: its box stays where it was last seen, is searched for in a
-        wider disc, and nothing is learned until it stands out half as much as it used to.
+        wider disc, and nothing is learned until it stands out half as much as it used to.  The limit is 0 while it
+        turns and all its points move as one thing.
     random_state : int
         Of the boxes learned from, and of the colour palette.
 
@@ -83,6 +77,8 @@ class BoxTracker(ABC):
     ----------
     box : ndarray, shape (4,)
         x, y, width and height in the last frame, in pixels; may reach out of the frame.
+    angle : float
+        By which the object has turned, radians from x towards y; the box does not turn.
     confidence : float
         By how much the box beats every box elsewhere (overlap below 0.3), as a share of what training asks for; 0..1.
     lost : bool
@@ -106,8 +102,14 @@ class BoxTracker(ABC):
         self.box: Boxes = np.full(4, np.nan)
         self.confidence = 1.0
         self.lost = False
+        self._turning = Turning()
         self.seconds = {"features": 0.0, "search": 0.0, "training": 0.0}
         self.n_frames = 0
+
+    @property
+    def angle(self) -> float:
+        """See the attributes."""
+        return self._turning.angle
 
     def init(self, frame: Any, box: ArrayLike) -> Self:
         """Learn the object from its first labelled frame, or frames.
@@ -134,6 +136,7 @@ class BoxTracker(ABC):
         self._margins: deque[float] = deque(maxlen=_RECENT)
         self.box = boxes[-1].copy()
         self.confidence, self.lost = 1.0, False
+        self._turning, self._before = Turning(), images[-1]
         self.seconds = dict.fromkeys(self.seconds, 0.0)
         self.n_frames = len(images)
         self._palette = ColourPalette(_surroundings(images[0], boxes[0]), _N_COLOURS, self.random_state)
@@ -160,23 +163,20 @@ class BoxTracker(ABC):
             raise RuntimeError("The tracker knows no object yet; call init(frame, box) first.")
         image = checked_image(frame, f"frame {self.n_frames}")
         began = time.perf_counter()
+        features = self.seconds["features"]
         self.box = _inside(self.box, image.shape)
-        radius = _LOST_RADIUS if self.lost else _SEARCH_RADIUS
-        planes = self._planes(image, self.box, max(radius, _TRAINING_RADIUS))
-        had_planes = time.perf_counter()
-        found, margin = self._search(planes, radius, image.shape)
-        self.confidence = float(np.clip(margin, 0.0, 1.0))
-        self.lost = margin < (_FOUND_AGAIN * self._usual_margin() if self.lost else self.lost_below)
-        if not self.lost:
-            self.box = found
-            self._margins.append(margin)
+        followed = not self.lost or self._turning.turning
+        motion = object_motion(self._before, image, self.box) if followed else None
+        self._before = image
+        self.seconds["features"] += time.perf_counter() - began
+        sight = self._look(image, motion)
+        self._judge(sight, motion if self._turning.begun else None)
         searched = time.perf_counter()
         if not self.lost and self.n_frames % self.every == 0:
-            self._learn(planes, self.box, image.shape, first=False)
+            self._learn(sight.planes, sight.found.box, sight.view.image.shape, first=False)
             self._train(initial=False)
             self._scorer = self._learned()
-        self.seconds["features"] += had_planes - began
-        self.seconds["search"] += searched - had_planes
+        self.seconds["search"] += searched - began - (self.seconds["features"] - features)
         self.seconds["training"] += time.perf_counter() - searched
         self.n_frames += 1
         return self.box.copy()
@@ -203,49 +203,78 @@ class BoxTracker(ABC):
 
     def _planes(self, image: FrameImage, box: Boxes, radius: float) -> Planes:
         """Of all that boxes within ``radius``, in sizes of the object, look at."""
-        reach = _MARGIN * box[2:] + radius * size_of(box)
+        reach = _reach(box, radius)
         near, far = np.floor(box[:2] - reach), np.ceil(box[:2] + box[2:] + reach)
         region = int(near[0]), int(near[1]), int(far[0] - near[0]), int(far[1] - near[1])
-        return frame_planes(image, region, scale=_WORKING_SIZE / size_of(box), palette=self._palette)
+        return frame_planes(image, region, scale=WORKING_SIZE / size_of(box), palette=self._palette)
 
-    def _scores(self, planes: Planes, boxes: Boxes) -> NDArray[np.float64]:
-        return self._scorer.scores(box_features(planes, boxes, self._scorer.selected))
+    def _look(self, image: FrameImage, motion: ObjectMotion | None) -> _Sight:
+        """Search the frame as it is turned now, and as its motion says; then sizes.
+
+        While it turns its motion tells more than what was learned of it; else less (a face that turns away).
+        """
+        proposed = self._turning.proposed(motion)
+        motion = motion if self._turning.begun else None
+        if motion is not None and motion.size_spread < _SIZE_SPREAD:
+            self.box = _inside(_grown(self.box, motion), image.shape)
+        sight = self._sight(image, self.angle, motion)
+        if proposed != self.angle:
+            other = self._sight(image, proposed, motion)
+            accepted = self.lost or other.found.score > sight.found.score - _TURN_TOLERANCE
+            self._turning.decide(proposed, accepted)
+            sight = other if accepted else sight
+        if sight.found.margin > _SIZE_CONFIDENCE * self._usual_margin():
+            box = resized(self._scorer, sight.planes, sight.found.box)
+            return sight._replace(found=sight.found._replace(box=box))
+        return sight
+
+    def _sight(self, image: FrameImage, angle: float, motion: ObjectMotion | None) -> _Sight:
+        """The best place in the frame turned back by ``angle``."""
+        began = time.perf_counter()
+        radius = _LOST_RADIUS if self.lost else _SEARCH_RADIUS
+        farthest = max(radius, _TRAINING_RADIUS)
+        view, box = turned_view(image, self.box, angle, _reach(self.box, farthest))
+        planes = self._planes(view.image, box, farthest)
+        self.seconds["features"] += time.perf_counter() - began
+        expected = None
+        if _is_sure(motion):
+            expected = np.concatenate((box[:2] + view.shift_in_view(motion.shift), box[2:]))
+        found = best_box(self._scorer, planes, box, radius * size_of(box), view.image.shape, expected)
+        return _Sight(view, planes, found)
+
+    def _judge(self, sight: _Sight, motion: ObjectMotion | None) -> None:
+        """Whether that is the object: then it is where it was seen.
+
+        Where all points of the object moved as one thing, it takes more to be lost.
+        """
+        margin = sight.found.margin
+        least = _FOUND_AGAIN * self._usual_margin() if self.lost else self.lost_below
+        self.confidence = float(np.clip(margin, 0.0, 1.0))
+        self.lost = margin < (0.0 if _is_sure(motion) else least)
+        if not self.lost:
+            self.box = sight.view.box_in_frame(sight.found.box)
+            self._margins.append(margin)
 
     def _usual_margin(self) -> float:
         """By how much this object stands out as a rule."""
         return float(np.median(self._margins)) if len(self._margins) > 3 else _FIRST_MARGIN
 
-    def _search(self, planes: Planes, radius: float, shape: tuple[int, ...]) -> tuple[Boxes, float]:
-        """The best box, and by how much it beats every rival."""
-        pixel = size_of(self.box) / _WORKING_SIZE
-        coarse = boxes_around(self.box, radius * size_of(self.box), _COARSE_STEP * pixel, shape)
-        scores = self._scores(planes, coarse)
-        best = coarse[np.argmax(scores)]
-        rivals = scores[overlaps(best, coarse) < _RIVAL_OVERLAP]
-        fine = boxes_around(best, _FINE_RADIUS * pixel, _FINE_STEP * pixel, shape)
-        fine_scores = self._scores(planes, fine)
-        score = float(fine_scores.max())
-        best = _expected(fine, np.exp((fine_scores - score) / _SOFTNESS))
-        rival = float(rivals.max()) if len(rivals) else score - 1.0
-        if score - rival > _SCALE_CONFIDENCE * self._usual_margin():
-            best, score = self._resized(planes, best, score, pixel)
-        return best, score - rival
 
-    def _resized(self, planes: Planes, box: Boxes, score: float, pixel: float) -> tuple[Boxes, float]:
-        """A part of the way to a better size, if there is one."""
-        tried = rescaled_boxes(box, _SCALE_STEP, pixel)
-        scores = self._scores(planes, tried)
-        best = int(np.argmax(scores))
-        if scores[best] <= score + _SCALE_GAIN or tried[best, 2:].min() < _SMALLEST:
-            return box, score
-        sides = (1.0 - _SCALE_SHARE) * box[2:] + _SCALE_SHARE * tried[best, 2:]
-        centre = tried[best, :2] + 0.5 * tried[best, 2:]
-        return np.concatenate((centre - 0.5 * sides, sides)), float(scores[best])
+def _is_sure(motion: ObjectMotion | None) -> TypeGuard[ObjectMotion]:
+    """Whether the points of the object moved as one thing."""
+    return motion is not None and motion.size_spread < _PLACE_SPREAD
 
 
-def _expected(boxes: Boxes, weights: NDArray[np.float64]) -> Boxes:
-    """Mean box: the best one alone is a little off by chance, and what is learned of it stays off."""
-    return np.asarray(weights @ boxes / weights.sum(), np.float64)
+def _grown(box: Boxes, motion: ObjectMotion) -> Boxes:
+    """The box about its centre, larger or smaller by what of its growth is beyond doubt."""
+    growth = np.clip(abs(motion.log_size) - motion.size_spread, 0.0, _LARGEST_GROWTH)
+    sides = np.exp(np.copysign(growth, motion.log_size)) * box[2:]
+    return np.concatenate((box[:2] + 0.5 * (box[2:] - sides), sides)) if sides.min() > SMALLEST_SIDE else box
+
+
+def _reach(box: Boxes, radius: float) -> NDArray[np.float64]:
+    """How far beyond a box the boxes within ``radius``, in sizes of the object, look."""
+    return np.asarray(_MARGIN * box[2:] + radius * size_of(box), np.float64)
 
 
 def _inside(box: Boxes, shape: tuple[int, ...]) -> Boxes:
@@ -272,10 +301,10 @@ def _check_first_boxes(images: Sequence[FrameImage], boxes: Boxes) -> None:
         raise ValueError(f"box has shape {boxes.shape}; give x, y, width, height for each of {len(images)} frames.")
     for number, (image, box) in enumerate(zip(images, boxes, strict=True)):
         height, width = image.shape[:2]
-        if not np.isfinite(box).all() or box[2:].min() < _SMALLEST:
+        if not np.isfinite(box).all() or box[2:].min() < SMALLEST_SIDE:
             raise ValueError(
                 f"box is {box.tolist()} in frame {number}; give four finite numbers x, y, width, height, "
-                f"the sides at least {_SMALLEST:g} pixels."
+                f"the sides at least {SMALLEST_SIDE:g} pixels."
             )
         centre = box[:2] + 0.5 * box[2:]
         if not ((centre >= 0).all() and centre[0] < width and centre[1] < height):

@@ -53,6 +53,11 @@ def as_bgr(image: FrameImage) -> FrameImage:
     return image.copy()
 
 
+def grey_of(image: FrameImage) -> FrameImage:
+    """Grey values; a grey image itself."""
+    return image if image.ndim == 2 else np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2GRAY), np.uint8)
+
+
 def letter_boxed(image: FrameImage, size: tuple[int, int]) -> LetterBox:
     """``image`` as large as fits into ``size``, centred, with black margins.
 

@@ -50,6 +50,11 @@ class KeptFrames:
         """Slots in use."""
         return self._n_first + min(self._n_recent, self.n_slots - self._n_first)
 
+    @property
+    def n_rows(self) -> int:
+        """Boxes in use: they stand before the others."""
+        return self.n_frames * self.n_boxes
+
     def rows(self, slot: int) -> slice:
         """Where a slot's boxes stand."""
         return slice(slot * self.n_boxes, (slot + 1) * self.n_boxes)

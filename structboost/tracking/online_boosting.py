@@ -119,7 +119,8 @@ class OnlineStructBoost:
         self._bins = np.concatenate((self._bins, bins[new]))
         self._signs = np.concatenate((self._signs, signs[new]))
         self._idle = np.concatenate((self._idle, np.zeros(len(new), np.int64)))
-        _respond(self.frames.codes, self._features, self._bins, self._signs, self.master.responses, first)
+        used = slice(self.frames.n_rows)
+        _respond(self.frames.codes[used], self._features, self._bins, self._signs, self.master.responses[used], first)
         self.master.add_columns(len(new))
         return True
 

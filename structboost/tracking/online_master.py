@@ -86,7 +86,7 @@ class OnlineMaster:
         numbers = np.arange(n_kept)
         gaps, last = np.flatnonzero(~kept[:n_kept]), n_kept + np.flatnonzero(kept[n_kept:])
         numbers[gaps] = last
-        _move(self.responses, last, gaps)
+        _move(self.responses[: self.frames.n_rows], last, gaps)
         self.weights = self.weights[numbers]
         self._matrix = np.ascontiguousarray(self._matrix[:, numbers])
         return numbers
@@ -138,8 +138,8 @@ class OnlineMaster:
     def _cut(self) -> float:
         """Add the cut at the weights; returns by how much of the objective it was violated."""
         frames = self.frames
-        scores = np.empty(len(frames.losses), np.float32)
-        _score(self.responses, self.weights.astype(np.float32), scores)
+        scores = np.empty(frames.n_rows, np.float32)
+        _score(self.responses[: frames.n_rows], self.weights.astype(np.float32), scores)
         chosen = np.empty((1, frames.n_slots), np.int64)
         risk = _most_violated(scores, frames.losses, frames.n_boxes, frames.shares, chosen[0])
         violated = self.C * (risk - float((self._losses - self._matrix @ self.weights).max()))

@@ -14,7 +14,7 @@ from structboost.validation import checked_positive
 # Least share of the first frames, the only ones whose box is known, in the risk.
 _FIRST_SHARE = 0.2
 # Trainings: the first one with time, the others with little.
-_FIRST_ROUNDS, _ROUNDS = 40, 1
+_FIRST_ROUNDS, _ROUNDS = 20, 1
 _FIRST_TOLERANCE, _TOLERANCE = 0.03, 0.1
 _FIRST_CUTS, _CUTS = 10, 3
 _COLUMNS_PER_ROUND = 80

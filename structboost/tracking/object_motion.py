@@ -1,0 +1,113 @@
+"""How an object moved from one frame to the next: median flow of points in its box (Kalal and others, ICPR 2010)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.tracking.box_sampling import Boxes, size_of
+from structboost.tracking.frame_image import FrameImage, grey_of
+
+# Points on each side of a grid in the box; near its border most are on the background.
+_GRID = np.linspace(0.2, 0.8, 8)
+# What is looked at around the box, in sizes of the object, which is reduced to so many pixels.
+_REACH = 0.9
+_FLOW_SIZE = 48.0
+_WINDOW = (11, 11)
+_LEVELS = 3
+# Points must come back when followed backwards: to this far, in sizes of the object, and better than half of them.
+_BACK_WITHIN = 0.04
+_FEWEST = 12
+_EXACT = 1e-3
+# Pairs of points this far apart, in sizes, tell how the object turned and grew.
+_PAIR = 0.25
+
+
+class ObjectMotion(NamedTuple):
+    """Motion of an object in the image plane.
+
+    Parameters
+    ----------
+    shift : ndarray, shape (2,)
+        Pixels right and down.
+    log_size, angle : float
+        Logarithm of the factor by which it grew, and radians by which it turned, from x towards y.
+    size_spread, angle_spread : float
+        Median absolute deviation of both over pairs of points: small where the object moves as one thing.
+    """
+
+    shift: NDArray[np.float64]
+    log_size: float
+    size_spread: float
+    angle: float
+    angle_spread: float
+
+
+def object_motion(before: FrameImage, now: FrameImage, box: Boxes) -> ObjectMotion | None:
+    """Motion of what was in ``box``, by the optical flow of a grid of points; None where too few can be followed.
+
+    Parameters
+    ----------
+    before, now : ndarray of uint8
+        Two frames, grey or BGR.
+    box : ndarray, shape (4,)
+        In the first of them.
+    """
+    if before.shape[:2] != now.shape[:2]:
+        return None
+    size = size_of(box)
+    near = np.maximum(np.floor(box[:2] - _REACH * size), 0).astype(int)
+    far = np.minimum(np.ceil(box[:2] + box[2:] + _REACH * size), before.shape[1::-1]).astype(int)
+    scale = min(_FLOW_SIZE / size, 1.0)
+    if (far - near).min() * scale < _WINDOW[0]:
+        return None
+    one, other = (_reduced(image[near[1] : far[1], near[0] : far[0]], scale) for image in (before, now))
+    down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
+    points = ((box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale).astype(np.float32)
+    found, kept = _followed(one, other, points, scale * size)
+    if kept.sum() < _FEWEST:
+        return None
+    return _motion_of(points[kept].astype(np.float64), found[kept].astype(np.float64), scale, size)
+
+
+def _reduced(image: FrameImage, scale: float) -> FrameImage:
+    grey = grey_of(image)
+    if scale == 1.0:
+        return grey
+    return np.asarray(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _followed(
+    one: FrameImage, other: FrameImage, points: NDArray[np.float32], size: float
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Where points are in the other image, and which of them can be trusted."""
+    nowhere: NDArray[np.float32] = np.zeros_like(points[:, None])
+    there, seen, _ = cv2.calcOpticalFlowPyrLK(one, other, points[:, None], nowhere, winSize=_WINDOW, maxLevel=_LEVELS)
+    back, again, _ = cv2.calcOpticalFlowPyrLK(other, one, there, nowhere.copy(), winSize=_WINDOW, maxLevel=_LEVELS)
+    error = np.hypot(*(back[:, 0] - points).T) / size
+    followed = (seen[:, 0] > 0) & (again[:, 0] > 0)
+    limit = max(float(np.median(error[followed])), _EXACT) if followed.any() else 0.0
+    return np.asarray(there[:, 0], np.float32), followed & (error <= min(limit, _BACK_WITHIN))
+
+
+def _motion_of(
+    points: NDArray[np.float64], found: NDArray[np.float64], scale: float, size: float
+) -> ObjectMotion | None:
+    """Medians over points and over pairs of them; a pair's change is a complex factor."""
+    i, j = np.triu_indices(len(points), 1)
+    were, are = points[j] - points[i], found[j] - found[i]
+    apart = np.hypot(*were.T) > _PAIR * scale * size
+    if apart.sum() < _FEWEST:
+        return None
+    factors = (are[apart] @ [1.0, 1.0j]) / (were[apart] @ [1.0, 1.0j])
+    log_sizes, angles = np.log(np.maximum(np.abs(factors), 1e-3)), np.angle(factors)
+    shift = np.median(found - points, axis=0) / scale
+    return ObjectMotion(shift, *_median_and_spread(log_sizes), *_median_and_spread(angles))
+
+
+def _median_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
+    middle = float(np.median(values))
+    return middle, float(np.median(np.abs(values - middle)))
