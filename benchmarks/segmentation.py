@@ -30,7 +30,7 @@ from structboost.segmentation.potentials import PotentialScale, superpixel_graph
 from structboost.segmentation.scores import break_even
 from structboost.segmentation.scribbles import scribble_answers, scribble_features, scribbled_labels
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import fit_unaries
+from structboost.segmentation.unaries import combined, fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 __all__ = ["DATASETS", "QUICK_DATASETS", "compare", "records", "show", "units"]
@@ -78,7 +78,8 @@ CRFS = {
 # Side by side with the others, but dear: of the first seed, and of two classes only.
 ON_THE_SIDE = ("structboost_stumps", "structboost_trees")
 ALONE = ("adaboost", "svm")
-METHODS = (*ALONE, *CRFS)
+UNARIES = "unaries"
+METHODS = (*ALONE, UNARIES, *CRFS)
 
 
 class Images(NamedTuple):
@@ -116,10 +117,12 @@ def compare(name: str, data_dir: Path, seed: int) -> Result:
     with threadpool_limits(1):
         train, test = (images(name, Path(data_dir), part) for part in ("train", "test"))
         started = time.perf_counter()
-        graphs, test_graphs, codebook = potentials(train, test, seed)
+        graphs, test_graphs, codebook, test_answers = potentials(train, test, seed)
         found: Result = {"unary_seconds": time.perf_counter() - started, "n_test": len(test.names), "methods": {}}
         for method in ALONE:
             found["methods"][method] = _alone(method, train, test, codebook, seed)
+        if test_answers is not None:
+            found["methods"][UNARIES] = _unaries(test, test_answers)
         for method, settings in CRFS.items():
             if method in ON_THE_SIDE and (seed or train.counts[0].shape[1] > 2):
                 continue
@@ -127,10 +130,20 @@ def compare(name: str, data_dir: Path, seed: int) -> Result:
     return found
 
 
-def potentials(
-    train: Images, test: Images, seed: int
-) -> tuple[list[SuperpixelGraph], list[SuperpixelGraph], np.ndarray | None]:
-    """CRFs of the training images, cross-fitted, and of the test images; and the codebook of visual words."""
+class Potentials(NamedTuple):
+    """CRFs of the training images, cross-fitted, and of the test images.
+
+    The codebook of visual words and the classifiers' answers on the test images: None where there are scribbles.
+    """
+
+    train: list[SuperpixelGraph]
+    test: list[SuperpixelGraph]
+    codebook: np.ndarray | None
+    test_answers: list[np.ndarray] | None
+
+
+def potentials(train: Images, test: Images, seed: int) -> Potentials:
+    """What all CRFs of a seed have in common."""
     codebook = None
     if train.strokes is None:
         classifiers, answers = fit_unaries(train.described, train.counts, random_state=seed)
@@ -145,7 +158,7 @@ def potentials(
     graphs, test_graphs = (
         [superpixel_graph(*pair, scale, appearance=appearance) for pair in of_part] for of_part in (pairs, test_pairs)
     )
-    return graphs, test_graphs, codebook
+    return Potentials(graphs, test_graphs, codebook, test_answers if appearance else None)
 
 
 def _stroke_answers(images: Images) -> list[np.ndarray]:
@@ -211,6 +224,14 @@ def _alone(method: str, train: Images, test: Images, codebook: np.ndarray | None
         found = (_signed(model.decision_function(block)) for block in rows)
         margins = [_certain(*pair) for pair in zip(found, given_labels, strict=True)]
     return {**_scores(test.counts, labels, margins), "C": C, "seconds": seconds, "gap": None, "rounds": None}
+
+
+def _unaries(test: Images, answers: list[np.ndarray]) -> Result:
+    """All classifiers together, of the groups of features and of all of them, and no CRF."""
+    probabilities = [combined(answer) for answer in answers]
+    margins = [p[:, 1] - p[:, 0] for p in probabilities] if test.counts[0].shape[1] == 2 else None
+    labels = [p.argmax(axis=1) for p in probabilities]
+    return {**_scores(test.counts, labels, margins), "C": None, "seconds": None, "gap": None, "rounds": None}
 
 
 def fit_alone(method: str, train: Images, codebook: np.ndarray | None, seed: int) -> tuple[Any, float | None]:

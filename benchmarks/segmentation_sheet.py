@@ -40,7 +40,7 @@ def main() -> int:
 def sheet_rows(name: str, data_dir: Path, C: float) -> tuple[list, int]:
     """Rows of the sheet: test images evenly spread over the set, with the masks of every method."""
     train, test = (segmentation.images(name, data_dir, part) for part in ("train", "test"))
-    graphs, test_graphs, codebook = segmentation.potentials(train, test, seed=0)
+    graphs, test_graphs, codebook, _ = segmentation.potentials(train, test, seed=0)
     known = segmentation.known(test)
     models = {method: segmentation.CRFS[method] for method in ("ssvm", "structboost")}
     crfs = {

@@ -58,9 +58,10 @@ def show(made: Sequence[dict[str, Any]]) -> str:
             texts += [_table(made, names, metrics), _differences(made, names, metrics)]
     note = (
         "In %, mean ±std over the seeds. AdaBoost and SVM label single superpixels by visual words (on grabcut_bsds by "
-        "their relation to the scribbles); all CRFs have the same potentials and candidates for C. Differences are "
-        "paired by seed; won: test images on which mean IoU is above the SSVM's, less those below. fit s: one fit at "
-        "the chosen C, potentials ready; argmax ms: an image."
+        "their relation to the scribbles); unaries: all classifiers of the potentials together, and no CRF; all CRFs "
+        "have the same potentials and candidates for C. Differences are paired by seed; won: test images on which mean "
+        "IoU is above the SSVM's, less those below. fit s: one fit at the chosen C, potentials ready; argmax ms: an "
+        "image."
     )
     return "\n\n".join([*texts, note])
 

@@ -15,7 +15,7 @@ from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import UnarySettings
 
-QUICK = UnarySettings(n_folds=2, group_rounds=5, context_rounds=5)
+QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 
 def write_folder(root, n, seed):

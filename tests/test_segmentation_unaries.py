@@ -8,14 +8,15 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
+from structboost.segmentation.codebook import word_histograms
 from structboost.segmentation.descriptors import describe
-from structboost.segmentation.image_classes import ImageClasses, classes_present, fit_image_classes
+from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import GROUPS, UnarySettings, combined, fit_unaries, log_odds
+from structboost.segmentation.unaries import GROUPS, UnarySettings, combined, fit_unaries, group_features, log_odds
 
-QUICK = UnarySettings(n_folds=2, group_rounds=5, context_rounds=5)
+QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -103,31 +104,38 @@ def test_seeds_decide_and_threads_do_not():
     assert not np.array_equal(first[0], other[0])
 
 
-def test_many_labels_get_passes_over_the_surroundings():
+def test_many_labels_get_a_classifier_on_all_features():
     images, counts = described(4)
     three = [np.column_stack((count[:, 0] // 2, count[:, 0] - count[:, 0] // 2, count[:, 1])) for count in counts]
     classifiers, answers = fit_unaries(images, three, QUICK)
-    assert len(classifiers.passes) == 2
-    assert len(classifiers.image_classes) == 2
-    assert answers[0].shape[1:] == (len(GROUPS) + 2, 3)
-    assert classifiers.log_probabilities(images[0]).shape == answers[0].shape
+    assert len(classifiers.joint) == QUICK.n_folds
+    assert answers[0].shape[1:] == (len(GROUPS) + 1, 3)
+    np.testing.assert_allclose(np.exp(answers[0]).sum(axis=2), 1.0, rtol=1e-6)
+    found = classifiers.log_probabilities(images[0])
+    assert found.shape == answers[0].shape
+    np.testing.assert_allclose(combined(found).sum(axis=1), 1.0)
+    # Each image's answers are those of the one classifier that has not seen it, on the same features as a new image's.
+    for image, answer in zip(images, answers, strict=True):
+        rows = joint_rows(image, group_features(image, word_histograms(image, classifiers.codebook)))
+        each = [np.abs(answer[:, -1] - one.log_probabilities(rows)).max() for one in classifiers.joint]
+        assert min(each) < 1e-5 < max(each)
 
 
-def test_classes_of_whole_images_are_found_and_kept():
+def test_joint_classifier_of_labels_that_are_missing():
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(200, 5))
-    present = np.column_stack((rows[:, 0] > 0, rows[:, 1] > 0.5, np.ones(200, bool), np.zeros(200, bool)))
-    classes = ImageClasses.from_arrays(fit_image_classes(rows, present).to_arrays())
-    fresh = rng.normal(size=(500, 5))
-    odds = classes.log_odds(fresh)
-    for label, truth in enumerate((fresh[:, 0] > 0, fresh[:, 1] > 0.5)):
-        assert odds[truth, label].mean() > odds[~truth, label].mean() + 0.1
-    assert (odds[:, 2] > 0).all()
-    assert (odds[:, 3] < 0).all()
+    rows = rng.normal(size=(5000, 5)).astype(np.float32)
+    labels = np.where(rows[:, 0] > 0, 3, 1)
+    classifier = JointClassifier.from_arrays(fit_joint(rows, labels, 4).to_arrays())
+    found = classifier.log_probabilities(rows)
+    assert found.shape == (5000, 4)
+    assert np.mean(found.argmax(axis=1) == labels) > 0.95
+    assert (found[:, [0, 2]] <= found[:, [1, 3]].min()).all()
+    alone = fit_joint(rows, np.full(5000, 2), 4).log_probabilities(rows)
+    np.testing.assert_array_equal(alone.argmax(axis=1), 2)
     with pytest.raises(ValueError, match="damaged"):
-        ImageClasses.from_arrays(classes.to_arrays() | {"mean": np.zeros(4)})
-    count = np.array([[1000, 5, 0], [0, 5, 50]])
-    np.testing.assert_array_equal(classes_present([count, 0 * count]), [[True, False, True], [False] * 3])
+        JointClassifier.from_arrays(classifier.to_arrays() | {"mean": np.zeros(4)})
+    with pytest.raises(ValueError, match="damaged"):
+        JointClassifier.from_arrays(classifier.to_arrays() | {"classes": np.array([1, 4])})
 
 
 def test_nothing_to_learn_from_is_said():

@@ -19,8 +19,8 @@ from structboost.segmentation.boosted_trees import BoostedTrees
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
-from structboost.segmentation.image_classes import ImageClasses
 from structboost.segmentation.image_files import write_bytes
+from structboost.segmentation.joint_classifier import JointClassifier
 from structboost.segmentation.labelled_folder import Meaning
 from structboost.segmentation.potentials import PotentialScale
 from structboost.segmentation.unaries import GROUPS, UnaryClassifiers, UnarySettings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from structboost.segmentation.segmenter import Segmenter
 
 _FORMAT = "structboost-segmenter"
-_VERSION = 2
+_VERSION = 3
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
 
 
@@ -55,17 +55,15 @@ def save_segmenter(segmenter: Segmenter, path: str | PathLike[str]) -> None:
         "validation": segmenter.validation_,
         "meaning": asdict(segmenter.meaning),
         "groups": None if classifiers is None else {group: len(classifiers.groups[group]) for group in GROUPS},
-        "passes": None if classifiers is None else [len(folds) for folds in classifiers.passes],
+        "joint": None if classifiers is None else len(classifiers.joint),
     }
     arrays: dict[str, NDArray[Any]] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
     arrays |= {f"crf/{name}": array for name, array in segmenter.crf_model_.to_arrays().items()}
     arrays |= {"scale/mean": segmenter.scale_.mean, "scale/spread": segmenter.scale_.spread}
     if classifiers is not None:
         arrays["codebook"] = classifiers.codebook
-        for place, trees in _places(classifiers).items():
-            arrays |= {f"{place}/{name}": array for name, array in trees.to_arrays().items()}
-        for fold, classes in enumerate(classifiers.image_classes):
-            arrays |= {f"image_classes/{fold}/{name}": array for name, array in classes.to_arrays().items()}
+        for place, classifier in _places(classifiers).items():
+            arrays |= {f"{place}/{name}": array for name, array in classifier.to_arrays().items()}
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
@@ -121,31 +119,17 @@ def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
             group: [_trees(f"groups/{group}/{fold}", arrays) for fold in range(header["groups"][group])]
             for group in GROUPS
         }
-        passes = [
-            [_trees(f"passes/{number}/{fold}", arrays) for fold in range(n_folds)]
-            for number, n_folds in enumerate(header["passes"])
-        ]
-        image_classes = [
-            ImageClasses.from_arrays(_under(f"image_classes/{fold}", arrays))
-            for fold in range(len(groups[GROUPS[0]]) if passes else 0)
-        ]
-        segmenter.classifiers_ = UnaryClassifiers(
-            segmenter.n_labels_, arrays["codebook"], groups, passes, image_classes
-        )
+        joint = [JointClassifier.from_arrays(_under(f"joint/{fold}", arrays)) for fold in range(header["joint"])]
+        segmenter.classifiers_ = UnaryClassifiers(segmenter.n_labels_, arrays["codebook"], groups, joint)
     return segmenter
 
 
-def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees]:
+def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees | JointClassifier]:
     """All classifiers by their place in the file."""
     of_groups = {
         f"groups/{group}/{fold}": trees for group in GROUPS for fold, trees in enumerate(classifiers.groups[group])
     }
-    of_passes = {
-        f"passes/{number}/{fold}": trees
-        for number, folds in enumerate(classifiers.passes)
-        for fold, trees in enumerate(folds)
-    }
-    return of_groups | of_passes
+    return of_groups | {f"joint/{fold}": classifier for fold, classifier in enumerate(classifiers.joint)}
 
 
 def _trees(place: str, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:

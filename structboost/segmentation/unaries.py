@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import joblib
@@ -13,9 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.codebook import learn_codebook, word_histograms
-from structboost.segmentation.context import place_and_colour, surroundings
 from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage
-from structboost.segmentation.image_classes import ImageClasses, classes_present, fit_image_classes, image_row
+from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
 
 WORDS = "words"
 # The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four sizes.
@@ -23,9 +23,9 @@ GROUPS = (WORDS, "colour", *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp")
 _LEAST_PROBABILITY = 1e-6
 # Probabilities of independent groups would multiply; these are not, and averaging their log-odds is too timid.
 _SHARPNESS = 1.5
-_PASSES_OF_MANY = 2
 
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 Report = Callable[[str], None]
 
 
@@ -37,21 +37,20 @@ class UnarySettings:
     ----------
     n_folds : int
         Parts of the training images; each part's potentials come from classifiers of the other parts.
-    group_rounds, context_rounds : int
-        Rounds of boosting for a group of features, and for the surroundings.
-    context_passes : int or None
-        Further classifiers one after the other, each on the answers of the last and their surroundings; None: none for
-        two labels, where the CRF itself learns from the surroundings, and 2 for more.
-    group_rows, context_rows : int
+    group_rounds : int
+        Rounds of boosting for a group of features.
+    joint : bool or None
+        Whether a linear classifier on all features follows (:mod:`structboost.segmentation.joint_classifier`); None:
+        for more than two labels.
+    group_rows, joint_rows : int
         Most superpixels that a classifier is trained on, drawn at random.
     """
 
     n_folds: int = 3
     group_rounds: int = 40
-    context_rounds: int = 80
-    context_passes: int | None = None
+    joint: bool | None = None
     group_rows: int = 10_000
-    context_rows: int = 20_000
+    joint_rows: int = 60_000
 
 
 @dataclass(frozen=True)
@@ -64,39 +63,33 @@ class UnaryClassifiers:
     codebook : ndarray of float32, shape (n_words, 144)
     groups : dict of str to list of BoostedTrees
         By group of features, a classifier a fold.
-    passes : list of list of BoostedTrees
-        By pass of context, a classifier a fold.
-    image_classes : list of ImageClasses
-        Classifiers of whole images, one a fold; none where there are no passes.
+    joint : list of JointClassifier
+        Classifiers on all features, one a fold; none where there are only those of the groups.
     """
 
     n_labels: int
     codebook: NDArray[np.float32]
     groups: Mapping[str, Sequence[BoostedTrees]]
-    passes: Sequence[Sequence[BoostedTrees]]
-    image_classes: Sequence[ImageClasses] = ()
+    joint: Sequence[JointClassifier] = ()
 
     def log_probabilities(self, image: DescribedImage) -> Floats:
-        """Of each label by each classifier, shape (n_superpixels, n_groups + n_passes, n_labels)."""
-        features = group_features(image, self.codebook)
+        """Of each label by the groups' classifiers and the joint one: (n_superpixels, n_classifiers, n_labels)."""
+        features = group_features(image, word_histograms(image, self.codebook))
         by_group = [
             np.mean([trees.log_probabilities(rows) for trees in self.groups[group]], axis=0)
             for group, rows in features.items()
         ]
         answers = np.stack(by_group, axis=1)
-        if self.passes:
-            whole = image_row(image, features[WORDS])[None, :]
-            present = np.mean([classes.log_odds(whole)[0] for classes in self.image_classes], axis=0)
-        for folds in self.passes:
-            rows = _context_rows(image, answers, present)
-            found = np.mean([trees.log_probabilities(rows) for trees in folds], axis=0)
+        if self.joint:
+            rows = joint_rows(image, features)
+            found = np.mean([classifier.log_probabilities(rows) for classifier in self.joint], axis=0)
             answers = np.concatenate((answers, found[:, None, :]), axis=1)
         return answers
 
 
-def group_features(image: DescribedImage, codebook: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    """Features of the superpixels by group, in the order of `GROUPS`."""
-    return {group: word_histograms(image, codebook) if group == WORDS else image.features[group] for group in GROUPS}
+def group_features(image: DescribedImage, histograms: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """Features of the superpixels by group, in the order of `GROUPS`; ``histograms`` of the visual words."""
+    return {group: histograms if group == WORDS else image.features[group] for group in GROUPS}
 
 
 def fit_unaries(
@@ -126,7 +119,7 @@ def fit_unaries(
     Returns
     -------
     classifiers : UnaryClassifiers
-    log_probabilities : list of ndarray, shape (n_superpixels, n_groups + n_passes, n_labels)
+    log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
         For each image the answers of classifiers that have not seen it.
 
     Raises
@@ -146,28 +139,17 @@ def fit_unaries(
     for number, group in enumerate(GROUPS):
         report(f"classifier {number + 1} of {len(GROUPS)}: {group}")
         blocks = histograms if group == WORDS else [image.features[group] for image in images]
-        groups[group], found = training.cross_fit(blocks, settings.group_rounds, settings.group_rows, _GROUP_TREES)
+        groups[group], found = training.cross_fit(blocks, settings.group_rounds, settings.group_rows)
+        answers.append(found)
+    joint: list[JointClassifier] = []
+    if training.n_labels > 2 if settings.joint is None else settings.joint:
+        report("classifier on all features")
+        pairs = zip(images, histograms, strict=True)
+        rows = [joint_rows(image, group_features(image, words)) for image, words in pairs]
+        joint, found = training.cross_fit_joint(rows, settings.joint_rows)
         answers.append(found)
     by_image = training.split(np.stack(answers, axis=1))
-    n_passes = settings.context_passes
-    if n_passes is None:
-        n_passes = 0 if training.n_labels == 2 else _PASSES_OF_MANY
-    passes: list[list[BoostedTrees]] = []
-    image_classes: list[ImageClasses] = []
-    if n_passes:
-        report("classes of whole images")
-        whole = np.array([image_row(*pair) for pair in zip(images, histograms, strict=True)])
-        image_classes, present = training.cross_fit_images(whole, classes_present(counts))
-    for number in range(n_passes):
-        report(f"surroundings, pass {number + 1} of {n_passes}")
-        blocks = [_context_rows(*of_image) for of_image in zip(images, by_image, present, strict=True)]
-        folds, found = training.cross_fit(blocks, settings.context_rounds, settings.context_rows, _CONTEXT_TREES)
-        passes.append(folds)
-        by_image = [
-            np.concatenate((before, new[:, None, :]), axis=1)
-            for before, new in zip(by_image, training.split(found), strict=True)
-        ]
-    return UnaryClassifiers(training.n_labels, codebook, groups, passes, image_classes), by_image
+    return UnaryClassifiers(training.n_labels, codebook, groups, joint), by_image
 
 
 def log_odds(log_probabilities: Floats) -> Floats:
@@ -176,8 +158,7 @@ def log_odds(log_probabilities: Floats) -> Floats:
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
-_GROUP_TREES = {"learning_rate": 0.12, "max_leaves": 16, "min_leaf": 20, "l2": 1.0, "max_features": 1.0}
-_CONTEXT_TREES = {"learning_rate": 0.1, "max_leaves": 12, "min_leaf": 40, "l2": 5.0, "max_features": 0.3}
+_GROUP_TREES: dict[str, Any] = {"learning_rate": 0.12, "max_leaves": 16, "min_leaf": 20, "l2": 1.0, "max_features": 1.0}
 
 
 class _Training:
@@ -204,71 +185,59 @@ class _Training:
         return np.split(rows, self.ends)
 
     def cross_fit(
-        self, blocks: Sequence[NDArray[Any]], n_rounds: int, n_rows: int, trees: Mapping[str, Any]
+        self, blocks: Sequence[NDArray[Any]], n_rounds: int, n_rows: int
     ) -> tuple[list[BoostedTrees], Floats]:
-        """A classifier for each fold, trained on the others, and its answers on the fold."""
-        rows = np.concatenate(blocks).astype(np.float32)
-        kept = [self._drawn(fold, n_rows) for fold in range(self.n_folds)]
+        """Boosted trees for each fold, trained on the others, and their answers on the fold."""
+        fit = partial(fit_trees, n_rounds=n_rounds, random_state=self.random_state, **_GROUP_TREES)
+        return self._cross_fit(np.concatenate(blocks).astype(np.float32), n_rows, fit)
+
+    def cross_fit_joint(self, blocks: Sequence[Floats32], n_rows: int) -> tuple[list[JointClassifier], Floats]:
+        """Linear classifiers, as :meth:`cross_fit`."""
+        return self._cross_fit(np.concatenate(blocks), n_rows, fit_joint, rare_more_often=False)
+
+    def _cross_fit(
+        self, rows: Floats32, n_rows: int, fit: Callable[..., Any], *, rare_more_often: bool = True
+    ) -> tuple[list[Any], Floats]:
         fitted = joblib.Parallel(n_jobs=self.n_jobs)(
-            joblib.delayed(_fit_on_one_thread)(
-                *(rows[drawn], self.labels[drawn], self.n_labels),
-                n_rounds=n_rounds,
-                random_state=self.random_state,
-                **trees,
-            )
-            for drawn in kept
+            joblib.delayed(_fit_on_one_thread)(fit, rows[drawn], self.labels[drawn], self.n_labels)
+            for drawn in (self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds))
         )
         answers = np.empty((len(rows), self.n_labels))
         for fold, classifier in enumerate(fitted):
             inside = self.folds == fold
-            answers[inside] = classifier.log_probabilities(rows[inside])
-        return fitted, answers
-
-    def cross_fit_images(self, rows: Floats, present: NDArray[np.bool_]) -> tuple[list[ImageClasses], Floats]:
-        """Classifiers of whole images, as :meth:`cross_fit`, and their log-odds on the images of their fold."""
-        fitted, answers = [], np.empty(present.shape)
-        for fold in range(self.n_folds):
-            inside = self.of_images == fold
             with threadpool_limits(1):
-                fitted.append(fit_image_classes(rows[~inside], present[~inside]))
-            answers[inside] = fitted[-1].log_odds(rows[inside])
+                answers[inside] = classifier.log_probabilities(rows[inside])
         return fitted, answers
 
-    def _drawn(self, fold: int, n_rows: int) -> NDArray[np.int64]:
-        """Superpixels of the other folds that are not void, at most ``n_rows`` of them; rare classes more often."""
+    def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> NDArray[np.int64]:
+        """Superpixels of the other folds that are not void, at most ``n_rows`` of them."""
         usable = np.flatnonzero((self.folds != fold) & self.known)
         if not len(usable):
             usable = np.flatnonzero(self.known)
         random = np.random.default_rng([self.random_state, fold])
         if len(usable) <= n_rows:
             return usable
+        if not rare_more_often:
+            return np.sort(random.choice(usable, n_rows, replace=False))
         labels = self.labels[usable]
         chances = 1.0 / np.sqrt(np.bincount(labels)[labels])
         return np.sort(random.choice(usable, n_rows, replace=False, p=chances / chances.sum()))
 
 
-def _fit_on_one_thread(*arguments: Any, **settings: Any) -> BoostedTrees:
+def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
     """One thread: sums of several would be added in another order."""
     with threadpool_limits(1):
-        return fit_trees(*arguments, **settings)
-
-
-def _context_rows(image: DescribedImage, answers: Floats, present: Floats) -> NDArray[np.float32]:
-    """Features for a further classifier: log-odds of the groups and of the last pass, surroundings, the whole image."""
-    probabilities = combined(answers)
-    groups = log_odds(answers[:, : len(GROUPS)].mean(axis=1))
-    around = surroundings(image, probabilities).reshape(image.n_superpixels, -1)
-    whole = np.broadcast_to(present, (len(answers), len(present)))
-    blocks = (groups, log_odds(answers[:, -1]), probabilities, around, place_and_colour(image), whole)
-    return np.hstack(blocks).astype(np.float32)
+        return fit(*arguments)
 
 
 def combined(answers: Floats) -> Floats:
-    """One probability of each label: that of the last pass, or from those of the groups if there is no pass."""
+    """One probability of each label: the joint classifier's, or from those of the groups if there is none."""
     if answers.shape[1] > len(GROUPS):
-        return np.asarray(np.exp(answers[:, -1]))
-    scores = _SHARPNESS * (log_odds(answers)[:, :, 1:].mean(axis=1) if answers.shape[2] == 2 else answers.mean(axis=1))
-    if answers.shape[2] == 2:
-        scores = np.hstack((np.zeros_like(scores), scores))
+        scores = answers[:, -1]
+    elif answers.shape[2] == 2:
+        odds = _SHARPNESS * log_odds(answers)[:, :, 1:].mean(axis=1)
+        scores = np.hstack((np.zeros_like(odds), odds))
+    else:
+        scores = _SHARPNESS * answers.mean(axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))
