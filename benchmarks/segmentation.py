@@ -75,7 +75,7 @@ CRFS = {
     "structboost_trees": CRFSettings(weak_learner="tree"),
     "structboost_no_edges": CRFSettings(pairwise=False),
 }
-# Dear, and no better (docs/decisions/superpixel-crf.md): of the first seed, and of the sets that are no part of another.
+# Dear, and no better: of the first seed, and of sets that are no part of another (docs/decisions/superpixel-crf.md).
 ON_THE_SIDE = ("structboost_stumps", "structboost_trees")
 ALONE = ("adaboost", "svm")
 UNARIES = "unaries"
