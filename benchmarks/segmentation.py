@@ -21,7 +21,7 @@ from benchmarks.units import Result, Unit, source_hash
 from structboost import AdaBoostMHClassifier
 from structboost.segmentation.codebook import word_histograms
 from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CANDIDATES, CRFSettings, fit_crf, superpixel_scores, tuned
+from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.feature_cache import FeatureCache, describe_all
 from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
@@ -67,7 +67,7 @@ BOOSTING_ROWS = 10_000
 SVM_CANDIDATES = (1e-3, 1e-2, 1e-1, 1.0)  # on standardised histograms; the paper has 1e2..1e7 on its own scale
 HELD_OUT = 3
 
-CANDIDATES_OF_MANY = (0.3,)
+CANDIDATES = None  # the default ones
 CRFS = {
     "ssvm": CRFSettings(learner="ssvm"),
     "structboost": CRFSettings(),
@@ -177,8 +177,7 @@ def _crf(
     """A CRF at the C of the best mean IoU in a cross-validation on the training images."""
     started = time.perf_counter()
     counts = train.counts
-    candidates = CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY
-    settings, C, validation = tuned(graphs, counts, settings, candidates, seed, train.photographs)
+    settings, C, validation = tuned(graphs, counts, settings, CANDIDATES, seed, train.photographs)
     chosen = time.perf_counter()
     trainer = fit_crf(graphs, counts, settings, C, train.photographs)
     seconds = time.perf_counter() - chosen
