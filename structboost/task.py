@@ -256,11 +256,14 @@ def stack_parts(kinds: Mapping[str, PartKind], parts: Sequence[Any]) -> StackedP
         for i, block in enumerate(blocks):
             if block.ndim != 2 or block.shape[1] != width:
                 raise TaskError(
-                    f"parts(X[{i}]) gave shape {block.shape} for kind {kind!r}; expected "
-                    f"(n_parts, {width if width >= 0 else 'n_features'})."
+                    f"parts(X[{{sample}}]) gave shape {block.shape} for kind {kind!r}; expected "
+                    f"(n_parts, {width if width >= 0 else 'n_features'}).",
+                    i,
                 )
             if not np.isfinite(block).all():
-                raise TaskError(f"parts(X[{i}]) has NaN or infinite features for kind {kind!r}; impute or drop them.")
+                raise TaskError(
+                    f"parts(X[{{sample}}]) has NaN or infinite features for kind {kind!r}; impute or drop them.", i
+                )
         rows[kind] = np.concatenate(blocks, axis=0)
         offsets[kind] = np.concatenate(([0], np.cumsum([len(b) for b in blocks]))).astype(np.int64)
     return StackedParts(rows, offsets)
@@ -270,11 +273,11 @@ def _of_kind(kinds: Mapping[str, PartKind], value: Any, kind: str, i: int, metho
     """Entry of ``kind`` in what a task method returned for example ``i``."""
     if isinstance(value, Mapping):
         if kind not in value:
-            raise TaskError(f"{method}(X[{i}]) has no entry for kind {kind!r}; it has {sorted(value)}.")
+            raise TaskError(f"{method}(X[{{sample}}]) has no entry for kind {kind!r}; it has {sorted(value)}.", i)
         return value[kind]
     if len(kinds) > 1:
         raise TaskError(
-            f"{method}(X[{i}]) must return a dict with the kinds {sorted(kinds)}, got {type(value).__name__}."
+            f"{method}(X[{{sample}}]) must return a dict with the kinds {sorted(kinds)}, got {type(value).__name__}.", i
         )
     return value
 
@@ -292,32 +295,37 @@ def measure_of(kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: in
     if isinstance(value, tuple):
         if len(value) != 3:
             raise TaskError(
-                f"joint_feature(X[{i}], y) for kind {kind!r} is a tuple of {len(value)}; expected "
-                "(parts, channels, values)."
+                f"joint_feature(X[{{sample}}], y) for kind {kind!r} is a tuple of {len(value)}; expected "
+                "(parts, channels, values).",
+                i,
             )
         parts = np.asarray(value[0], dtype=np.int64).ravel()
         channels = np.asarray(value[1], dtype=np.int64).ravel()
         values = np.asarray(value[2], dtype=np.float64).ravel()
         if not len(parts) == len(channels) == len(values):
             raise TaskError(
-                f"joint_feature(X[{i}], y) for kind {kind!r} has {len(parts)} parts, {len(channels)} channels "
-                f"and {len(values)} values; give one of each per entry."
+                f"joint_feature(X[{{sample}}], y) for kind {kind!r} has {len(parts)} parts, {len(channels)} channels "
+                f"and {len(values)} values; give one of each per entry.",
+                i,
             )
         if len(parts) and not (0 <= parts.min() and parts.max() < n_parts):
-            raise TaskError(f"joint_feature(X[{i}], y) names a part outside 0..{n_parts - 1} of {kind!r}.")
+            raise TaskError(f"joint_feature(X[{{sample}}], y) names a part outside 0..{n_parts - 1} of {kind!r}.", i)
         if len(channels) and not (0 <= channels.min() and channels.max() < n_channels):
-            raise TaskError(f"joint_feature(X[{i}], y) names a channel outside 0..{n_channels - 1} of {kind!r}.")
+            raise TaskError(
+                f"joint_feature(X[{{sample}}], y) names a channel outside 0..{n_channels - 1} of {kind!r}.", i
+            )
     else:
         dense = np.asarray(value, dtype=np.float64)
         if dense.shape != (n_parts, n_channels):
             raise TaskError(
-                f"joint_feature(X[{i}], y) gave shape {dense.shape} for kind {kind!r}; expected "
-                f"(n_parts, n_channels) = ({n_parts}, {n_channels})."
+                f"joint_feature(X[{{sample}}], y) gave shape {dense.shape} for kind {kind!r}; expected "
+                f"(n_parts, n_channels) = ({n_parts}, {n_channels}).",
+                i,
             )
         parts, channels = (index.astype(np.int64) for index in np.nonzero(dense))
         values = dense[parts, channels]
     if not np.isfinite(values).all():
-        raise TaskError(f"joint_feature(X[{i}], y) has NaN or infinite weights for kind {kind!r}.")
+        raise TaskError(f"joint_feature(X[{{sample}}], y) has NaN or infinite weights for kind {kind!r}.", i)
     return Measure(parts, channels, values)
 
 
@@ -364,5 +372,5 @@ def loss_of(task: Task, y: Any, y_pred: Any, i: int) -> float:
     """Loss of example ``i``, checked to be finite and not negative."""
     value = float(task.loss(y, y_pred))
     if not np.isfinite(value) or value < 0:
-        raise TaskError(f"loss(Y[{i}], y_pred) is {value}; a loss must be finite and >= 0.")
+        raise TaskError(f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be finite and >= 0.", i)
     return value

@@ -86,7 +86,7 @@ class DaskExamples(Examples):
             if start < last and first < stop:
                 pieces.append([partition.X, partition.Y, max(first, start) - start, min(last, stop) - start])
         of_shard = blocks.run(first_block, n_blocks)
-        made: Delayed = delayed(_source)(self.task, pieces, weights[first:last], of_shard, bins)
+        made: Delayed = delayed(_source)(self.task, pieces, weights[first:last], of_shard, bins, first)
         return made
 
 
@@ -159,13 +159,15 @@ def _source(
     weights: FloatArray,
     blocks: Blocks,
     bins: Mapping[str, Thresholds],
+    first_example: int,
 ) -> ShardSource:
     """Source of a shard, from the pieces of partitions that it covers."""
     X = _joined([_examples(x)[first:last] for x, _, first, last in pieces])
     Y = _joined([_examples(y)[first:last] for _, y, first, last in pieces])
     stack = task.stack(X)
     rows = {kind: stack.rows[kind] for kind in bins}
-    return ShardSource(task, X if task.reads_inputs else None, Y, weights, stack.offsets, blocks, bins, rows, {})
+    inputs = X if task.reads_inputs else None
+    return ShardSource(task, inputs, Y, weights, stack.offsets, blocks, bins, rows, {}, first_example)
 
 
 def _examples(part: Any) -> Any:

@@ -149,6 +149,7 @@ def shard_source(
         bins,
         rows,
         codes,
+        first,
     )
 
 

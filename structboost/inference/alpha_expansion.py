@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from structboost.inference.graph_cut import least_energy_labels
@@ -72,11 +73,16 @@ def expanded_labels(
 
 def _expanded(moves: _Moves, start: NDArray[np.int64], order: Sequence[int]) -> NDArray[np.int64]:
     """Labels that no move improves, the labels expanded in turn."""
-    labels = start.copy()
-    unchanged = 0
+    labels, energies = start.copy(), moves.by_graph(start)
+    # A graph that no other label has changed since a label was expanded gains nothing by expanding it again.
+    pending = np.ones((len(order), moves.n_graphs), np.bool_)
     for move in range(_MAX_SWEEPS * len(order)):
-        unchanged = 0 if moves.expand(labels, order[move % len(order)]) else unchanged + 1
-        if unchanged == len(order):
+        alpha = order[move % len(order)]
+        if pending[alpha].any():
+            changed = moves.expand(labels, energies, alpha, pending[alpha])
+            pending[:, changed] = True
+            pending[alpha] = False
+        elif not pending.any():
             break
     return labels
 
@@ -93,10 +99,10 @@ class _Moves:
     ) -> None:
         self.energies, self.edges, self.weights, self.graphs = energies, edges, weights, graphs
         self.n_graphs = int(graphs.max()) + 1
-        self.ends = graphs[edges[:, 0]] if len(edges) else np.zeros(0, np.int64)
         n = len(energies)
         # All that a node could save by a change of its own label: every one of its edges.
-        self.reach = np.bincount(edges[:, 0], weights, n) + np.bincount(edges[:, 1], weights, n)
+        ends = [np.bincount(end, weights, n) for end in edges.T]
+        self.reach = np.asarray(ends[0] + ends[1], np.float64)
 
     def best_single_labels(self) -> NDArray[np.int64]:
         """The best label for each graph as a whole."""
@@ -108,56 +114,120 @@ class _Moves:
         """Energy of each graph."""
         own = self.energies[np.arange(len(labels)), labels]
         cut = labels[self.edges[:, 0]] != labels[self.edges[:, 1]]
-        paid = np.bincount(self.ends[cut], self.weights[cut], self.n_graphs)
+        paid = np.bincount(self.graphs[self.edges[cut, 0]], self.weights[cut], self.n_graphs)
         return np.asarray(np.bincount(self.graphs, own, self.n_graphs) + paid, np.float64)
 
-    def expand(self, labels: NDArray[np.int64], alpha: int) -> bool:
-        """Change ``labels`` by the best expansion of ``alpha``; whether that saved energy."""
-        own = self.energies[np.arange(len(labels)), labels]
+    def expand(
+        self, labels: NDArray[np.int64], energies: NDArray[np.float64], alpha: int, graphs: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Change ``labels`` and ``energies`` of some graphs by the best expansions of ``alpha``; which ones gained."""
         # A node for which alpha costs more than all its edges could save keeps its label in the best move.
-        may_move = (labels != alpha) & (self.energies[:, alpha] - own < self.reach)
-        nodes = np.flatnonzero(may_move)
+        nodes, number = _open_nodes(self.energies, self.reach, labels, alpha, graphs, self.graphs)
         if not len(nodes):
-            return False
-        number = np.full(len(labels), -1)
-        number[nodes] = np.arange(len(nodes))
-        terminal = np.column_stack((own[nodes], self.energies[nodes, alpha]))
-        inner, forward, backward = self._move_edges(labels, alpha, may_move, number, terminal)
-        moved = least_energy_labels(terminal, inner, forward, backward)
-        if not moved.any():
-            return False
-        changed = labels.copy()
-        changed[nodes[moved]] = alpha
-        before, after = self.by_graph(labels), self.by_graph(changed)
-        gains = after < before - _SAVING * (1.0 + np.abs(before))
-        labels[:] = np.where(gains[self.graphs], changed, labels)
-        return bool(gains.any())
+            return np.zeros(self.n_graphs, np.bool_)
+        terminal, inner, forward, backward = _move_graph(
+            self.energies, self.edges, self.weights, labels, alpha, nodes, number
+        )
+        taken = least_energy_labels(terminal, inner, forward, backward)
+        savings = _savings(
+            self.energies, self.edges, self.weights, labels, alpha, nodes, number, taken, self.graphs, self.n_graphs
+        )
+        gained = savings > _SAVING * (1.0 + np.abs(energies))
+        moved = nodes[taken]
+        labels[moved] = np.where(gained[self.graphs[moved]], alpha, labels[moved])
+        energies -= np.where(gained, savings, 0.0)
+        return np.asarray(gained)
 
-    def _move_edges(
-        self,
-        labels: NDArray[np.int64],
-        alpha: int,
-        may_move: NDArray[np.bool_],
-        number: NDArray[np.int64],
-        terminal: NDArray[np.float64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Edges between nodes that may move, as capacities; what the others cost goes into ``terminal``.
 
-        With x = 1 for a node that takes alpha, an edge pays [y_p != y_q] at (0, 0), nothing at (1, 1), its whole weight
-        at (0, 1) and (1, 0).  Where y_p != y_q that is a cost w of (0, 0) and (0, 1), paid by p's terminal edge, and of
-        (1, 0), which stays an edge.
-        """
-        p, q = self.edges[:, 0], self.edges[:, 1]
-        both = may_move[p] & may_move[q]
-        for a, b in ((p, q), (q, p)):
-            one = may_move[a] & ~may_move[b]
-            here, there, weight = number[a[one]], labels[b[one]], self.weights[one]
-            terminal[:, 0] += np.bincount(here, weight * (labels[a[one]] != there), len(terminal))
-            terminal[:, 1] += np.bincount(here, weight * (there != alpha), len(terminal))
-        first, second, weight = number[p[both]], number[q[both]], self.weights[both]
-        differ = labels[p[both]] != labels[q[both]]
-        terminal[:, 0] += np.bincount(first, weight * differ, len(terminal))
-        return np.column_stack((first, second)), np.where(differ, 0.0, weight), weight
+@njit(cache=True, nogil=True)
+def _open_nodes(
+    energies: NDArray[np.float64],
+    reach: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    alpha: int,
+    open_graphs: NDArray[np.bool_],
+    graphs: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Nodes of the open graphs that may take ``alpha``, and the number of each node among them, or -1."""
+    n = len(labels)
+    nodes, number = np.empty(n, np.int64), np.full(n, -1, np.int64)
+    count = 0
+    for p in range(n):
+        may_move = labels[p] != alpha and open_graphs[graphs[p]]
+        if may_move and energies[p, alpha] - energies[p, labels[p]] < reach[p]:
+            nodes[count] = p
+            number[p] = count
+            count += 1
+    return nodes[:count], number
+
+
+@njit(cache=True, nogil=True)
+def _move_graph(
+    energies: NDArray[np.float64],
+    edges: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    alpha: int,
+    nodes: NDArray[np.int64],
+    number: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """The expansion as a graph of the nodes that may move: what they pay, and capacities of the edges between them.
+
+    With x = 1 for a node that takes alpha, an edge between two such nodes pays [y_p != y_q] at (0, 0), nothing at
+    (1, 1), its whole weight at (0, 1) and (1, 0).  Where y_p != y_q that is a cost w of (0, 0) and (0, 1), paid by p's
+    terminal edge, and of (1, 0), which stays an edge.  Nodes that stay as they are make their neighbours pay.
+    """
+    terminal = np.empty((len(nodes), 2))
+    for i in range(len(nodes)):
+        terminal[i, 0], terminal[i, 1] = energies[nodes[i], labels[nodes[i]]], energies[nodes[i], alpha]
+    n_edges = len(edges)
+    inner = np.empty((n_edges, 2), np.int64)
+    forward, backward = np.empty(n_edges), np.empty(n_edges)
+    count = 0
+    for e in range(n_edges):
+        p, q = edges[e]
+        i, j = number[p], number[q]
+        if i >= 0 and j >= 0:
+            differ = labels[p] != labels[q]
+            inner[count] = i, j
+            forward[count] = 0.0 if differ else weights[e]
+            backward[count] = weights[e]
+            count += 1
+            if differ:
+                terminal[i, 0] += weights[e]
+        elif i >= 0 or j >= 0:
+            k, there = (i, labels[q]) if i >= 0 else (j, labels[p])
+            terminal[k, 0] += weights[e] * (labels[nodes[k]] != there)
+            terminal[k, 1] += weights[e] * (there != alpha)
+    return terminal, inner[:count], forward[:count], backward[:count]
+
+
+@njit(cache=True, nogil=True)
+def _savings(
+    energies: NDArray[np.float64],
+    edges: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    alpha: int,
+    nodes: NDArray[np.int64],
+    number: NDArray[np.int64],
+    taken: NDArray[np.bool_],
+    graphs: NDArray[np.int64],
+    n_graphs: int,
+) -> NDArray[np.float64]:
+    """What each graph saves where some of its nodes take ``alpha``."""
+    saved = np.zeros(n_graphs)
+    for i in range(len(nodes)):
+        if taken[i]:
+            saved[graphs[nodes[i]]] += energies[nodes[i], labels[nodes[i]]] - energies[nodes[i], alpha]
+    for e in range(len(edges)):
+        p, q = edges[e]
+        moves_p, moves_q = number[p] >= 0 and taken[number[p]], number[q] >= 0 and taken[number[q]]
+        if moves_p or moves_q:
+            before = labels[p] != labels[q]
+            after = (alpha if moves_p else labels[p]) != (alpha if moves_q else labels[q])
+            saved[graphs[p]] += weights[e] * (int(before) - int(after))
+    return saved
 
 
 def _check(energies: NDArray[np.float64], edges: NDArray[np.int64], weights: NDArray[np.float64]) -> None:

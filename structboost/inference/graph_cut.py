@@ -54,7 +54,7 @@ def least_energy_labels(
     graph = _maxflow().Graph[float](n, max(len(edges), 1))
     nodes = graph.add_nodes(n)
     # Only the difference counts, and capacities must not be negative: the smaller energy is taken off both.
-    lower = energies.min(axis=1)
+    lower = np.minimum(energies[:, 0], energies[:, 1])
     # A node in the sink's part has label 1: then the edge from the source, of capacity E(1), is cut.
     graph.add_grid_tedges(nodes, energies[:, 1] - lower, energies[:, 0] - lower)
     if len(edges):

@@ -39,7 +39,12 @@ def add_arguments(subparsers: Any) -> None:
     train.add_argument("--model", type=Path, required=True, metavar="FILE", help="where the model goes")
     _add_folders(train, required=False)
     train.add_argument("--segments", type=int, default=300, metavar="N", help="superpixels of an image, about")
-    train.add_argument("--C", type=float, metavar="C", help="weight of the loss (default: chosen on held-out images)")
+    train.add_argument(
+        "--C",
+        type=float,
+        metavar="C",
+        help="weight of the loss (default: by cross-validation; for more than two classes 0.3)",
+    )
     train.add_argument("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
     train.add_argument("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
     train.add_argument("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])

@@ -21,6 +21,8 @@ LEARNERS = ("structboost", "ssvm")
 LINEAR_AND_STUMP = "linear_and_stump"
 WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
 CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+# Of more than two labels a fit takes minutes.
+CANDIDATES_OF_MANY = (0.3,)
 _ALWAYS = 4  # of the candidates are tried in any case
 _FOLDS = 3
 _LINEAR_TOL = 0.05
@@ -179,7 +181,7 @@ def tuned(
     graphs: Sequence[SuperpixelGraph],
     counts: Counts,
     settings: CRFSettings,
-    candidates: Sequence[float] = CANDIDATES,
+    candidates: Sequence[float] | None = None,
     random_state: int = 0,
     groups: Sequence[int] | None = None,
 ) -> Tuned:
@@ -190,20 +192,21 @@ def tuned(
 
     Parameters
     ----------
-    candidates : sequence of float
-        Ascending; a single one is taken as it is.
+    candidates : sequence of float, optional
+        Ascending; a single one is taken as it is.  Default: `CANDIDATES`, or `CANDIDATES_OF_MANY` labels.
     random_state : int
         Of the folds.
     groups : sequence of int, optional
         As :func:`fit_crf` takes them.
     """
+    tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
 
     def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
-        return _searched(candidates, lambda C: _cross_validated(graphs, counts, of_settings, C, random_state, groups))
+        return _searched(tried, lambda C: _cross_validated(graphs, counts, of_settings, C, random_state, groups))
 
     n_groups = len(graphs) if groups is None else len(set(groups))
-    if len(candidates) == 1 or n_groups < 2:
-        return Tuned(settings, float(candidates[0]), {})
+    if len(tried) == 1 or n_groups < 2:
+        return Tuned(settings, float(tried[0]), {})
     if settings.learner == "structboost" and settings.weak_learner == LINEAR_AND_STUMP:
         linear = replace(settings, learner="ssvm", tol=_LINEAR_TOL)
         settings = replace(settings, linear_C=search(linear)[0])

@@ -38,7 +38,7 @@ class Segmenter:
     longest : int
         Photographs are brought to this longer side, in pixels, before anything else; masks come out at full size.
     C : float or None
-        Weight of the loss; None chooses it by cross-validation (:func:`structboost.segmentation.crf_training.tuned`).
+        Weight of the loss; None: by cross-validation for two labels, else 0.3 (:func:`.crf_training.tuned`).
     crf : CRFSettings
     unaries : UnarySettings
     random_state : int

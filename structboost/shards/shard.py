@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from structboost.binned_table import StoredCodes
+from structboost.exceptions import TaskError
 from structboost.row_blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
 from structboost.shards.responses import LearnerTerms, Responses, StoredResponses, StumpResponses
@@ -47,6 +48,8 @@ class ShardSource:
         Features of those kinds, to be binned; not needed where there are codes.
     codes : dict of str to StoredCodes
         Features of those kinds that are binned already, on disk.
+    first_example : int
+        Number of the first example among all, for errors.
     """
 
     task: Task
@@ -58,6 +61,7 @@ class ShardSource:
     bins: Mapping[str, Thresholds]
     rows: Mapping[str, NDArray[Any]]
     codes: Mapping[str, StoredCodes]
+    first_example: int = 0
 
 
 class Shard:
@@ -69,7 +73,7 @@ class Shard:
 
     def __init__(self, source: ShardSource) -> None:
         self.task = source.task
-        self.X, self.Y = source.X, source.Y
+        self.X, self.Y, self.first_example = source.X, source.Y, source.first_example
         self.example_weights = source.example_weights
         self.offsets = source.offsets
         self.blocks = source.blocks
@@ -108,7 +112,10 @@ class Shard:
             first, last = (int(i) for i in self.blocks.examples[b : b + 2])
             scores = StackedParts(self._scores(model, b), self._offsets(b))
             inputs: Any = None if self.X is None else examples_between(self.X, first, last)
-            found = self.task.separate(inputs, examples_between(self.Y, first, last), scores)
+            try:
+                found = self.task.separate(inputs, examples_between(self.Y, first, last), scores)
+            except TaskError as error:
+                raise error.counted_from(self.first_example + first) from error
             violation = violations(found, scores)
             # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
             share = np.where(violation > 0, self.example_weights[first:last], 0.0)

@@ -65,5 +65,5 @@ def _checked_labels(Y: Sequence[Any]) -> NDArray[np.float64]:
     y = np.asarray(Y, dtype=np.float64)
     bad = np.flatnonzero(~np.isin(y, (-1.0, 1.0)))
     if len(bad):
-        raise TaskError(f"Y[{bad[0]}] is {Y[bad[0]]!r}; BinaryTask takes the labels -1 and 1.")
+        raise TaskError(f"Y[{{sample}}] is {Y[bad[0]]!r}; BinaryTask takes the labels -1 and 1.", int(bad[0]))
     return y

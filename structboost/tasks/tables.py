@@ -33,7 +33,7 @@ def stack_table(X: Any) -> StackedParts:
         finite = np.isfinite(rows)
         if not finite.all():
             bad = int(np.flatnonzero(~finite.all(axis=1))[0])
-            raise TaskError(f"X[{bad}] has NaN or infinite features; impute or drop them.")
+            raise TaskError("X[{sample}] has NaN or infinite features; impute or drop them.", bad)
     return StackedParts({"x": rows}, {"x": np.arange(len(rows) + 1, dtype=np.int64)})
 
 
@@ -49,7 +49,10 @@ def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> NDArray[np.i
     y = labels.astype(np.int64)
     bad = np.flatnonzero((y != labels) | (y < 0) | (y >= n_classes))
     if len(bad):
-        raise TaskError(f"Y[{bad[0]}] is {labels[bad[0]].item()!r}; this {task} takes the labels 0..{n_classes - 1}.")
+        first = int(bad[0])
+        raise TaskError(
+            f"Y[{{sample}}] is {labels[first].item()!r}; this {task} takes the labels 0..{n_classes - 1}.", first
+        )
     return y
 
 
