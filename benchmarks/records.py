@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from structboost.whole_file import whole_file
 
 FIELDS = (
     "dataset",
@@ -57,14 +57,8 @@ def write_text(path: Path, text: str) -> None:
     """Write all of the file or nothing of it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with whole_file(path) as file:
+        file.write(text.encode())
 
 
 def known(values: Iterable[float | None]) -> list[float]:

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from structboost.whole_file import whole_file
 
 _HEADER = "header"
 
 
 class DamagedFileError(ValueError):
     """A file has not the header and the arrays that it should."""
-
-
-@contextmanager
-def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to that takes the place of ``path`` when the block ends, and is gone if it fails."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def write_arrays(path: str | PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

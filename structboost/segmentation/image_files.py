@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -13,6 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
+
+from structboost.whole_file import whole_file
 
 Photograph = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -108,17 +108,8 @@ def write_png(path: str | PathLike[str], pixels: NDArray[np.uint8]) -> None:
 
 def write_bytes(path: str | PathLike[str], content: bytes) -> None:
     """Write all of a file or nothing of it."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def fitted(pixels: NDArray[Any], longest: int) -> NDArray[Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import uuid
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from structboost.whole_file import whole_file
 
 _SEPARATORS = re.compile(r"\s*,\s*|\s+")
 
@@ -64,17 +64,8 @@ def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
     rows = np.asarray(boxes, np.float64)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes has shape {rows.shape}; give (n_frames, 4).")
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.writelines(",".join(map(_number, row)) + "\n" for row in rows.tolist())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.writelines((",".join(map(_number, row)) + "\n").encode() for row in rows.tolist())
 
 
 def _box(line: str, where: str) -> list[float]:

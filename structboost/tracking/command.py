@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 import threading
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from structboost.whole_file import whole_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -231,13 +232,8 @@ def _measured(clip: _Clip, tracked: TrackedFrames) -> TrackingMeasures | None:
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
     """All of the file or nothing."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write((json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 class _CtrlC:
