@@ -149,7 +149,7 @@ class _Kit:
         try:
             stack_parts(self.task.kinds, pair)
         except TaskError as error:
-            raise TaskError(str(error).replace(f"X[{len(pair) - 1}]", f"X[{i}]")) from error
+            raise error.counted_from(i - len(pair) + 1) from error
 
     def _rows(self, i: int) -> dict[str, NDArray[Any]]:
         return _by_kind(self.task.kinds, self.parts[i])
@@ -234,6 +234,8 @@ class _Kit:
             scores = StackedParts(rows, stack.offsets)
             found = self._batch("separate", self.X, self.Y, scores)
             check_separation(self.task, found, scores)
+            if not self.task.reads_inputs:
+                self._check_without_inputs(found, scores)
             if self.task.exact_argmax:
                 self._check_batch_values(found, scores)
                 if type(self.task).codes is not Task.codes:
@@ -242,6 +244,14 @@ class _Kit:
             check_slacks(self.task, slacks, scores)
             if self.task.exact_argmax:
                 self._check_all_slacks(found, scores)
+
+    def _check_without_inputs(self, found: Separation, scores: StackedParts) -> None:
+        """The same answer where the inputs are kept elsewhere."""
+        if not deeply_equal(found, self._batch("separate", None, self.Y, scores)):
+            raise TaskError(
+                "separate(None, Y, scores) differs from separate(X, Y, scores); leave X alone, or set "
+                "reads_inputs = True."
+            )
 
     def _check_batch_values(self, found: Separation, scores: StackedParts) -> None:
         """The same augmented values as the argmax of each example."""

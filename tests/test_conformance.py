@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -387,6 +388,20 @@ class FallingResponse(Choose):
     kinds = {"x": PartKind(response=(1.0, -1.0))}
 
 
+class NeedsInputs(Choose):
+    """Its argmax is called on the inputs."""
+
+    reads_inputs = False
+
+
+class PeeksAtInputs(BinaryTask):
+    """Its answer depends on whether there are inputs."""
+
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        return found if X is not None else replace(found, losses=0.5 * found.losses)
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [
@@ -442,6 +457,14 @@ class FallingResponse(Choose):
 def test_broken_property_is_named(task, message):
     with pytest.raises(TaskError, match=message):
         check_task(task(), *candidates())
+
+
+def test_tasks_that_need_no_inputs_do_without():
+    rng = np.random.default_rng(0)
+    with pytest.raises(TaskError, match=r"separate\(None, Y, scores\) differs .* reads_inputs"):
+        check_task(PeeksAtInputs(), rng.normal(size=(20, 2)), np.tile([1, -1], 10))
+    with pytest.raises(TaskError, match=r"separate raised TypeError"):
+        check_task(NeedsInputs(), *candidates())
 
 
 def test_true_output_and_given_outputs_are_tried():

@@ -4,7 +4,17 @@ import numpy as np
 import psutil
 import pytest
 
-from structboost import BinaryTask, EngineError, MulticlassTask, PartKind, RankingTask, StructBoost, Task, row_blocks
+from structboost import (
+    BinaryTask,
+    EngineError,
+    MulticlassTask,
+    PartKind,
+    RankingTask,
+    StructBoost,
+    Task,
+    TaskError,
+    row_blocks,
+)
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
 
@@ -144,6 +154,23 @@ def test_an_error_of_the_task_comes_home(engine):
     with pytest.raises(ValueError, match="no such output"):
         StructBoost(WrongTask(), C=1.0, engine=engine, n_jobs=2).fit(np.eye(4), [1, -1, 1, -1])
     assert not loky_processes()
+
+
+class SickTask(ChainTask):
+    """Its loss is not a number for chains of 12 tokens."""
+
+    def loss(self, y, y_pred):
+        return np.nan if len(y) == 12 else super().loss(y, y_pred)
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.usefixtures("small_blocks")
+def test_errors_name_the_example_among_all(engine):
+    _, X, Y = problem("chain")
+    X[60] = np.ones((12, 3))
+    Y[60] = np.zeros(12, int)
+    with pytest.raises(TaskError, match=r"loss\(Y\[60\], y_pred\) is nan"):
+        StructBoost(SickTask(), C=1.0, engine=engine, n_jobs=2).fit(X, Y)
 
 
 @pytest.mark.parametrize(
