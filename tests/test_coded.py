@@ -143,10 +143,8 @@ def test_master_reaches_an_independent_optimum(pairs, theta, seed):
     assert master.bound(edges.max() * 1.5) <= np.exp(answer.fun) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("theta", [30.0, 300.0, 3000.0, 30000.0])
-@pytest.mark.parametrize("seed", range(4))
-def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
-    """A large norm is a hard margin: its optimum is that of a linear program, but for the pairs' number over theta."""
+def separable_master(theta, seed):
+    """A master over 39 columns for part of the wines, before its first step."""
     X, y = load_wine(return_X_y=True)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(y))[:120]
@@ -159,6 +157,15 @@ def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
     margins.add_columns({"x": (each, each // 3, each % 3, np.tile((1.0, 1.0, 1.0), n))}, 3 * n)
     master = NormBoundedMaster(margins, theta)
     master.weights = np.zeros(3 * n)
+    return master, margins
+
+
+@pytest.mark.parametrize("theta", [30.0, 300.0, 3000.0, 30000.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
+    """A large norm is a hard margin: its optimum is that of a linear program, but for the pairs' number over theta."""
+    master, margins = separable_master(theta, seed)
+    n = len(master.weights)
     master.solve(1e-6)
     u = np.exp(-(master.weights @ margins.matrix - (master.weights @ margins.matrix).min()))
     u /= u.sum()
@@ -166,11 +173,35 @@ def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
     assert theta * edges.max() - master.weights @ edges <= 1e-4
     n_pairs = margins.matrix.shape[1]
     program = linprog(
-        np.append(np.zeros(3 * n), -1.0), np.hstack((-margins.matrix.T, np.ones((n_pairs, 1)))), np.zeros(n_pairs),
-        np.append(np.ones(3 * n), 0.0)[None], [1.0], bounds=[(0, None)] * (3 * n) + [(None, None)],
+        np.append(np.zeros(n), -1.0), np.hstack((-margins.matrix.T, np.ones((n_pairs, 1)))), np.zeros(n_pairs),
+        np.append(np.ones(n), 0.0)[None], [1.0], bounds=[(0, None)] * n + [(None, None)],
     )  # fmt: skip
     smallest = (master.weights @ margins.matrix).min() / theta
     assert -program.fun - np.log(n_pairs) / theta <= smallest <= -program.fun + 1e-9
+
+
+@pytest.mark.parametrize("steps", [1, 150, 210, 290])
+def test_ctrl_c_leaves_weights_and_risk_that_belong_together(steps, monkeypatch):
+    """Also in the midst of the smaller norms on the way to a large one."""
+    master, _ = separable_master(3000.0, 0)
+    # So sparse that Newton's method stops far away, after 200 steps, and the path of norms is taken.
+    master.weights[:2], master._rest = 1500.0, 0.0
+    before, step = master._log_objective(master.weights), master._step
+    left = iter(range(steps))
+
+    def interrupted(*args):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return step(*args)
+
+    monkeypatch.setattr(master, "_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        master.solve(1e-9)
+    assert master.theta == 3000.0
+    assert master.weights.sum() <= 3000.0 * (1 + 1e-9)
+    after = master._log_objective(master.weights)
+    assert after <= before
+    assert master.risk == pytest.approx(np.exp(max(after, -700.0)))
 
 
 # -- the faces --------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from structboost import StructBoost, SuperpixelCRFTask
+from structboost import StructBoost
 from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CRFSettings, _searched, cross_fitted_weights, fit_crf, tuned
+from structboost.segmentation.crf_training import CRFSettings, _searched, fit_crf, linear_function, tuned
 from structboost.segmentation.linear_and_stumps import CrossFittedWeights, LinearAndStumpFamily
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
@@ -62,11 +62,10 @@ def test_weights_of_other_shapes_are_refused():
 
 
 def test_an_image_has_no_say_in_its_own_linear_weights():
-    task = SuperpixelCRFTask(2)
     graphs, counts = linear_images(6, 0)
     changed = linear_images(6, 0, stranger=1)[1]
-    before = cross_fitted_weights(task, graphs, truths(counts), range(6), 0.3)["node"]
-    after = cross_fitted_weights(task, graphs, truths(changed), range(6), 0.3)["node"]
+    before = linear_function(graphs, counts, CRFSettings())["node"]
+    after = linear_function(graphs, changed, CRFSettings())["node"]
     assert len(before.folds) == 6 * 20 * 2
     own = before.folds[1 * 40]
     np.testing.assert_array_equal(before.weights[own], after.weights[own])
@@ -75,11 +74,8 @@ def test_an_image_has_no_say_in_its_own_linear_weights():
 
 
 def test_images_of_a_group_share_a_fold():
-    task = SuperpixelCRFTask(2)
     graphs, counts = linear_images(8, 0)
-    folds = cross_fitted_weights(task, graphs, truths(counts), [5, 6, 7, 8, 5, 6, 7, 8], 0.3)["node"].folds.reshape(
-        8, 40
-    )
+    folds = linear_function(graphs, counts, CRFSettings(), [5, 6, 7, 8, 5, 6, 7, 8])["node"].folds.reshape(8, 40)
     np.testing.assert_array_equal(folds[:4], folds[4:])
     assert len(np.unique(folds)) == 3
 
@@ -95,6 +91,18 @@ def test_the_linear_function_beats_stumps_where_the_truth_is_linear_and_images_a
         found = trainer.predict(fresh)
         wrong[weak_learner] = np.mean([a != b for a, b in zip(found, truths(fresh_counts), strict=True)])
     assert wrong["linear_and_stump"] < 0.9 * wrong["stump"]
+
+
+def test_a_linear_function_learned_beforehand_is_the_same():
+    graphs, counts = linear_images(6, 0)
+    linear = linear_function(graphs, counts, CRFSettings())
+    itself, given = (
+        fit_crf(graphs, counts, CRFSettings(), 1.0),
+        fit_crf(graphs, counts, CRFSettings(), 1.0, None, linear),
+    )
+    assert itself.objective_ == given.objective_
+    assert linear_function(graphs, counts, CRFSettings(weak_learner="stump")) is None
+    assert linear_function(graphs, counts, CRFSettings(learner="ssvm")) is None
 
 
 @pytest.mark.parametrize("settings", [CRFSettings(), CRFSettings(weak_learner="stump"), CRFSettings(learner="ssvm")])

@@ -85,7 +85,7 @@ def test_answers_come_from_classifiers_of_other_images():
 def test_classifiers_find_the_coins():
     images, counts = described(8)
     classifiers, answers = fit_unaries(images[:6], counts[:6], QUICK)
-    assert answers[0].shape == (images[0].n_superpixels, len(GROUPS), 2)
+    assert answers[0].shape == (images[0].n_superpixels, len(GROUPS) + 1, 2)
     np.testing.assert_allclose(np.exp(answers[0]).sum(axis=2), 1.0, rtol=1e-6)
     wrong = [
         np.mean(combined(classifiers.log_probabilities(image)).argmax(axis=1) != count.argmax(axis=1))
@@ -104,7 +104,7 @@ def test_seeds_decide_and_threads_do_not():
     assert not np.array_equal(first[0], other[0])
 
 
-def test_many_labels_get_a_classifier_on_all_features():
+def test_a_classifier_on_all_features_follows_those_of_groups():
     images, counts = described(4)
     three = [np.column_stack((count[:, 0] // 2, count[:, 0] - count[:, 0] // 2, count[:, 1])) for count in counts]
     classifiers, answers = fit_unaries(images, three, QUICK)

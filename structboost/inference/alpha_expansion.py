@@ -129,12 +129,11 @@ class _Moves:
             self.energies, self.edges, self.weights, labels, alpha, nodes, number
         )
         taken = least_energy_labels(terminal, inner, forward, backward)
-        savings = _savings(
-            self.energies, self.edges, self.weights, labels, alpha, nodes, number, taken, self.graphs, self.n_graphs
-        )
+        moved = np.zeros(len(labels), np.bool_)
+        moved[nodes[taken]] = True
+        savings = _savings(self.energies, self.edges, self.weights, labels, alpha, moved, self.graphs, self.n_graphs)
         gained = savings > _SAVING * (1.0 + np.abs(energies))
-        moved = nodes[taken]
-        labels[moved] = np.where(gained[self.graphs[moved]], alpha, labels[moved])
+        labels[moved & gained[self.graphs]] = alpha
         energies -= np.where(gained, savings, 0.0)
         return np.asarray(gained)
 
@@ -209,23 +208,20 @@ def _savings(
     weights: NDArray[np.float64],
     labels: NDArray[np.int64],
     alpha: int,
-    nodes: NDArray[np.int64],
-    number: NDArray[np.int64],
-    taken: NDArray[np.bool_],
+    moved: NDArray[np.bool_],
     graphs: NDArray[np.int64],
     n_graphs: int,
 ) -> NDArray[np.float64]:
-    """What each graph saves where some of its nodes take ``alpha``."""
+    """What each graph saves where the ``moved`` nodes take ``alpha``."""
     saved = np.zeros(n_graphs)
-    for i in range(len(nodes)):
-        if taken[i]:
-            saved[graphs[nodes[i]]] += energies[nodes[i], labels[nodes[i]]] - energies[nodes[i], alpha]
+    for p in range(len(labels)):
+        if moved[p]:
+            saved[graphs[p]] += energies[p, labels[p]] - energies[p, alpha]
     for e in range(len(edges)):
         p, q = edges[e]
-        moves_p, moves_q = number[p] >= 0 and taken[number[p]], number[q] >= 0 and taken[number[q]]
-        if moves_p or moves_q:
+        if moved[p] or moved[q]:
             before = labels[p] != labels[q]
-            after = (alpha if moves_p else labels[p]) != (alpha if moves_q else labels[q])
+            after = (alpha if moved[p] else labels[p]) != (alpha if moved[q] else labels[q])
             saved[graphs[p]] += weights[e] * (int(before) - int(after))
     return saved
 

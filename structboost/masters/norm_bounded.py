@@ -100,12 +100,14 @@ class NormBoundedMaster(PairMaster):
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
         """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
         target = min(max(tolerance, _FINEST), _COARSEST)
-        value = self._log_objective(self.weights)
-        if len(self.weights):
-            value, gap = self._newton(value, target)
-            if gap > target:
-                value = self._follow_path(value, gap, target)
-        self.risk = _exp(value)
+        try:
+            if len(self.weights):
+                value, gap = self._newton(self._log_objective(self.weights), target)
+                if gap > target:
+                    self._follow_path(value, target)
+        finally:
+            # Also where Ctrl-C ends it: the risk is that of the weights.
+            self.risk = _exp(self._log_objective(self.weights))
 
     def _newton(self, value: float, target: float) -> tuple[float, float]:
         """Newton steps until the relative gap is at most ``target``, or nothing is gained; objective and gap."""
@@ -124,27 +126,27 @@ class NormBoundedMaster(PairMaster):
             value = value if new is None else new
         return value, gap
 
-    def _follow_path(self, value: float, gap: float, target: float) -> float:
-        """The optimum by way of those of smaller norms; returns the objective.
+    def _follow_path(self, value: float, target: float) -> None:
+        """The optimum by way of those of smaller norms, unless it is above ``value``, the objective so far.
 
         On separable data a large norm lets so few pairs count that a Newton step knows next to nothing of the others.
         With a small one all of them count, and the optimum of each norm is a good start for the next.
         """
-        theta, kept = self.theta, (value, gap, self.weights, self._rest)
+        theta, before = self.theta, (self.weights, self._rest)
         steps = max(1, int(np.ceil(np.log(theta / _SMALLEST_NORM) / np.log(_NORM_STEP))))
+        reached = np.inf
         try:
             self.C = theta / _NORM_STEP**steps
             self.weights, self._rest = self.weights * 0.0, self.C
-            for step in range(steps + 1):
-                found = self._newton(self._log_objective(self.weights), target if step == steps else _ON_THE_WAY)
-                if step < steps:
-                    scale = min(_NORM_STEP, theta / self.C)
-                    self.weights, self._rest, self.C = self.weights * scale, self._rest * scale, self.C * scale
+            for _ in range(steps):
+                self._newton(self._log_objective(self.weights), _ON_THE_WAY)
+                scale = min(_NORM_STEP, theta / self.C)
+                self.weights, self._rest, self.C = self.weights * scale, self._rest * scale, self.C * scale
+            reached, _ = self._newton(self._log_objective(self.weights), target)
         finally:
             self.C = theta
-        if found[0] > kept[0]:
-            found, (self.weights, self._rest) = kept[:2], kept[2:]
-        return found[0]
+            if reached > value:
+                self.weights, self._rest = before
 
     def _step(self, distribution: NDArray[np.float64], edges: NDArray[np.float64], value: float) -> float | None:
         """A Newton step on the free columns; the new objective, or None where nothing is gained."""

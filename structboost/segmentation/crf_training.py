@@ -15,7 +15,7 @@ from structboost.segmentation.linear_and_stumps import CrossFittedWeights, Linea
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
 from structboost.structured_svm import StructuredSVM
-from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph
+from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 
 LEARNERS = ("structboost", "ssvm")
 LINEAR_AND_STUMP = "linear_and_stump"
@@ -29,6 +29,8 @@ _LINEAR_TOL = 0.05
 
 Counts = Sequence[NDArray[np.int64]]
 Trainer = StructBoost | StructuredSVM
+# By kind of part.
+LinearFunction = dict[str, CrossFittedWeights]
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,22 @@ class CRFSettings:
             raise ValueError(f"weak_learner is {self.weak_learner!r}; choose one of {', '.join(WEAK_LEARNERS)}.")
 
 
+class _TrainingSet(NamedTuple):
+    """What a CRF is trained on: no superpixel is void."""
+
+    task: SuperpixelCRFTask
+    X: list[SuperpixelGraph]
+    Y: list[TrueLabels]
+    groups: list[int]
+
+
 def fit_crf(
     graphs: Sequence[SuperpixelGraph],
     counts: Counts,
     settings: CRFSettings,
     C: float,
     groups: Sequence[int] | None = None,
+    linear: LinearFunction | None = None,
 ) -> Trainer:
     """Train on images; superpixels that are wholly void are left out, images without others too.
 
@@ -91,12 +103,43 @@ def fit_crf(
         Weight of the loss.
     groups : sequence of int, optional
         Images of one number are never on both sides of a fold: a photograph that comes again with other scribbles.
+    linear : dict of str to CrossFittedWeights, optional
+        What :func:`linear_function` gave for the same images and settings; else it is learned first, where it is used.
 
     Raises
     ------
     ValueError
         If every superpixel is void.
     """
+    data = _training_set(graphs, counts, settings, groups)
+    if settings.learner == "ssvm":
+        return StructuredSVM(data.task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(data.X, data.Y)
+    weak_learner: Any = settings.weak_learner
+    if weak_learner == LINEAR_AND_STUMP:
+        weak_learner = partial(_linear_and_stumps, linear or _linear_function(data, settings.linear_C))
+    trainer = StructBoost(
+        data.task,
+        C=C,
+        tol=settings.tol,
+        max_rounds=settings.max_rounds,
+        weak_learner=weak_learner,
+        columns_per_channel=settings.columns_per_round,
+    )
+    return trainer.fit(data.X, data.Y)
+
+
+def linear_function(
+    graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, groups: Sequence[int] | None = None
+) -> LinearFunction | None:
+    """The linear function beside the stumps; None where the settings have none.  It does not depend on C."""
+    if settings.learner == "ssvm" or settings.weak_learner != LINEAR_AND_STUMP:
+        return None
+    return _linear_function(_training_set(graphs, counts, settings, groups), settings.linear_C)
+
+
+def _training_set(
+    graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, groups: Sequence[int] | None
+) -> _TrainingSet:
     X, Y, of_images = [], [], []
     for graph, count, group in zip(graphs, counts, range(len(graphs)) if groups is None else groups, strict=True):
         labels, kept = true_labels(count, by_area=settings.by_area)
@@ -107,31 +150,16 @@ def fit_crf(
     if not X:
         raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
     pairwise = settings.pairwise and any(len(x.edges) for x in X)
-    task = SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise)
-    if settings.learner == "ssvm":
-        return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
-    weak_learner: Any = settings.weak_learner
-    if weak_learner == LINEAR_AND_STUMP:
-        weak_learner = partial(_linear_and_stumps, cross_fitted_weights(task, X, Y, of_images, settings.linear_C))
-    trainer = StructBoost(
-        task,
-        C=C,
-        tol=settings.tol,
-        max_rounds=settings.max_rounds,
-        weak_learner=weak_learner,
-        columns_per_channel=settings.columns_per_round,
-    )
-    return trainer.fit(X, Y)
+    return _TrainingSet(SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise), X, Y, of_images)
 
 
-def cross_fitted_weights(
-    task: SuperpixelCRFTask, X: Sequence[SuperpixelGraph], Y: Sequence[Any], groups: Sequence[int], C: float
-) -> dict[str, CrossFittedWeights]:
+def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
     """Weights of structured SVMs, each learned on two thirds of the groups of images, by kind of part.
 
     Every third group gets the weights learned on the others (on itself if it is the only one): what boosting adds to
     a linear energy must not be misled by how well that fits its own images.
     """
+    task, X, Y, groups = data
     ranks = np.unique(np.asarray(groups), return_inverse=True)[1]
     n_folds = min(_FOLDS, int(ranks.max()) + 1)
     folds = ranks % n_folds
@@ -202,7 +230,8 @@ def tuned(
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
 
     def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
-        return _searched(tried, lambda C: _cross_validated(graphs, counts, of_settings, C, random_state, groups))
+        validation = _CrossValidation(graphs, counts, of_settings, random_state, groups)
+        return _searched(tried, validation.mean_iou)
 
     n_groups = len(graphs) if groups is None else len(set(groups))
     if len(tried) == 1 or n_groups < 2:
@@ -225,26 +254,36 @@ def _searched(candidates: Sequence[float], score: Callable[[float], float]) -> t
     return min(C for C, reached in scores.items() if reached == best), scores
 
 
-def _cross_validated(
-    graphs: Sequence[SuperpixelGraph],
-    counts: Counts,
-    settings: CRFSettings,
-    C: float,
-    random_state: int,
-    groups: Sequence[int] | None,
-) -> float:
-    """Mean IoU over all images, each labelled by what was learned on two thirds of the others."""
-    of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
-    ranks = np.unique(of_images, return_inverse=True)[1]
-    folds = (np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
-    found: list[Any] = [None] * len(graphs)
-    for fold in np.unique(folds):
-        kept, held_out = np.flatnonzero(folds != fold).tolist(), np.flatnonzero(folds == fold).tolist()
-        part = ([graphs[i] for i in kept], [counts[i] for i in kept])
-        trainer = fit_crf(*part, settings, C, of_images[kept].tolist())
-        for i, predicted in zip(held_out, trainer.predict([graphs[i] for i in held_out]), strict=True):
-            found[i] = predicted
-    return superpixel_scores(counts, found).mean_iou
+class _CrossValidation:
+    """Threefold cross-validation over images; what does not depend on C is learned once."""
+
+    def __init__(
+        self,
+        graphs: Sequence[SuperpixelGraph],
+        counts: Counts,
+        settings: CRFSettings,
+        random_state: int,
+        groups: Sequence[int] | None,
+    ) -> None:
+        self.graphs, self.counts, self.settings = graphs, counts, settings
+        self.of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
+        ranks = np.unique(self.of_images, return_inverse=True)[1]
+        self.folds = (np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
+        self.linear: dict[int, LinearFunction | None] = {}
+
+    def mean_iou(self, C: float) -> float:
+        """Over all images, each labelled by what was learned on two thirds of the others."""
+        found: list[Any] = [None] * len(self.graphs)
+        for fold in np.unique(self.folds).tolist():
+            kept, held_out = np.flatnonzero(self.folds != fold).tolist(), np.flatnonzero(self.folds == fold).tolist()
+            part = ([self.graphs[i] for i in kept], [self.counts[i] for i in kept])
+            groups = self.of_images[kept].tolist()
+            if fold not in self.linear:
+                self.linear[fold] = linear_function(*part, self.settings, groups)
+            trainer = fit_crf(*part, self.settings, C, groups, self.linear[fold])
+            for i, predicted in zip(held_out, trainer.predict([self.graphs[i] for i in held_out]), strict=True):
+                found[i] = predicted
+        return superpixel_scores(self.counts, found).mean_iou
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

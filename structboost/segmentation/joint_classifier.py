@@ -1,6 +1,6 @@
-"""One linear classifier of superpixels on all features together, its surroundings and the whole image (many labels).
+"""One linear classifier of superpixels on all features together, of its surroundings and the whole image.
 
-A group of features alone tells two labels apart, but not twenty-one: grass is green *and* of fine texture *and* below.
+A group of features alone says little of a label among many: grass is green *and* of fine texture *and* below.
 That the image as a whole is of a cow on a meadow says more than a superpixel's surroundings do (image-level priors:
 Shotton et al., CVPR 2008).  Figures in docs/decisions/superpixel-crf.md.
 """

@@ -39,16 +39,13 @@ class UnarySettings:
         Parts of the training images; each part's potentials come from classifiers of the other parts.
     group_rounds : int
         Rounds of boosting for a group of features.
-    joint : bool or None
-        Whether a linear classifier on all features follows (:mod:`structboost.segmentation.joint_classifier`); None:
-        for more than two labels.
     group_rows, joint_rows : int
-        Most superpixels that a classifier is trained on, drawn at random.
+        Most superpixels that a classifier of a group, and the one on all features
+        (:mod:`structboost.segmentation.joint_classifier`), is trained on, drawn at random.
     """
 
     n_folds: int = 3
     group_rounds: int = 40
-    joint: bool | None = None
     group_rows: int = 10_000
     joint_rows: int = 60_000
 
@@ -64,13 +61,13 @@ class UnaryClassifiers:
     groups : dict of str to list of BoostedTrees
         By group of features, a classifier a fold.
     joint : list of JointClassifier
-        Classifiers on all features, one a fold; none where there are only those of the groups.
+        Classifiers on all features, one a fold.
     """
 
     n_labels: int
     codebook: NDArray[np.float32]
     groups: Mapping[str, Sequence[BoostedTrees]]
-    joint: Sequence[JointClassifier] = ()
+    joint: Sequence[JointClassifier]
 
     def log_probabilities(self, image: DescribedImage) -> Floats:
         """Of each label by the groups' classifiers and the joint one: (n_superpixels, n_classifiers, n_labels)."""
@@ -80,11 +77,9 @@ class UnaryClassifiers:
             for group, rows in features.items()
         ]
         answers = np.stack(by_group, axis=1)
-        if self.joint:
-            rows = joint_rows(image, features)
-            found = np.mean([classifier.log_probabilities(rows) for classifier in self.joint], axis=0)
-            answers = np.concatenate((answers, found[:, None, :]), axis=1)
-        return answers
+        rows = joint_rows(image, features)
+        jointly = np.mean([classifier.log_probabilities(rows) for classifier in self.joint], axis=0)
+        return np.concatenate((answers, jointly[:, None, :]), axis=1)
 
 
 def group_features(image: DescribedImage, histograms: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
@@ -141,13 +136,11 @@ def fit_unaries(
         blocks = histograms if group == WORDS else [image.features[group] for image in images]
         groups[group], found = training.cross_fit(blocks, settings.group_rounds, settings.group_rows)
         answers.append(found)
-    joint: list[JointClassifier] = []
-    if training.n_labels > 2 if settings.joint is None else settings.joint:
-        report("classifier on all features")
-        pairs = zip(images, histograms, strict=True)
-        rows = [joint_rows(image, group_features(image, words)) for image, words in pairs]
-        joint, found = training.cross_fit_joint(rows, settings.joint_rows)
-        answers.append(found)
+    report("classifier on all features")
+    pairs = zip(images, histograms, strict=True)
+    rows = [joint_rows(image, group_features(image, words)) for image, words in pairs]
+    joint, found = training.cross_fit_joint(rows, settings.joint_rows)
+    answers.append(found)
     by_image = training.split(np.stack(answers, axis=1))
     return UnaryClassifiers(training.n_labels, codebook, groups, joint), by_image
 
