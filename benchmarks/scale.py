@@ -1,4 +1,7 @@
-"""Rows up to ten million, one worker and two, threads, processes and a Dask cluster on this machine; workers killed."""
+"""Rows up to ten million, one worker and two, threads, processes and a Dask cluster on this machine; workers killed.
+
+Made rows for size, MNIST for truth: a large table of its own, and a run in which workers die.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +20,12 @@ import numpy as np
 
 from benchmarks import table
 from benchmarks.datasets import load
+from benchmarks.imports import imported_sources
 from benchmarks.limits import peak_memory, reset_peak_memory, run_limited
-from benchmarks.methods import structboost
 from benchmarks.records import median, record
 from benchmarks.units import Result, Unit, source_hash
+from structboost import BinnedTable, MulticlassTask, StructBoost, Task
+from structboost.engines.base import Workers
 
 ROWS, QUICK_ROWS = (10_000, 100_000, 1_000_000, 10_000_000), (10_000, 20_000)
 N_FEATURES, N_CLASSES = 50, 4
@@ -30,14 +36,15 @@ LIMIT_SECONDS = 3600.0
 FIT_FROM_ROWS = 100_000
 BATCH_ROWS = 1 << 17
 
-ENGINE_ROWS, QUICK_ENGINE_ROWS = 1_000_000, 20_000
+ENGINE_ROWS, QUICK_ENGINE_ROWS = (10_000, 100_000, 1_000_000), (10_000, 20_000)
 ENGINES = (("serial", 1), ("threads", 2), ("processes", 1), ("processes", 2), ("dask", 1), ("dask", 2))
-# Small enough that what a round costs is what the engine costs.
-OVERHEAD_ROWS = 20_000
+# A task whose argmax is Python takes some 50 microseconds an example.
+PYTHON_ROWS = 10_000
+PYTHON_ENGINES = (("serial", 1), ("threads", 2), ("processes", 1), ("processes", 2))
 KILLS, QUICK_KILLS = 20, 2
 KILL_ROUNDS = 30
 
-DATASETS = ("rows", "engines", "overhead", "kills")
+DATASETS = ("rows", "engines", "python", "mnist", "kills")
 QUICK_DATASETS = DATASETS
 C = 1000.0
 
@@ -45,20 +52,28 @@ C = 1000.0
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     """All units of one question."""
     if name == "rows":
-        sizes = [(n, repeat) for n in (QUICK_ROWS if quick else ROWS) for repeat in range(_repeats(n, quick))]
         return [
-            _unit(name, "disk", {"rows": n, "repeat": repeat}, "made", lambda n=n: _in_a_process(n))
-            for n, repeat in sizes
+            _unit(name, engine, n, workers, repeat, "made", partial(_in_a_process, engine, workers, n))
+            for n in (QUICK_ROWS if quick else ROWS)
+            for repeat in range(_repeats(n, quick))
+            for engine, workers in ENGINES[:2]
         ]
     if name == "kills":
         kills = QUICK_KILLS if quick else KILLS
         data = load("pendigits", data_dir)
-        return [_unit(name, "dask", {"kills": kills}, data.content, lambda: survive(data.X, data.y, kills))]
-    n = (QUICK_ENGINE_ROWS if quick else ENGINE_ROWS) if name == "engines" else OVERHEAD_ROWS
+        return [_unit(name, "dask", len(data.y), 2, kills, data.content, partial(survive, data.X, data.y, kills))]
+    if name == "mnist":
+        real = load(name, data_dir, whole=not quick)
+        tables = [(real.content, partial(lambda: (real.X, real.y)), len(real.y))]
+    else:
+        sizes = (QUICK_ENGINE_ROWS if quick else ENGINE_ROWS) if name == "engines" else (PYTHON_ROWS,)
+        tables = [("made", partial(made, n), n) for n in sizes]
+    engines, task = (PYTHON_ENGINES, PythonTask) if name == "python" else (ENGINES, MulticlassTask)
     return [
-        _unit(name, engine, {"rows": n, "workers": workers, "repeat": repeat}, "made", _race_of(engine, workers, n))
+        _unit(name, engine, n, workers, repeat, content, partial(race, engine, workers, examples, task))
+        for content, examples, n in tables
         for repeat in range(1 if quick else REPEATS)
-        for engine, workers in ENGINES
+        for engine, workers in engines
     ]
 
 
@@ -66,10 +81,13 @@ def _repeats(rows: int, quick: bool) -> int:
     return 1 if quick or rows >= LARGE_ROWS else REPEATS
 
 
-def _unit(name: str, method: str, params: dict[str, Any], content: str, run: Callable[[], Result]) -> Unit:
-    engines = Path(structboost.__file__).parents[2] / "structboost" / "engines"
-    sources = [*structboost.Multiclass(gap=0.02).sources(), engines, Path(__file__)]
-    return Unit("scale", name, method, params, f"{content} {source_hash(sources)}", run)
+def _unit(
+    name: str, engine: str, rows: int, workers: int, repeat: int, content: str, run: Callable[[], Result]
+) -> Unit:
+    # All that a trainer may import, at whatever time, is among the sources.
+    sources = [*imported_sources("structboost.boosting", "structboost.tasks.multiclass"), Path(__file__)]
+    params = {"rows": rows, "workers": workers, "repeat": repeat}
+    return Unit("scale", name, engine, params, f"{content} {source_hash(sources)}", run)
 
 
 def batches(n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -89,23 +107,19 @@ def made(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
 
-def _trainer(**changes: Any) -> Any:
-    from structboost import MulticlassTask, StructBoost
-
+def _trainer(task: MulticlassTask, **changes: Any) -> StructBoost:
     parameters = {"C": C, "tol": 1e-9, "max_rounds": ROUNDS, "columns_per_channel": 1, **changes}
-    return StructBoost(MulticlassTask(N_CLASSES), **parameters)
+    return StructBoost(task, **parameters)
 
 
-def _in_a_process(n_rows: int) -> Result:
-    ending = run_limited(train_from_disk, (n_rows,), LIMIT_SECONDS)
+def _in_a_process(engine: str, workers: int, n_rows: int) -> Result:
+    ending = run_limited(train_from_disk, (engine, workers, n_rows), LIMIT_SECONDS)
     return {**ending.result, "status": "ok" if ending.in_time else "time_limit"}
 
 
-def train_from_disk(report: Callable[[dict[str, Any]], None], n_rows: int) -> Result:
-    """Bin batches into a table on disk, train on it, one core; peak memory of both together."""
-    from structboost import BinnedTable
-
-    _trainer(max_rounds=2).fit(*made(2000))
+def train_from_disk(report: Callable[[dict[str, Any]], None], engine: str, workers: int, n_rows: int) -> Result:
+    """Bin batches into a table on disk and train on it; peak memory of both together."""
+    _trainer(MulticlassTask(N_CLASSES), max_rounds=2).fit(*made(2000))
     report({})
     reset_peak_memory()
     y = np.concatenate([labels for _, labels in batches(n_rows)])
@@ -113,12 +127,13 @@ def train_from_disk(report: Callable[[dict[str, Any]], None], n_rows: int) -> Re
         started = time.perf_counter()
         binned = BinnedTable.from_batches(Path(folder) / "table", (X for X, _ in batches(n_rows)), n_rows)
         binning_seconds = time.perf_counter() - started
-        history = _trainer(engine="serial").fit(binned, y).history_
+        trainer = _trainer(MulticlassTask(N_CLASSES), engine=engine, n_jobs=workers).fit(binned, y)
     return {
         "binning_seconds": binning_seconds,
-        "round_seconds": _round_seconds(history),
-        "oracle_calls": history[-1]["oracle_calls"],
+        "round_seconds": _round_seconds(trainer.history_),
+        "passes": trainer.history_[-1]["oracle_calls"] / len(trainer.history_),
         "peak_bytes": peak_memory(),
+        "objective": trainer.objective_.hex(),
     }
 
 
@@ -127,18 +142,27 @@ def _round_seconds(history: Sequence[dict[str, Any]]) -> float:
     return (history[-1]["seconds"] - history[0]["seconds"]) / (len(history) - 1)
 
 
-def _race_of(engine: str, workers: int, n_rows: int) -> Callable[[], Result]:
-    return lambda: race(engine, workers, n_rows)
+class PythonTask(MulticlassTask):
+    """Classes whose argmax is asked for an example at a time, in Python, as of a user's first task."""
+
+    separate = Task.separate
 
 
-def race(engine: str, workers: int, n_rows: int) -> Result:
+def race(
+    engine: str,
+    workers: int,
+    examples: Callable[[], tuple[np.ndarray, np.ndarray]],
+    kind_of_task: type[MulticlassTask],
+) -> Result:
     """Seconds of a round on one engine, what moves in it, and what was learned."""
-    X, y = made(n_rows)
+    X, y = examples()
+    task = kind_of_task(int(y.max()) + 1)
     with _cluster(engine, workers):
         # Compiles, and starts what is started once.
-        _trainer(engine=engine, n_jobs=workers, max_rounds=2).fit(X[:2000], y[:2000])
+        few = slice(0, 2000)
+        _trainer(task, engine=engine, n_jobs=workers, max_rounds=2).fit(X[few], y[few])
         with Traffic() as traffic:
-            trainer = _trainer(engine=engine, n_jobs=workers, callbacks=[traffic.at_round]).fit(X, y)
+            trainer = _trainer(task, engine=engine, n_jobs=workers, callbacks=[traffic.at_round]).fit(X, y)
     n_rounds = len(trainer.history_) - 1
     return {
         "round_seconds": _round_seconds(trainer.history_),
@@ -180,9 +204,7 @@ class Traffic:
         self._counts = False
 
     def __enter__(self) -> Traffic:
-        from structboost.engines.base import Workers
-
-        self._workers, self._sum = Workers, Workers.sum
+        self._sum = Workers.sum
 
         def counted(workers: Any, calls: Any) -> Any:
             found = self._sum(workers, calls)
@@ -202,13 +224,11 @@ class Traffic:
         self._counts = True
 
     def __exit__(self, *error: object) -> None:
-        self._workers.sum = self._sum  # type: ignore[method-assign]
+        Workers.sum = self._sum  # type: ignore[method-assign]
 
 
 def survive(X: np.ndarray, y: np.ndarray, n_kills: int) -> Result:
     """Kill a worker again and again, at any moment of the fit; what is learned must be what one process learns."""
-    from structboost import MulticlassTask, StructBoost
-
     parameters = {"C": C, "tol": 1e-3, "max_rounds": KILL_ROUNDS}
     task = MulticlassTask(int(y.max()) + 1)
     alone = StructBoost(task, engine="serial", **parameters).fit(X, y)
@@ -255,37 +275,26 @@ def _same(one: Any, other: Any) -> bool:
 
 def records(name: str, finished: Sequence[tuple[Unit, Result]]) -> list[dict[str, Any]]:
     """Records of one question."""
-    if not finished:
-        return []
     if name == "kills":
-        return [record(name, unit.method, "lost", result["lost"], **_facts(result)) for unit, result in finished]
-    groups: dict[tuple[Any, ...], list[tuple[Unit, Result]]] = {}
+        facts = ("kills", "fits", "rounds")
+        return [
+            record(name, unit.method, "lost", result["lost"], **{key: result[key] for key in facts})
+            for unit, result in finished
+        ]
+    groups: dict[tuple[str, int, int], list[Result]] = {}
     for unit, result in finished:
-        groups.setdefault((unit.method, unit.params["rows"], unit.params.get("workers", 1)), []).append((unit, result))
-    made_records = [_pace_record(name, *key, [result for _, result in own]) for key, own in groups.items()]
+        groups.setdefault((unit.method, unit.params["rows"], unit.params["workers"]), []).append(result)
+    made_records = [_pace_record(name, *key, results) for key, results in groups.items()]
+    for r in made_records:
+        _compare(r, [other for other in made_records if other["rows"] == r["rows"]])
     if name == "rows":
-        large = [r for r in made_records if r["rows"] >= FIT_FROM_ROWS]
-        if len(large) > 1:
-            size = np.log([r["rows"] for r in large])
-            slope = float(np.polyfit(size, np.log([r["round_seconds"] for r in large]), 1)[0])
-            made_records.append(record(name, "disk", "round_seconds_exponent", slope))
-    else:
-        serial = next(r for r in made_records if r["method"] == "serial")
-        one = {r["method"]: r["round_seconds"] for r in made_records if r["workers"] == 1}
-        for r in made_records:
-            r["speed_up"] = one.get(r["method"], serial["round_seconds"]) / r["round_seconds"]
-            r["overhead_seconds"] = r["round_seconds"] - serial["round_seconds"]
-            r["same"] = r["objective"] == serial["objective"]
+        made_records += [_exponent(name, method, made_records) for method in sorted({key[0] for key in groups})]
     return made_records
-
-
-def _facts(result: Result) -> dict[str, Any]:
-    return {key: result[key] for key in ("kills", "fits", "rounds")}
 
 
 def _pace_record(name: str, method: str, rows: int, workers: int, results: list[Result]) -> dict[str, Any]:
     """Rounds a second, medians of the repeats."""
-    keys = ("round_seconds", "binning_seconds", "peak_bytes", "passes", "sent_bytes", "received_bytes", "oracle_calls")
+    keys = ("round_seconds", "binning_seconds", "peak_bytes", "passes", "sent_bytes", "received_bytes")
     measured = {key: median(r.get(key) for r in results) for key in keys}
     pace = None if measured["round_seconds"] is None else 1.0 / measured["round_seconds"]
     objectives = {r.get("objective") for r in results}
@@ -295,60 +304,83 @@ def _pace_record(name: str, method: str, rows: int, workers: int, results: list[
     return record(name, method, "rounds_per_second", pace, objective=objective, **fields, **measured)
 
 
-ROW_HEAD = ("on disk, rows", "features", "classes", "rounds/s", "passes", "binning s", "peak MB")
+def _compare(r: dict[str, Any], others: Sequence[dict[str, Any]]) -> None:
+    """How fast an engine is beside one worker of its kind and beside serial on the same rows; whether they agree."""
+    serial = next((o for o in others if o["method"] == "serial"), None)
+    one = next((o for o in others if o["method"] == r["method"] and o["workers"] == 1), serial)
+    seconds = r["round_seconds"]
+    r["speed_up"] = one["round_seconds"] / seconds if one and seconds and one["round_seconds"] else None
+    r["overhead_seconds"] = (
+        seconds - serial["round_seconds"] if serial and seconds and serial["round_seconds"] else None
+    )
+    r["same"] = None if serial is None else r["objective"] == serial["objective"]
+
+
+def _exponent(name: str, method: str, made_records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """By which power of the rows the seconds of a round grow."""
+    large = [r for r in made_records if r["method"] == method and r["rows"] >= FIT_FROM_ROWS and r["round_seconds"]]
+    if len(large) < 2:
+        return record(name, method, "round_seconds_exponent", None)
+    slope = np.polyfit(np.log([r["rows"] for r in large]), np.log([r["round_seconds"] for r in large]), 1)[0]
+    return record(name, method, "round_seconds_exponent", float(slope))
+
+
+ROW_HEAD = ("on disk, rows", "engine", "workers", "rounds/s", "speed-up", "passes", "binning s", "peak MB", "same")
 ENGINE_HEAD = (
-    "engine",
-    "workers",
-    "rows",
-    "ms/round",
-    "speed-up",
-    "over serial, ms",
-    "passes",
-    "kB out",
-    "kB in",
+    "examples", "rows", "engine", "workers", "ms/round", "speed-up", "over serial, ms", "passes", "kB out", "kB in",
     "same",
-)
+)  # fmt: skip
 KILL_HEAD = ("workers killed", "fits", "rounds a fit", "other than one process")
 
 
 def show(made_records: Sequence[dict[str, Any]]) -> str:
     """Rows, engines and kills."""
-    rows = [r for r in made_records if r["dataset"] == "rows" and r["metric"] == "rounds_per_second"]
-    engines = [r for r in made_records if r["dataset"] in ("engines", "overhead")]
-    kills = [r for r in made_records if r["dataset"] == "kills"]
-    blocks = [
-        (ROW_HEAD, [_row_line(r) for r in rows]),
-        (ENGINE_HEAD, [_engine_line(r) for r in engines]),
-        (KILL_HEAD, [[str(r["kills"]), str(r["fits"]), str(r["rounds"]), str(r["value"])] for r in kills]),
+    paces = [r for r in made_records if r["metric"] == "rounds_per_second"]
+    rows = [_row_line(r) for r in paces if r["dataset"] == "rows"]
+    engines = [_engine_line(r) for r in paces if r["dataset"] != "rows"]
+    kills = [
+        [str(r["kills"]), str(r["fits"]), str(r["rounds"]), str(r["value"])]
+        for r in made_records
+        if r["metric"] == "lost"
     ]
+    blocks = [(ROW_HEAD, rows), (ENGINE_HEAD, engines), (KILL_HEAD, kills)]
     shown = "\n\n".join(table.aligned(head, lines) for head, lines in blocks if lines)
-    exponents = [r for r in made_records if r["metric"] == "round_seconds_exponent"]
-    return shown + "".join(f"\nSeconds of a round grow as rows to the power {r['value']:.2f}." for r in exponents)
+    exponents = [r for r in made_records if r["metric"] == "round_seconds_exponent" and r["value"] is not None]
+    return shown + "".join(
+        f"\nSeconds of a round ({r['method']}) grow as rows to the power {r['value']:.3f}." for r in exponents
+    )
 
 
 def _row_line(r: dict[str, Any]) -> list[str]:
     megabytes = None if r["peak_bytes"] is None else r["peak_bytes"] / 1e6
     return [
-        str(r["rows"]),
-        str(N_FEATURES),
-        str(N_CLASSES),
+        f"{r['rows']:,}",
+        r["method"],
+        str(r["workers"]),
         table.number(r["value"], "{:.3g}"),
-        table.number(r["oracle_calls"], "{:.0f}"),
+        table.number(r["speed_up"], "{:.2f}"),
+        table.number(r["passes"], "{:.1f}"),
         table.number(r["binning_seconds"], "{:.1f}"),
         table.number(megabytes, "{:.0f}"),
+        _same_sign(r),
     ]
 
 
 def _engine_line(r: dict[str, Any]) -> list[str]:
     return [
+        r["dataset"],
+        f"{r['rows']:,}",
         r["method"],
         str(r["workers"]),
-        str(r["rows"]),
         f"{1e3 * r['round_seconds']:.1f}",
-        f"{r['speed_up']:.2f}",
-        f"{1e3 * r['overhead_seconds']:.1f}",
+        table.number(r["speed_up"], "{:.2f}"),
+        table.number(None if r["overhead_seconds"] is None else 1e3 * r["overhead_seconds"], "{:.1f}"),
         table.number(r["passes"], "{:.1f}"),
-        f"{r['sent_bytes'] / 1e3:.0f}",
-        f"{r['received_bytes'] / 1e3:.0f}",
-        "yes" if r["same"] else "NO",
+        table.number(r["sent_bytes"] / 1e3, "{:.0f}"),
+        table.number(r["received_bytes"] / 1e3, "{:.0f}"),
+        _same_sign(r),
     ]
+
+
+def _same_sign(r: dict[str, Any]) -> str:
+    return {None: "-", True: "yes", False: "NO"}[r["same"]]

@@ -18,6 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 BLOCK_ROWS = 8192
+# Of a task whose argmax is Python so many examples make a block: they are enough to do.
+PYTHON_EXAMPLES = 256
 
 IntArray = NDArray[np.int64]
 
@@ -51,20 +53,24 @@ class Blocks:
         return Blocks(self.examples[of_run] - self.examples[first], rows, self.splits_examples)
 
 
-def blocks_of(offsets: Mapping[str, IntArray]) -> Blocks:
+def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None) -> Blocks:
     """Blocks of about `BLOCK_ROWS` rows.
 
-    A block begins with the first example whose rows of any kind begin beyond another multiple of `BLOCK_ROWS`.  An
-    example of more rows than that is split, into blocks of its own.
+    A block begins with the first example whose rows of any kind begin beyond another multiple of `BLOCK_ROWS`, and with
+    every ``most_examples``-th.  An example of more rows than that is split, into blocks of its own.
 
     Parameters
     ----------
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         First row of each example, by kind (:class:`structboost.task.StackedParts`).
+    most_examples : int, optional
+        As many examples at most in a block.
     """
     sizes = np.array([np.diff(starts) for starts in offsets.values()])
     n_pieces = np.maximum(1, -(-sizes.max(axis=0) // BLOCK_ROWS))
     number = sum(starts[:-1] // BLOCK_ROWS for starts in offsets.values())
+    if most_examples is not None:
+        number = number + np.arange(sizes.shape[1]) // most_examples
     begins = np.flatnonzero(np.diff(number, prepend=-1) | (n_pieces > 1) | np.append(False, n_pieces[:-1] > 1))
     pieces = n_pieces[begins]
     owners = np.repeat(begins, pieces)

@@ -210,10 +210,12 @@ class Task(ABC):
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         """Batch form of the loss-augmented argmax: one output for each example.
 
-        Called by every hinge master, with the scores of the whole training set.
+        Called by every hinge master, with the scores of the whole training set or of a block of it; X may be None if
+        ``reads_inputs`` is False.
         """
-        outputs = [self.argmax(X[i], scores.example(i), Y[i]) for i in range(len(Y))]
-        return separation_of(self, X, Y, outputs, scores.offsets)
+        inputs = X if self.reads_inputs else [None] * len(Y)
+        outputs = [self.argmax(inputs[i], scores.example(i), Y[i]) for i in range(len(Y))]
+        return separation_of(self, inputs, Y, outputs, scores.offsets)
 
     def separate_slacks(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int) -> Separation:
         """At most about ``limit`` violated outputs, each for a slack of its own (m-slack form).

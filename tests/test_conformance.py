@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from structboost import StructBoost
 from structboost.conformance import check_task
 from structboost.deep_equality import deep_copy, deeply_equal
 from structboost.exceptions import TaskError
@@ -587,3 +588,16 @@ def test_codes_agree_with_the_argmax():
         check_task(Swapped(3), X, y)
     with pytest.raises(TaskError, match="losses must be >= 0"):
         check_task(Negative(3), X, y)
+
+
+class PlainBinary(BinaryTask):
+    """Says that it needs no inputs, and leaves the batch form as it is."""
+
+    separate = Task.separate
+
+
+def test_plain_methods_do_without_inputs_too():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.tile([1, -1], 10)
+    check_task(PlainBinary(), X, y)
+    one, other = (StructBoost(task, C=10.0).fit(X, y) for task in (PlainBinary(), BinaryTask()))
+    assert one.objective_ == pytest.approx(other.objective_, rel=0.02)

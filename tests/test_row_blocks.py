@@ -45,16 +45,21 @@ def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, 
 
 
 @settings(deadline=None)  # the first call may compile
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 90)), min_size=1, max_size=60))
-def test_blocks_partition_examples_and_rows(sizes):
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 90)), min_size=1, max_size=60),
+    st.sampled_from((None, 1, 5)),
+)
+def test_blocks_partition_examples_and_rows(sizes, most_examples):
     offsets = {
         kind: np.concatenate(([0], np.cumsum(column)))
         for kind, column in zip("ab", zip(*sizes, strict=True), strict=True)
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_blocks, "BLOCK_ROWS", 16)
-        blocks = blocks_of(offsets)
+        blocks = blocks_of(offsets, most_examples)
     assert blocks.examples[0] == 0
+    if most_examples is not None:
+        assert np.diff(blocks.examples).max() <= most_examples
     assert blocks.examples[-1] == len(sizes)
     assert (np.diff(blocks.examples) >= 0).all()
     for kind, starts in blocks.rows.items():

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from structboost.engines.base import Call, Engine, Layout, Workers
 from structboost.engines.examples import Examples
-from structboost.row_blocks import Blocks, blocks_of, tree_runs
+from structboost.row_blocks import PYTHON_EXAMPLES, Blocks, blocks_of, tree_runs
 from structboost.shards.responses import LearnerTerms
 from structboost.shards.shard import Wanted
+from structboost.task import Task
 from structboost.weak.binning import Thresholds
 
 FloatArray = NDArray[np.float64]
@@ -180,7 +181,8 @@ def shard_group(
     bins : dict of str to Thresholds
         Of the kinds whose weak learners are stumps: their features are binned in the shards.
     """
-    blocks = blocks_of(examples.offsets)
+    is_python = type(examples.task).separate is Task.separate
+    blocks = blocks_of(examples.offsets, PYTHON_EXAMPLES if is_python else None)
     layout = layout_of(blocks, engine.n_workers)
     n_channels = {kind: of_kind.n_channels for kind, of_kind in examples.task.kinds.items()}
     sources = [examples.source(blocks, *node, example_weights, bins) for node in layout.nodes]
