@@ -384,3 +384,31 @@ def _engine_line(r: dict[str, Any]) -> list[str]:
 
 def _same_sign(r: dict[str, Any]) -> str:
     return {None: "-", True: "yes", False: "NO"}[r["same"]]
+
+
+def plot(made_records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Seconds of a round over rows, from disk and by every engine."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    paces = [r for r in made_records if r["metric"] == "rounds_per_second" and r["round_seconds"]]
+    figure, axis = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    for dataset, style, where in (("rows", "-", "from disk: "), ("engines", "--", "in memory: ")):
+        own = [r for r in paces if r["dataset"] == dataset]
+        groups = dict.fromkeys((r["method"], r["workers"]) for r in own)
+        for method, workers in groups:
+            mine = [r for r in own if (r["method"], r["workers"]) == (method, workers)]
+            line = sorted((r["rows"], r["round_seconds"]) for r in mine)
+            label = f"{where}{method}" if method == "serial" else f"{where}{method}, {workers}"
+            axis.plot(*zip(*line, strict=True), style, marker="o", markersize=4, label=label)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel(f"rows of {N_FEATURES} features, {N_CLASSES} classes")
+    axis.set_ylabel("seconds a round")
+    axis.grid(alpha=0.25)
+    figure.legend(frameon=False, fontsize=8, loc="outside right center")
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
