@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from structboost.binned_table import BinnedTable
+from structboost.blas_threads import one_blas_thread
 from structboost.checkpoint import Checkpoint, CheckpointWriter, identity_of
 from structboost.columns import ColumnRegistry, ColumnWeights
 from structboost.engines.base import Engine
@@ -208,7 +208,7 @@ class StructBoost:
         if self.checkpoint is not None and _into is None:
             raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
         trainers = _into or [self._copy(C) for C in Cs]
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             run: _Run | None = None
             try:
                 for trainer in trainers:

@@ -1,6 +1,7 @@
 """The same model and history from a Dask cluster, from collections too, and when workers die."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -86,6 +87,17 @@ def test_sums_meet_on_the_workers(monkeypatch):
     assert on_cluster(task, X, Y) == serial(task, X, Y)
 
 
+def both_pids(client):
+    """Processes of the two workers by address, as shares are given out; waits for one that is just being restarted."""
+    deadline = time.monotonic() + 60
+    while True:
+        pids = [pid for _, pid in sorted(client.run(os.getpid, on_error="ignore").items())]
+        if len(pids) == 2:
+            return pids
+        assert time.monotonic() < deadline, "a worker that was killed did not come back"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)])
 def test_workers_that_are_killed_change_nothing(spread_out, fan, victim, client, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_FAN", fan)
@@ -94,8 +106,7 @@ def test_workers_that_are_killed_change_nothing(spread_out, fan, victim, client,
 
     def kill(record, trainer):
         if record["round"] in (2, 4):
-            # By address, as shares are given out.
-            pids = [pid for _, pid in sorted(client.run(os.getpid).items())]
+            pids = both_pids(client)
             os.kill(pids[victim], 9)
             killed.append(pids[victim])
 

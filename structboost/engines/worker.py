@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
+from structboost.blas_threads import one_blas_thread
 from structboost.engines.base import Answer, Batch, Placed, answer_of
 from structboost.shards.shard import Shard, ShardSource
 
@@ -24,7 +23,7 @@ def place(run: str, i: int, source: ShardSource, calls: Sequence[tuple[str, tupl
 def answer(run: str, shards: Sequence[int], batch: Batch) -> Answer:
     """What shards of a run say to a batch."""
     # The kernels let one thread do everything; those of the linear algebra would only be in each other's way.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         return answer_of(_PLACED.get(run, {}), shards, batch)
 
 
