@@ -79,7 +79,7 @@ def test_saving_is_all_or_nothing(classifier, tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr("structboost.model_file.np.savez_compressed", fail)
+    monkeypatch.setattr("structboost.plain_file.np.savez_compressed", fail)
     with pytest.raises(OSError, match="disk full"):
         classifier.save(path)
     assert path.read_bytes() == before
