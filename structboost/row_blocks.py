@@ -88,18 +88,27 @@ def blocks_of_rows(n_rows: int) -> IntArray:
     return np.append(np.arange(0, max(n_rows, 1), BLOCK_ROWS), n_rows)
 
 
-def tree_runs(n_blocks: int, largest: int) -> list[tuple[int, int]]:
-    """First block and number of blocks of nodes of the tree that partition it, none above ``largest`` blocks."""
+def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int, int]]:
+    """First block and number of blocks of nodes of the tree that partition it, none above ``largest`` blocks.
+
+    None lies in two of ``n_shares`` shares of equally many blocks (:func:`share_of_block`).
+    """
     runs = []
     ahead = [(0, n_blocks)]
     while ahead:
         first, n = ahead.pop()
-        if n <= largest:
+        ends = share_of_block(np.array([first, first + n - 1]), n_blocks, n_shares)
+        if n <= largest and ends[0] == ends[1]:
             runs.append((first, n))
         else:
             half = _half(n)
             ahead += [(first + half, n - half), (first, half)]
     return runs
+
+
+def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
+    """Which of ``n_shares`` shares of about equally many blocks a block belongs to."""
+    return block * n_shares // n_blocks
 
 
 def _half(n_blocks: int) -> int:

@@ -6,7 +6,16 @@ import time
 import numpy as np
 import pytest
 
-from structboost import EngineError, MulticlassTask, RankingTask, StructBoost, TaskError, row_blocks
+from structboost import (
+    EngineError,
+    InterruptedFitWarning,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+    TaskError,
+    row_blocks,
+)
+from structboost.engines.direct_line import BrokenLineError, Line, listen
 from tests.test_engines import ChainTask, classes, problem, what_was_learned
 
 distributed = pytest.importorskip("distributed")
@@ -78,6 +87,76 @@ def test_bags_hold_inputs_of_any_kind():
         on_cluster(task, spread_X, bag.from_sequence(Y, npartitions=3))
     with pytest.raises(ValueError, match="inputs and"):
         on_cluster(task, spread_X, bag.from_sequence(Y[1:], npartitions=4))
+
+
+@pytest.mark.usefixtures("client")
+def test_closed_ports_change_nothing(monkeypatch):
+    def unreachable(number):
+        raise BrokenLineError
+
+    monkeypatch.setattr(dask_cluster, "Line", unreachable)
+    task, X, Y = problem("chain")
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("n_answers", [0, 7])
+def test_lines_that_break_are_opened_again(n_answers, monkeypatch):
+    task, X, Y = problem("multiclass")
+    left = iter(range(n_answers))
+    broken = []
+    answer = Line.answer
+
+    def breaks_once(line, is_alive):
+        if next(left, None) is None and not broken:
+            broken.append(line)
+            line.hang_up()
+        return answer(line, is_alive)
+
+    monkeypatch.setattr(Line, "answer", breaks_once)
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+    assert broken
+
+
+@pytest.mark.usefixtures("client")
+def test_ctrl_c_leaves_nothing_on_the_lines(monkeypatch):
+    task, X, Y = problem("multiclass")
+    left = iter(range(31))
+    answer = Line.answer
+
+    def interrupted(line, is_alive):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return answer(line, is_alive)
+
+    trainer = StructBoost(task, engine="dask", **PARAMETERS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Line, "answer", interrupted)
+        with pytest.warns(InterruptedFitWarning):
+            trainer.fit(X, Y)
+    assert trainer.interrupted_
+    assert len(trainer.predict(X[:3])) == 3
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+class RaisesOSError(MulticlassTask):
+    """A fault of the task's own that looks like one of the network."""
+
+    def separate(self, X, Y, scores):
+        raise OSError("my file is gone")
+
+
+@pytest.mark.usefixtures("client")
+def test_errors_of_a_task_arrive():
+    X, y = classes(100)
+    with pytest.raises(OSError, match="my file is gone"):
+        StructBoost(RaisesOSError(3), C=1.0, engine="dask").fit(X, y)
+
+
+def test_strangers_are_not_answered():
+    number = listen("run", "127.0.0.1")
+    with pytest.raises(BrokenLineError):
+        Line(number._replace(key=b"guessed"))
 
 
 @pytest.mark.usefixtures("client")

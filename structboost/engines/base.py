@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.row_blocks import NodeSum, join_siblings
+from structboost.row_blocks import NodeSum, join_siblings, share_of_block
 from structboost.shards.shard import Shard
 
 
@@ -62,8 +62,7 @@ class Layout:
 
     def shares(self, n_workers: int) -> list[list[int]]:
         """Shards of each worker: runs of neighbours of about as many blocks."""
-        ends = np.cumsum([n for _, n in self.nodes])
-        owner = ((ends - 1) * n_workers) // self.n_blocks
+        owner = share_of_block(np.array([first for first, _ in self.nodes]), self.n_blocks, n_workers)
         shares = [np.flatnonzero(owner == worker).tolist() for worker in range(n_workers)]
         return [share for share in shares if share]
 

@@ -6,16 +6,18 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
+from structboost.engines.direct_line import BrokenLineError, Line, Number, listen
 from structboost.exceptions import EngineError
 from structboost.row_blocks import join_siblings
 
 try:
     from dask.delayed import Delayed
-    from distributed import Client, get_client
+    from distributed import Client, get_client, get_worker
 except ImportError as error:
     raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
 
@@ -23,7 +25,7 @@ _MAX_LOSSES = 20
 # Workers whose sums meet in one place.
 _FAN = 8
 # What the loss of a worker shows as.
-_LOSSES = (OSError, RuntimeError)
+_LOSSES = (OSError, RuntimeError, BrokenLineError)
 # How long a run waits for a worker when none is left.
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
@@ -37,8 +39,15 @@ class ShardHost:
     """An actor on a worker: calls go to it without the scheduler's planning."""
 
     def answer(self, run: str, shards: Sequence[int], batch: Batch) -> Answer:
-        """What the shards of this process say."""
+        """What the shards of this process say, where no line can be had."""
         return worker.answer(run, shards, batch)
+
+    def listen(self, run: str) -> Number | None:
+        """Where the trainer may call, or None."""
+        try:
+            return listen(run, get_worker().ip)
+        except OSError:
+            return None
 
     def release(self, run: str) -> None:
         """Let go of the shards of a run."""
@@ -78,6 +87,8 @@ class _DaskWorkers(Workers):
         self._shares = layout.shares(len(addresses))
         self._addresses = addresses[: len(self._shares)]
         self._hosts: list[Any] = [None] * len(self._shares)
+        self._lines: list[Line | None] = [None] * len(self._shares)
+        self._unreachable: set[int] = set()
         lost = []
         placing = {}
         for k in range(len(self._shares)):
@@ -112,26 +123,61 @@ class _DaskWorkers(Workers):
         )
 
     def _ask(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
-        """Answers of the actors of shares, and the shards without one."""
+        """Answers of the workers of shares, and the shards without one."""
         answers: list[Answer] = []
         lost: set[int] = set()
         asked = []
-        for k in shares:
-            try:
-                own = batch.of_shards(self._shares[k])
-                asked.append((k, self._hosts[k].answer(self._run, self._shares[k], own)))
-            except _LOSSES:
-                lost.update(self._shares[k])
-        for k, future in asked:
-            try:
-                answer = future.result()
-                answers.append(answer)
-                lost.update(answer.lost)
-            except _LOSSES as error:
-                if not self._is_gone(k, error):
-                    raise
-                lost.update(self._shares[k])
+        try:
+            for k in shares:
+                try:
+                    asked.append((k, self._asked(k, batch.of_shards(self._shares[k]))))
+                except _LOSSES:
+                    lost.update(self._shares[k])
+            for k, answer_of in asked:
+                try:
+                    answer = answer_of()
+                    answers.append(answer)
+                    lost.update(answer.lost)
+                except _LOSSES as error:
+                    if not self._is_gone(k, error):
+                        raise
+                    self._hang_up([k])
+                    lost.update(self._shares[k])
+        except BaseException:
+            # Ctrl-C, too, leaves answers on the lines that nobody waits for.
+            self._hang_up(shares)
+            raise
         return answers, lost
+
+    def _asked(self, k: int, batch: Batch) -> Callable[[], Answer]:
+        """Send a batch to the worker of share ``k``; returns what waits for the answer."""
+        line = self._line(k)
+        if line is not None:
+            try:
+                line.ask(self._shares[k], batch)
+            except BaseException:
+                self._hang_up([k])
+                raise
+            return partial(line.answer, lambda: self._addresses[k] in self._living())
+        future = self._hosts[k].answer(self._run, self._shares[k], batch)
+        return future.result  # type: ignore[no-any-return]
+
+    def _line(self, k: int) -> Line | None:
+        """The line to the worker of share ``k``; None where its ports are closed to us, or all must be encrypted."""
+        is_open = not self._addresses[k].startswith("tls") and k not in self._unreachable
+        if self._lines[k] is None and is_open:
+            number = self._hosts[k].listen(self._run).result()
+            try:
+                self._lines[k] = None if number is None else Line(number)
+            except BrokenLineError:
+                self._unreachable.add(k)
+        return self._lines[k]
+
+    def _hang_up(self, shares: Sequence[int]) -> None:
+        for k in shares:
+            line, self._lines[k] = self._lines[k], None
+            if line is not None:
+                line.hang_up()
 
     def _ask_by_tree(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
         """The same where there are many workers: sums meet on the workers, a few at a time, before they come here."""
@@ -177,11 +223,13 @@ class _DaskWorkers(Workers):
             if self._addresses[k] not in self._living():
                 return True
             time.sleep(0.1)
-        # Nothing of ours raises it on a worker that lives but for a broken connection: place the shards anew.
-        return "Actor" in str(error) or "comm" in str(error).lower()
+        # Nothing of ours raises these on a worker that lives but for a broken connection: place the shards anew.
+        return isinstance(error, BrokenLineError) or "Actor" in str(error) or "comm" in str(error).lower()
 
     def _recover(self, k: int, batch: Batch | None) -> None:
         """Make the shards of share ``k`` again, on the worker that has the fewest."""
+        self._hang_up([k])
+        self._unreachable.discard(k)
         for _ in range(_MAX_LOSSES):
             living = self._await_workers()
             burden = {address: 0 for address in living}
@@ -265,6 +313,7 @@ class _DaskWorkers(Workers):
 
     def close(self) -> None:
         """Let the workers forget the shards."""
+        self._hang_up(range(len(self._lines)))
         for host, address in zip(self._hosts, self._addresses, strict=True):
             if host is not None and address in self._living():
                 _quietly(lambda host=host: host.release(self._run).result(timeout=5))  # type: ignore[misc]

@@ -19,7 +19,7 @@ from structboost.weak.binning import Thresholds
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# So many shards for each worker, so that all have about as much to do.
+# So many shards for each worker at least, so that others can take those of one that is lost.
 _SHARDS_A_WORKER = 4
 
 
@@ -164,7 +164,7 @@ def layout_of(blocks: Blocks, n_workers: int) -> Layout:
     largest = n_blocks
     if n_workers > 1:
         largest = max(1, 1 << (max(1, n_blocks // (_SHARDS_A_WORKER * n_workers)).bit_length() - 1))
-    return Layout(tree_runs(n_blocks, largest), n_blocks)
+    return Layout(tree_runs(n_blocks, largest, n_workers), n_blocks)
 
 
 def shard_group(
