@@ -39,7 +39,7 @@ BATCH_ROWS = 1 << 17
 ENGINE_ROWS, QUICK_ENGINE_ROWS = (10_000, 100_000, 1_000_000), (10_000, 20_000)
 ENGINES = (("serial", 1), ("threads", 2), ("processes", 1), ("processes", 2), ("dask", 1), ("dask", 2))
 # A task whose argmax is Python takes some 50 microseconds an example.
-PYTHON_ROWS = 10_000
+PYTHON_ROWS = 5_000
 PYTHON_ENGINES = (("serial", 1), ("threads", 2), ("processes", 1), ("processes", 2))
 KILLS, QUICK_KILLS = 20, 2
 KILL_ROUNDS = 30
