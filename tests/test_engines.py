@@ -1,5 +1,8 @@
 """The same model and history from every engine, for any number of shards, threads and processes, and when some die."""
 
+from multiprocessing import get_context
+
+import joblib
 import numpy as np
 import psutil
 import pytest
@@ -193,3 +196,16 @@ def test_joblib_says_how_many_threads():
         assert Threads().n_workers == 2
     assert Threads().n_workers == 1
     assert Threads(3).n_workers == 3
+
+
+def _threads_in_a_process():
+    return Threads(2).n_workers
+
+
+def test_threads_count_in_processes_too():
+    # Those of this pool are daemons, which may have no processes of their own.
+    with get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_threads_in_a_process) == 2
+    with joblib.parallel_config(n_jobs=3):
+        assert Threads(None).n_workers == 3
+    assert Threads(None).n_workers == 1

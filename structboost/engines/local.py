@@ -28,7 +28,9 @@ class Threads(Engine):
     @property
     def n_workers(self) -> int:
         """Number of threads."""
-        return int(joblib.effective_n_jobs(self.n_jobs))
+        # Threads may also be started where processes may not: in a process of a pool.
+        with joblib.parallel_config(backend="threading"):
+            return int(joblib.effective_n_jobs(self.n_jobs))
 
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
         """Nothing is lost here, and nothing replayed."""
