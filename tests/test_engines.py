@@ -1,5 +1,6 @@
 """The same model and history from every engine, for any number of shards, threads and processes, and when some die."""
 
+import time
 from multiprocessing import get_context
 
 import joblib
@@ -20,6 +21,7 @@ from structboost import (
 )
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
+from structboost.engines.worker import release
 
 
 class ChainTask(Task):
@@ -130,6 +132,51 @@ def test_a_process_that_is_killed_changes_nothing(name):
     unbroken = StructBoost(task, engine="serial", **parameters).fit(X, Y)
     broken = StructBoost(task, engine="processes", n_jobs=2, callbacks=[kill], **parameters).fit(X, Y)
     assert len(killed) == 2
+    assert what_was_learned(broken) == what_was_learned(unbroken)
+
+
+class GrowingTask(MulticlassTask):
+    """Fills the memory of its process, as cuts of a large training set do, and takes its time."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.held = None
+
+    def separate(self, X, Y, scores):
+        if self.held is None:
+            self.held = np.ones(50_000_000)
+        time.sleep(0.03)
+        return super().separate(X, Y, scores)
+
+
+def test_a_process_may_grow():
+    """Loky replaces processes that grow by 300 MB; it looks once a second."""
+    X, y = classes(300)
+    seen = []
+
+    def look(record, trainer):
+        seen.append({process.pid for process in loky_processes()})
+
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 8}
+    grown = StructBoost(GrowingTask(), engine="processes", n_jobs=1, callbacks=[look], **parameters).fit(X, y)
+    assert grown.history_[-1]["seconds"] > 2.0
+    assert all(pids == seen[0] for pids in seen)
+    assert what_was_learned(grown) == what_was_learned(StructBoost(MulticlassTask(3), **parameters).fit(X, y))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_shards_that_are_gone_are_made_again():
+    """Their process lives: another in its place, say."""
+    task, X, Y = problem("multiclass")
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+
+    def lose(record, trainer):
+        if record["round"] == 2:
+            workers = trainer._run.group._workers
+            workers._pools[0].submit(release, workers._run).result()
+
+    unbroken = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    broken = StructBoost(task, engine="processes", n_jobs=2, callbacks=[lose], **parameters).fit(X, Y)
     assert what_was_learned(broken) == what_was_learned(unbroken)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import joblib
+from loky import process_executor
 from loky.process_executor import ProcessPoolExecutor
 
 from structboost.engines import worker
@@ -73,13 +74,14 @@ class _ProcessWorkers(Workers):
             return None
 
     def _answer(self, k: int, future: Future[Answer] | None, batch: Batch) -> Answer:
-        """What process ``k`` says; if it died, what the next in its place says."""
+        """What process ``k`` says; if it died, or was replaced, what the next in its place says."""
         for _ in range(_MAX_LOSSES + 1):
             try:
-                if future is not None:
-                    return future.result()
+                answer = None if future is None else future.result()
             except BrokenProcessPool:
-                pass
+                answer = None
+            if answer is not None and not answer.lost:
+                return answer
             self._pools[k].shutdown(kill_workers=True)
             self._pools[k] = _pool()
             try:
@@ -111,4 +113,9 @@ class _ProcessWorkers(Workers):
 
 
 def _pool() -> Any:
-    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ONE_THREAD)
+    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ONE_THREAD, initializer=_keep_memory)
+
+
+def _keep_memory() -> None:
+    """Processes that grow are replaced by Loky, which takes it for a leak; here it is the training set."""
+    process_executor._MAX_MEMORY_LEAK_SIZE = float("inf")
