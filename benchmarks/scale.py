@@ -1,6 +1,6 @@
 """Rows up to ten million, one worker and two, threads, processes and a Dask cluster on this machine; workers killed.
 
-Made rows for size, MNIST for truth: a large table of its own, and a run in which workers die.
+Made rows for size; MNIST, and pendigits while workers are killed, for truth.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from structboost import (
     TaskError,
     row_blocks,
 )
-from structboost.engines.direct_line import BrokenLineError, Line, listen
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from tests.test_engines import ChainTask, classes, problem, what_was_learned
 
 distributed = pytest.importorskip("distributed")
@@ -91,47 +91,47 @@ def test_bags_hold_inputs_of_any_kind():
 
 @pytest.mark.usefixtures("client")
 def test_closed_ports_change_nothing(monkeypatch):
-    def unreachable(number):
-        raise BrokenLineError
+    def unreachable(endpoint):
+        raise ConnectionBrokenError
 
-    monkeypatch.setattr(dask_cluster, "Line", unreachable)
+    monkeypatch.setattr(dask_cluster, "DirectConnection", unreachable)
     task, X, Y = problem("chain")
     assert on_cluster(task, X, Y) == serial(task, X, Y)
 
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("n_answers", [0, 7])
-def test_lines_that_break_are_opened_again(n_answers, monkeypatch):
+def test_connections_that_break_are_opened_again(n_answers, monkeypatch):
     task, X, Y = problem("multiclass")
     left = iter(range(n_answers))
     broken = []
-    answer = Line.answer
+    answer = DirectConnection.answer
 
-    def breaks_once(line, is_alive):
+    def breaks_once(connection, is_alive):
         if next(left, None) is None and not broken:
-            broken.append(line)
-            line.hang_up()
-        return answer(line, is_alive)
+            broken.append(connection)
+            connection.close()
+        return answer(connection, is_alive)
 
-    monkeypatch.setattr(Line, "answer", breaks_once)
+    monkeypatch.setattr(DirectConnection, "answer", breaks_once)
     assert on_cluster(task, X, Y) == serial(task, X, Y)
     assert broken
 
 
 @pytest.mark.usefixtures("client")
-def test_ctrl_c_leaves_nothing_on_the_lines(monkeypatch):
+def test_ctrl_c_keeps_the_model(monkeypatch):
     task, X, Y = problem("multiclass")
     left = iter(range(31))
-    answer = Line.answer
+    answer = DirectConnection.answer
 
-    def interrupted(line, is_alive):
+    def interrupted(connection, is_alive):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return answer(line, is_alive)
+        return answer(connection, is_alive)
 
     trainer = StructBoost(task, engine="dask", **PARAMETERS)
     with monkeypatch.context() as patch:
-        patch.setattr(Line, "answer", interrupted)
+        patch.setattr(DirectConnection, "answer", interrupted)
         with pytest.warns(InterruptedFitWarning):
             trainer.fit(X, Y)
     assert trainer.interrupted_
@@ -154,9 +154,9 @@ def test_errors_of_a_task_arrive():
 
 
 def test_strangers_are_not_answered():
-    number = listen("run", "127.0.0.1")
-    with pytest.raises(BrokenLineError):
-        Line(number._replace(key=b"guessed"))
+    endpoint = listen("run", "127.0.0.1")
+    with pytest.raises(ConnectionBrokenError):
+        DirectConnection(endpoint._replace(key=b"guessed"))
 
 
 @pytest.mark.usefixtures("client")

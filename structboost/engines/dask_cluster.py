@@ -11,7 +11,7 @@ from typing import Any
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
-from structboost.engines.direct_line import BrokenLineError, Line, Number, listen
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, Endpoint, listen
 from structboost.exceptions import EngineError
 from structboost.row_blocks import join_siblings
 
@@ -25,7 +25,7 @@ _MAX_LOSSES = 20
 # Workers whose sums meet in one place.
 _FAN = 8
 # What the loss of a worker shows as.
-_LOSSES = (OSError, RuntimeError, BrokenLineError)
+_LOSSES = (OSError, RuntimeError, ConnectionBrokenError)
 # How long a run waits for a worker when none is left.
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
@@ -39,11 +39,11 @@ class ShardHost:
     """An actor on a worker: calls go to it without the scheduler's planning."""
 
     def answer(self, run: str, shards: Sequence[int], batch: Batch) -> Answer:
-        """What the shards of this process say, where no line can be had."""
+        """What the shards of this process say, where no connection of its own can be had."""
         return worker.answer(run, shards, batch)
 
-    def listen(self, run: str) -> Number | None:
-        """Where the trainer may call, or None."""
+    def listen(self, run: str) -> Endpoint | None:
+        """Where the trainer may connect, or None if the host has no free port."""
         try:
             return listen(run, get_worker().ip)
         except OSError:
@@ -87,7 +87,7 @@ class _DaskWorkers(Workers):
         self._shares = layout.shares(len(addresses))
         self._addresses = addresses[: len(self._shares)]
         self._hosts: list[Any] = [None] * len(self._shares)
-        self._lines: list[Line | None] = [None] * len(self._shares)
+        self._connections: list[DirectConnection | None] = [None] * len(self._shares)
         self._unreachable: set[int] = set()
         lost = []
         placing = {}
@@ -127,57 +127,48 @@ class _DaskWorkers(Workers):
         answers: list[Answer] = []
         lost: set[int] = set()
         asked = []
-        try:
-            for k in shares:
-                try:
-                    asked.append((k, self._asked(k, batch.of_shards(self._shares[k]))))
-                except _LOSSES:
-                    lost.update(self._shares[k])
-            for k, answer_of in asked:
-                try:
-                    answer = answer_of()
-                    answers.append(answer)
-                    lost.update(answer.lost)
-                except _LOSSES as error:
-                    if not self._is_gone(k, error):
-                        raise
-                    self._hang_up([k])
-                    lost.update(self._shares[k])
-        except BaseException:
-            # Ctrl-C, too, leaves answers on the lines that nobody waits for.
-            self._hang_up(shares)
-            raise
+        for k in shares:
+            try:
+                asked.append((k, self._asked(k, batch.of_shards(self._shares[k]))))
+            except _LOSSES:
+                self._disconnect(k)
+                lost.update(self._shares[k])
+        for k, answer_of in asked:
+            try:
+                answer = answer_of()
+                answers.append(answer)
+                lost.update(answer.lost)
+            except _LOSSES as error:
+                if not self._is_gone(k, error):
+                    raise
+                self._disconnect(k)
+                lost.update(self._shares[k])
         return answers, lost
 
     def _asked(self, k: int, batch: Batch) -> Callable[[], Answer]:
         """Send a batch to the worker of share ``k``; returns what waits for the answer."""
-        line = self._line(k)
-        if line is not None:
-            try:
-                line.ask(self._shares[k], batch)
-            except BaseException:
-                self._hang_up([k])
-                raise
-            return partial(line.answer, lambda: self._addresses[k] in self._living())
+        connection = self._connection(k)
+        if connection is not None:
+            connection.ask(self._shares[k], batch)
+            return partial(connection.answer, lambda: self._addresses[k] in self._living())
         future = self._hosts[k].answer(self._run, self._shares[k], batch)
         return future.result  # type: ignore[no-any-return]
 
-    def _line(self, k: int) -> Line | None:
-        """The line to the worker of share ``k``; None where its ports are closed to us, or all must be encrypted."""
+    def _connection(self, k: int) -> DirectConnection | None:
+        """That to the worker of share ``k``; None where its ports are closed to us, or all must be encrypted."""
         is_open = not self._addresses[k].startswith("tls") and k not in self._unreachable
-        if self._lines[k] is None and is_open:
-            number = self._hosts[k].listen(self._run).result()
+        if self._connections[k] is None and is_open:
+            endpoint = self._hosts[k].listen(self._run).result()
             try:
-                self._lines[k] = None if number is None else Line(number)
-            except BrokenLineError:
+                self._connections[k] = None if endpoint is None else DirectConnection(endpoint)
+            except ConnectionBrokenError:
                 self._unreachable.add(k)
-        return self._lines[k]
+        return self._connections[k]
 
-    def _hang_up(self, shares: Sequence[int]) -> None:
-        for k in shares:
-            line, self._lines[k] = self._lines[k], None
-            if line is not None:
-                line.hang_up()
+    def _disconnect(self, k: int) -> None:
+        connection, self._connections[k] = self._connections[k], None
+        if connection is not None:
+            connection.close()
 
     def _ask_by_tree(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
         """The same where there are many workers: sums meet on the workers, a few at a time, before they come here."""
@@ -224,11 +215,11 @@ class _DaskWorkers(Workers):
                 return True
             time.sleep(0.1)
         # Nothing of ours raises these on a worker that lives but for a broken connection: place the shards anew.
-        return isinstance(error, BrokenLineError) or "Actor" in str(error) or "comm" in str(error).lower()
+        return isinstance(error, ConnectionBrokenError) or "Actor" in str(error) or "comm" in str(error).lower()
 
     def _recover(self, k: int, batch: Batch | None) -> None:
         """Make the shards of share ``k`` again, on the worker that has the fewest."""
-        self._hang_up([k])
+        self._disconnect(k)
         self._unreachable.discard(k)
         for _ in range(_MAX_LOSSES):
             living = self._await_workers()
@@ -313,7 +304,8 @@ class _DaskWorkers(Workers):
 
     def close(self) -> None:
         """Let the workers forget the shards."""
-        self._hang_up(range(len(self._lines)))
+        for k in range(len(self._connections)):
+            self._disconnect(k)
         for host, address in zip(self._hosts, self._addresses, strict=True):
             if host is not None and address in self._living():
                 _quietly(lambda host=host: host.release(self._run).result(timeout=5))  # type: ignore[misc]

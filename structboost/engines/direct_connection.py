@@ -22,11 +22,11 @@ _POLL_SECONDS = 1.0
 _BROKEN = (OSError, EOFError)
 
 
-class BrokenLineError(Exception):
-    """The line broke, or the one at its other end is gone."""
+class ConnectionBrokenError(Exception):
+    """The connection broke, or its other end is gone."""
 
 
-class Number(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a worker listens, and the key that it wants to be shown."""
 
     host: str
@@ -34,8 +34,15 @@ class Number(NamedTuple):
     key: bytes
 
 
-def listen(run: str, host: str) -> Number:
-    """Answer batches for the shards of a run in a thread of its own, for the first that calls.
+def listen(run: str, host: str) -> Endpoint:
+    """Answer batches for the shards of a run in a thread of its own, for the first that connects.
+
+    Parameters
+    ----------
+    run : str
+        Run whose shards this process holds (:func:`structboost.engines.worker.place`).
+    host : str
+        Address of this machine that the trainer can reach.
 
     Raises
     ------
@@ -45,17 +52,17 @@ def listen(run: str, host: str) -> Number:
     key = secrets.token_bytes(32)
     listener = Listener((host, 0), authkey=key)
     threading.Thread(target=_serve, args=(listener, run), name=f"structboost-{run[:8]}", daemon=True).start()
-    return Number(host, int(listener.address[1]), key)
+    return Endpoint(host, int(listener.address[1]), key)
 
 
 def _serve(listener: Listener, run: str) -> None:
     try:
-        with listener, listener.accept() as line:
+        with listener, listener.accept() as connection:
             while True:
-                shards, batch = pickle.loads(line.recv_bytes())
-                line.send_bytes(_reply(run, shards, batch))
+                shards, batch = pickle.loads(connection.recv_bytes())
+                connection.send_bytes(_reply(run, shards, batch))
     except (*_BROKEN, AuthenticationError):
-        # The trainer has hung up, or was not the one who called: it asks for another line.
+        # The trainer has closed it, or was not the one who connected: it asks for another.
         return
 
 
@@ -69,43 +76,44 @@ def _reply(run: str, shards: Sequence[int], batch: Batch) -> bytes:
             return pickle.dumps(EngineError(f"A worker failed: {error!r}"))
 
 
-class Line:
+class DirectConnection:
     """The trainer's end.
 
     Parameters
     ----------
-    number : Number
+    endpoint : Endpoint
 
     Raises
     ------
-    BrokenLineError
+    ConnectionBrokenError
         If the worker cannot be reached.
     """
 
-    def __init__(self, number: Number) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         try:
-            self._connection: Connection = Client((number.host, number.port), authkey=number.key)
+            self._connection: Connection = Client((endpoint.host, endpoint.port), authkey=endpoint.key)
         except (*_BROKEN, AuthenticationError) as error:
-            raise BrokenLineError from error
+            raise ConnectionBrokenError from error
 
     def ask(self, shards: Sequence[int], batch: Batch) -> None:
-        """Send a batch.
+        """Send a batch for shards that the worker holds.
 
         Raises
         ------
-        BrokenLineError
+        ConnectionBrokenError
+            If the worker is gone.
         """
         try:
             self._connection.send_bytes(pickle.dumps((list(shards), batch), pickle.HIGHEST_PROTOCOL))
         except _BROKEN as error:
-            raise BrokenLineError from error
+            raise ConnectionBrokenError from error
 
     def answer(self, is_alive: Callable[[], bool]) -> Answer:
         """What the shards say to it.
 
         Raises
         ------
-        BrokenLineError
+        ConnectionBrokenError
             If the worker goes before.
         Exception
             Whatever the worker raised.
@@ -113,15 +121,15 @@ class Line:
         try:
             while not self._connection.poll(_POLL_SECONDS):
                 if not is_alive():
-                    raise BrokenLineError
+                    raise ConnectionBrokenError
             reply = self._connection.recv_bytes()
         except _BROKEN as error:
-            raise BrokenLineError from error
+            raise ConnectionBrokenError from error
         found: Any = pickle.loads(reply)
         if isinstance(found, Exception):
             raise found
         return found  # type: ignore[no-any-return]
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """End the connection, whatever may still come."""
         self._connection.close()
