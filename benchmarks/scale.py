@@ -43,6 +43,7 @@ PYTHON_ROWS = 5_000
 PYTHON_ENGINES = (("serial", 1), ("threads", 2), ("processes", 1), ("processes", 2))
 KILLS, QUICK_KILLS = 20, 2
 KILL_ROUNDS = 30
+COME_BACK_SECONDS = 60
 
 DATASETS = ("rows", "engines", "python", "mnist", "kills")
 QUICK_DATASETS = DATASETS
@@ -182,10 +183,13 @@ class _cluster:
     def __enter__(self) -> Any:
         if not self._workers:
             return None
+        import dask
         from distributed import Client, LocalCluster
 
+        # A worker that is missing 15 seconds after a loss, be it for a later one, would be given up.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
         self._cluster = LocalCluster(
-            n_workers=self._workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=self._workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         )
         self._client = Client(self._cluster)
         return self._client
@@ -241,6 +245,8 @@ def survive(X: np.ndarray, y: np.ndarray, n_kills: int) -> Result:
             trainer = StructBoost(task, engine="dask", **parameters).fit(X, y)
             fits += 1
             lost += not _same(trainer, alone)
+    if killer.kills < n_kills:
+        raise RuntimeError(f"A worker did not come back within {COME_BACK_SECONDS} seconds; {killer.kills} were killed.")
     return {"kills": killer.kills, "fits": fits, "lost": lost, "rounds": len(alone.history_)}
 
 
@@ -253,17 +259,29 @@ class _Killer(threading.Thread):
         self._client, self._n_kills = client, n_kills
 
     def run(self) -> None:
-        """Until all kills are done."""
+        """Until all kills are done, or a worker does not come back."""
         rng = np.random.default_rng(0)
         while self.kills < self._n_kills:
             time.sleep(rng.uniform(1.0, 2.0))
+            pids = self._await_both()
+            if pids is None:
+                return
+            os.kill(pids[rng.integers(2)], signal.SIGKILL)
+            self.kills += 1
+
+    def _await_both(self) -> list[int] | None:
+        """Process ids of both workers, seen twice: what dies before its nanny has noted its start is not restarted."""
+        before: list[int] = []
+        for _ in range(COME_BACK_SECONDS * 5):
             try:
                 pids = sorted(self._client.run(os.getpid).values())
             except Exception:  # one is just dying
-                continue
-            if len(pids) == 2:
-                os.kill(pids[rng.integers(2)], signal.SIGKILL)
-                self.kills += 1
+                pids = []
+            if len(pids) == 2 and pids == before:
+                return pids
+            before = pids
+            time.sleep(0.2)
+        return None
 
 
 def _same(one: Any, other: Any) -> bool:

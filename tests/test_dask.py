@@ -1,6 +1,7 @@
 """The same model and history from a Dask cluster, from collections too, and when workers die."""
 
 import os
+import threading
 import time
 
 import numpy as np
@@ -15,9 +16,11 @@ from structboost import (
     TaskError,
     row_blocks,
 )
+from structboost.engines import worker
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from tests.test_engines import ChainTask, classes, problem, what_was_learned
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 dask_cluster = pytest.importorskip("structboost.engines.dask_cluster")
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
@@ -25,10 +28,12 @@ PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
 
 @pytest.fixture(scope="module")
 def client():
+    # One that is missing 15 seconds after a loss, be it for a later one, would be given up.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     # Workers import the tests' tasks by name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -222,6 +227,56 @@ def test_a_worker_that_dies_in_mid_round_changes_nothing(tmp_path):
     X, y = classes(700)
     assert on_cluster(KillsOnce(tmp_path / "killed"), X, y) == serial(MulticlassTask(3), X, y)
     assert (tmp_path / "killed").exists()
+
+
+def test_a_worker_that_goes_just_before_it_is_sent_its_shards_changes_nothing(client, monkeypatch):
+    await_workers = dask_cluster._DaskWorkers._await_workers
+    killed = []
+
+    def one_too_many(workers):
+        pids = both_pids(client)
+        found = await_workers(workers)
+        if not killed:
+            killed.append(pids[0])
+            os.kill(killed[0], 9)
+            while found[0] in await_workers(workers):
+                time.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(dask_cluster._DaskWorkers, "_await_workers", one_too_many)
+    X, y = classes(700)
+    assert on_cluster(MulticlassTask(3), X, y) == serial(MulticlassTask(3), X, y)
+    assert killed
+
+
+def test_shards_that_are_lost_alone_change_nothing(client):
+    X, y = classes(700)
+    both_pids(client)
+
+    def lose_one(record, trainer):
+        if record["round"] == 2:
+            assert all(client.run(_forget_a_shard).values())
+
+    assert on_cluster(MulticlassTask(3), X, y, callbacks=[lose_one]) == serial(MulticlassTask(3), X, y)
+
+
+def _forget_a_shard():
+    """Drop one of several shards of the only run here."""
+    (shards,) = worker._PLACED.values()
+    shards.popitem()
+    return bool(shards)
+
+
+def test_a_cluster_without_workers_is_waited_for():
+    X, y = classes(100)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.Client(cluster),
+    ):
+        late = threading.Timer(1.0, cluster.scale, args=[1])
+        late.start()
+        assert on_cluster(MulticlassTask(3), X, y) == serial(MulticlassTask(3), X, y)
+        late.join()
 
 
 @pytest.mark.usefixtures("client")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.exceptions import EngineError
 from structboost.row_blocks import NodeSum, join_siblings, share_of_block
 from structboost.shards.shard import Shard
 
@@ -89,7 +90,7 @@ class Batch(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What comes back: results by shard, or their sums joined, and the shards that are not there."""
+    """What comes back: results by shard, or their sums joined; of shards that are lost neither."""
 
     results: dict[int, Any]
     sums: list[NodeSum]
@@ -118,12 +119,13 @@ class Placed:
 
 
 def answer_of(placed: Mapping[int, Placed], shards: Sequence[int], batch: Batch) -> Answer:
-    """What shards say to a batch, those that are there."""
-    results = {i: placed[i].answer(i, batch) for i in shards if i in placed}
-    lost = [i for i in shards if i not in placed]
+    """What shards say to a batch; nothing if any is not there, since all of them will be asked again."""
+    if not set(shards) <= set(placed):
+        return Answer({}, [], list(shards))
+    results = {i: placed[i].answer(i, batch) for i in shards}
     if batch.layout is None:
-        return Answer(results, [], lost)
-    return Answer({}, batch.layout.join(list(results), list(results.values())), lost)
+        return Answer(results, [], [])
+    return Answer({}, batch.layout.join(list(results), list(results.values())), [])
 
 
 # Calls that bring shard i, newly made, to where the lost one was.
@@ -146,12 +148,18 @@ class Workers(ABC):
         results: dict[int, Any] = {}
         for answer in self._answers(self._batch(calls, None)):
             results |= answer.results
-        return [results[i] for i in sorted(results)]
+        return [results[i] for i in range(len(self.layout.nodes))]
 
     def sum(self, calls: Sequence[Call]) -> NDArray[np.float64]:
         """The same, and the results summed over all blocks along their tree."""
         sums = [part for answer in self._answers(self._batch(calls, self.layout)) for part in answer.sums]
-        return join_siblings(sorted(sums, key=lambda part: part.first), self.layout.n_blocks)[0].value
+        joined = join_siblings(sorted(sums, key=lambda part: part.first), self.layout.n_blocks)
+        if [part.n_blocks for part in joined] != [self.layout.n_blocks]:
+            raise EngineError(
+                f"The sum of {calls[-1].method!r} is over other blocks than the training set's {self.layout.n_blocks}: "
+                f"{[(part.first, part.n_blocks) for part in joined]}."
+            )
+        return joined[0].value
 
     def _batch(self, calls: Sequence[Call], layout: Layout | None) -> Batch:
         self._n_batches += 1

@@ -83,7 +83,7 @@ class _DaskWorkers(Workers):
         self._run = uuid.uuid4().hex
         self._sources = sources
         self._replay = replay
-        addresses = self._living()
+        addresses = self._await_workers()
         self._shares = layout.shares(len(addresses))
         self._addresses = addresses[: len(self._shares)]
         self._hosts: list[Any] = [None] * len(self._shares)
@@ -190,7 +190,7 @@ class _DaskWorkers(Workers):
         while True:
             try:
                 answer = level[0].result(timeout=_POLL_SECONDS)
-                # Of a shard that is missing the siblings are not joined, and of the others nothing is wrong.
+                # Of a share that is missing the siblings are not joined, and of the others nothing is wrong.
                 return [answer], set(answer.lost)
             except Exception as error:
                 living = self._living()
@@ -245,7 +245,7 @@ class _DaskWorkers(Workers):
         """
         try:
             return self._submit(k, batch)
-        except _LOSSES as error:
+        except Exception as error:  # to scatter to a worker that is gone is, among others, a KeyError
             if self._is_gone(k, error):
                 raise _WorkerLost from error
             raise
