@@ -165,10 +165,21 @@ def test_strangers_are_not_answered():
 
 
 @pytest.mark.usefixtures("client")
-def test_sums_meet_on_the_workers(monkeypatch):
+@pytest.mark.parametrize(("large", "methods"), [(0, {"cut", "products", "histograms"}), (2000, {"histograms"})])
+def test_large_sums_meet_on_the_workers(large, methods, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_FAN", 1)
+    monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", large)
+    asked = []
+    ask_by_tree = dask_cluster._DaskWorkers._ask_by_tree
+
+    def noted(workers, shares, batch):
+        asked.append(batch.calls[-1].method)
+        return ask_by_tree(workers, shares, batch)
+
+    monkeypatch.setattr(dask_cluster._DaskWorkers, "_ask_by_tree", noted)
     task, X, Y = problem("multiclass")
     assert on_cluster(task, X, Y) == serial(task, X, Y)
+    assert set(asked) == methods
 
 
 def both_pids(client):
@@ -185,6 +196,7 @@ def both_pids(client):
 @pytest.mark.parametrize(("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)])
 def test_workers_that_are_killed_change_nothing(spread_out, fan, victim, client, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_FAN", fan)
+    monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", 0)
     X, y = classes(700)
     killed = []
 

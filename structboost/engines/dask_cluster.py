@@ -22,8 +22,10 @@ except ImportError as error:
     raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
 
 _MAX_LOSSES = 20
-# Workers whose sums meet in one place.
+# Sums of more workers than that, if large, meet on the workers, so many in one place: to plan a task for each then takes
+# less time than to receive its sum here.
 _FAN = 8
+_LARGE_SUM_BYTES = 1 << 20
 # What the loss of a worker shows as.
 _LOSSES = (OSError, RuntimeError, ConnectionBrokenError)
 # How long a run waits for a worker when none is left.
@@ -89,6 +91,8 @@ class _DaskWorkers(Workers):
         self._hosts: list[Any] = [None] * len(self._shares)
         self._connections: list[DirectConnection | None] = [None] * len(self._shares)
         self._unreachable: set[int] = set()
+        # Size of the last sum of each method.
+        self._sum_bytes: dict[str, int] = {}
         lost = []
         placing = {}
         for k in range(len(self._shares)):
@@ -107,18 +111,20 @@ class _DaskWorkers(Workers):
     def _answers(self, batch: Batch) -> Sequence[Answer]:
         answers: list[Answer] = []
         asked = list(range(len(self._shares)))
+        method = batch.calls[-1].method
         for _ in range(_MAX_LOSSES):
-            by_tree = batch.layout is not None and len(asked) > _FAN
-            found, lost = (self._ask_by_tree if by_tree else self._ask)(asked, batch)
+            is_large = batch.layout is not None and self._sum_bytes.get(method, 0) >= _LARGE_SUM_BYTES
+            found, lost = (self._ask_by_tree if is_large and len(asked) > _FAN else self._ask)(asked, batch)
             answers += found
             if not lost:
+                self._sum_bytes[method] = max((p.value.nbytes for answer in answers for p in answer.sums), default=0)
                 return answers
             asked = [k for k in asked if lost.intersection(self._shares[k])]
             for k in asked:
                 if self._addresses[k] not in self._living() or self._is_empty(k):
                     self._recover(k, batch)
         raise EngineError(
-            f"Workers of the cluster died {_MAX_LOSSES} times in {batch.calls[-1].method!r}; give them more memory, or "
+            f"Workers of the cluster died {_MAX_LOSSES} times in {method!r}; give them more memory, or "
             "take more of them."
         )
 
@@ -171,7 +177,7 @@ class _DaskWorkers(Workers):
             connection.close()
 
     def _ask_by_tree(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
-        """The same where there are many workers: sums meet on the workers, a few at a time, before they come here."""
+        """The same for large sums of many workers: they meet on the workers, a few at a time, before they come here."""
         assert batch.layout is not None
         client, n_blocks = self._client, batch.layout.n_blocks
         level = [
