@@ -22,8 +22,8 @@ except ImportError as error:
     raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
 
 _MAX_LOSSES = 20
-# Large sums of more workers than that meet on the workers, so many in one place: to plan a task for each takes less time
-# than to receive its sum here.
+# Large sums of more workers than that meet on the workers, so many in one place: to plan a task for each takes less
+# time than to receive its sum here.
 _FAN = 8
 _LARGE_SUM_BYTES = 1 << 20
 # What the loss of a worker shows as.
