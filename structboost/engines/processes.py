@@ -17,7 +17,12 @@ from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
 from structboost.exceptions import EngineError
 
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_ENVIRONMENT = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    # A pass takes the megabytes again that the one before had: they are kept, not given back to the system between.
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+}
 # A process that dies so often in the same call dies of the call.
 _MAX_LOSSES = 3
 
@@ -113,7 +118,7 @@ class _ProcessWorkers(Workers):
 
 
 def _pool() -> Any:
-    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ONE_THREAD, initializer=_keep_memory)
+    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ENVIRONMENT, initializer=_keep_memory)
 
 
 def _keep_memory() -> None:

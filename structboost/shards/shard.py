@@ -171,8 +171,7 @@ class Shard:
 
     def histograms(self, kind: str, first: int, last: int) -> FloatArray:
         """Histograms of the duals over the features ``first <= f < last``, and below them the totals (one more row)."""
-        found, totals = histograms(self.binned[kind], self.duals(kind), first, last)
-        return np.vstack((found, totals))
+        return histograms(self.binned[kind], self.duals(kind), first, last)
 
     def _scores(self, model: Mapping[str, LearnerTerms], b: int) -> dict[str, FloatArray]:
         """Scores of the rows of a block."""

@@ -15,9 +15,7 @@ from structboost.weak.binning import BinnedFeatures
 _GROUP_ENTRIES = 1 << 15
 
 
-def histograms(
-    binned: BinnedFeatures, duals: NDArray[np.float64], first: int, last: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def histograms(binned: BinnedFeatures, duals: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
     """Sums of the duals of each bin and channel, added over blocks of rows along their tree.
 
     Parameters
@@ -29,20 +27,20 @@ def histograms(
 
     Returns
     -------
-    histograms : ndarray, shape (sum of n_bins, n_channels)
-        Those of the features one below the other.
-    totals : ndarray, shape (n_channels,)
+    histograms : ndarray, shape (sum of n_bins + 1, n_channels)
+        Those of the features one below the other, and below them the totals over all rows.
     """
     duals = np.ascontiguousarray(duals, np.float64)
     n_bins = binned.bins.n_bins
     rows = np.flatnonzero(duals.any(axis=1))
     starts = np.searchsorted(rows, binned.blocks)
     block_totals = _block_totals(rows, starts, duals)
-    out = np.empty((int(n_bins[first:last].sum()), duals.shape[1]))
+    out = np.empty((int(n_bins[first:last].sum()) + 1, duals.shape[1]))
     _fill_histograms(
-        binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals, first, last, out
+        binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals, first, last, out[:-1]
     )
-    return out, tree_sum(block_totals)
+    out[-1] = tree_sum(block_totals)
+    return out
 
 
 @njit(cache=True, nogil=True)

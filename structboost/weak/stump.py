@@ -244,7 +244,8 @@ class StumpFamily(StumpSearch):
 
         def run(group: tuple[int, int]) -> NDArray[np.float64]:
             first, last = group
-            found, totals = histograms(self.binned, duals, first, last)
+            filled = histograms(self.binned, duals, first, last)
+            found, totals = filled[:-1], filled[-1]
             search(found, n_bins[first:last], totals, first, last)
             return totals
 
