@@ -245,8 +245,8 @@ class StumpFamily(StumpSearch):
         def run(group: tuple[int, int]) -> NDArray[np.float64]:
             first, last = group
             filled = histograms(self.binned, duals, first, last)
-            found, totals = filled[:-1], filled[-1]
-            search(found, n_bins[first:last], totals, first, last)
+            totals: NDArray[np.float64] = filled[-1]
+            search(filled[:-1], n_bins[first:last], totals, first, last)
             return totals
 
         groups = feature_groups(n_bins, duals.shape[1], self.n_threads)
