@@ -15,8 +15,9 @@ _MAX_NEWTON_STEPS = 200
 _FINEST = 1e-9
 # Totally corrective: a round's weights are the optimum over the columns so far, however far the others are.
 _COARSEST = 1e-5
-# A large theta on separable data sends the objective below all doubles; at this floor the relative gap is still right.
-_SMALLEST_LOG = -700.0
+# A large theta on separable data sends the objective below all doubles, where at this floor the relative gap is still
+# right; weights that fail on a pair send it above them.
+_LARGEST_LOG = 700.0
 # Share of the gap that a step must gain; where it gains less, directions are computed with all their digits.
 _SLOW = 1e-3
 # Norms on the way to a large one: the first, how much larger each is than the last, and the gap that is good enough.
@@ -251,5 +252,5 @@ class NormBoundedMaster(PairMaster):
 
 
 def _exp(log_objective: float) -> float:
-    """Objective from its logarithm, at least ``exp(_SMALLEST_LOG)``."""
-    return float(np.exp(max(log_objective, _SMALLEST_LOG)))
+    """Objective from its logarithm, within ``exp(-_LARGEST_LOG)`` and ``exp(_LARGEST_LOG)``."""
+    return float(np.exp(np.clip(log_objective, -_LARGEST_LOG, _LARGEST_LOG)))
