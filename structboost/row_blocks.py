@@ -186,12 +186,16 @@ class NodeSum(NamedTuple):
 
 
 def join_siblings(sums: Sequence[NodeSum], n_blocks: int) -> list[NodeSum]:
-    """Sums of neighbouring nodes, those whose parent is complete made one; ``n_blocks`` is that of the whole tree."""
+    """Sums of neighbouring nodes, those whose parent is complete made one; ``n_blocks`` is that of the whole tree.
+
+    The first of two that are joined is overwritten: sums of histograms may be megabytes.
+    """
     joined: list[NodeSum] = []
     for new in sums:
         while joined and _are_siblings(joined[-1], new, n_blocks):
             left = joined.pop()
-            new = NodeSum(left.first, left.n_blocks + new.n_blocks, left.value + new.value)
+            left.value[...] += new.value
+            new = NodeSum(left.first, left.n_blocks + new.n_blocks, left.value)
         joined.append(new)
     return joined
 

@@ -1,5 +1,8 @@
 """The same model and history from every engine, for any number of shards, threads and processes, and when some die."""
 
+import os
+import platform
+import signal
 import time
 from multiprocessing import get_context
 
@@ -7,6 +10,7 @@ import joblib
 import numpy as np
 import psutil
 import pytest
+from loky import ProcessPoolExecutor
 
 from structboost import (
     BinaryTask,
@@ -19,6 +23,10 @@ from structboost import (
     TaskError,
     row_blocks,
 )
+from structboost.engines import worker
+from structboost.engines.base import Batch, Call, Layout, Placed
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
+from structboost.engines.freed_memory import keep_freed_memory
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
 from structboost.engines.worker import release
@@ -204,6 +212,103 @@ def test_an_error_of_the_task_comes_home(engine):
     with pytest.raises(ValueError, match="no such output"):
         StructBoost(WrongTask(), C=1.0, engine=engine, n_jobs=2).fit(np.eye(4), [1, -1, 1, -1])
     assert not loky_processes()
+
+
+class HomeMadeError(Exception):
+    """Of a class that the trainer knows by another name than the process."""
+
+
+def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
+    task = WrongTask()
+    # As in a user's script, whose classes no other process can import.
+    monkeypatch.setattr(HomeMadeError, "__module__", "__main__")
+    monkeypatch.setattr(task, "separate", raise_home_made, raising=False)
+    with pytest.raises(Exception, match="made at home") as caught:
+        StructBoost(task, C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
+    assert type(caught.value).__name__ == "HomeMadeError"
+    assert "in raise_home_made" in caught.value.__notes__[0]
+
+
+def raise_home_made(X, Y, scores):
+    raise HomeMadeError("made at home")
+
+
+class InterruptedTask(MulticlassTask):
+    """Sends its process what a terminal sends to all on Ctrl-C."""
+
+    def separate(self, X, Y, scores):
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().separate(X, Y, scores)
+
+
+def test_processes_leave_ctrl_c_to_the_trainer():
+    X, y = classes(300)
+    pids = []
+
+    def look(record, trainer):
+        pids.append([process.pid for process in loky_processes()])
+
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 3}
+    other = StructBoost(InterruptedTask(3), engine="processes", n_jobs=1, callbacks=[look], **parameters).fit(X, y)
+    assert what_was_learned(other) == what_was_learned(StructBoost(MulticlassTask(3), **parameters).fit(X, y))
+    assert pids[0] == pids[-1]
+
+
+class BulkyShard:
+    """Answers with more than fits between two processes at a time."""
+
+    def run(self, calls):
+        return np.arange(1_000_000.0) * calls[-1][1][0]
+
+
+@pytest.fixture
+def bulky_connection():
+    layout = Layout([(0, 1)], 1)
+    worker._HELD["bulky"] = worker._Held({0: Placed(BulkyShard(), 0)})
+    connection = DirectConnection(listen("bulky", "127.0.0.1"))
+    yield connection, lambda number: Batch(number, [Call("times", (number,))], layout)
+    connection.close()
+    release("bulky")
+
+
+def test_large_sums_arrive_whole_and_can_be_written_to(bulky_connection):
+    connection, batch = bulky_connection
+    for number in (1, 2):
+        connection.ask([0], batch(number))
+        (part,) = connection.answer(lambda: True).sums
+        assert np.array_equal(part.value, np.arange(1_000_000.0) * number)
+        part.value[0] = 1.0
+
+
+def test_an_answer_that_nobody_heard_is_not_taken_for_another(bulky_connection):
+    connection, batch = bulky_connection
+    connection.ask([0], batch(1))
+    with pytest.raises(ConnectionBrokenError):
+        connection.ask([0], batch(2))
+
+
+def page_faults_of_arrays():
+    """Page faults of a megabyte taken and freed, before and after."""
+    import resource  # not on Windows
+
+    counts = []
+    for prepare in (lambda: None, keep_freed_memory):
+        prepare()
+        np.ones(1 << 17)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(10):
+            np.ones(1 << 17)
+        counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return counts
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the C library of GNU is told")
+def test_freed_memory_is_kept():
+    # As Dask starts its workers.
+    with ProcessPoolExecutor(max_workers=1, env={"MALLOC_TRIM_THRESHOLD_": "65536"}) as pool:
+        given_back, kept = pool.submit(page_faults_of_arrays).result()
+    assert given_back >= 10 * (1 << 20) // os.sysconf("SC_PAGESIZE")
+    assert kept < given_back / 10
 
 
 class SickTask(ChainTask):

@@ -58,7 +58,9 @@ class ShardHost:
 
 def _joined(answers: Sequence[Answer], n_blocks: int) -> Answer:
     """Answers of several workers as one, their sums joined as far as the tree allows."""
-    sums = sorted((part for answer in answers for part in answer.sums), key=lambda part: part.first)
+    # What is joined is overwritten, but answers are the cluster's.
+    parts = [part._replace(value=part.value.copy()) for answer in answers for part in answer.sums]
+    sums = sorted(parts, key=lambda part: part.first)
     return Answer({}, join_siblings(sums, n_blocks), [i for answer in answers for i in answer.lost])
 
 

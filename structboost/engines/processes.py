@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -15,14 +16,11 @@ from loky.process_executor import ProcessPoolExecutor
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from structboost.exceptions import EngineError
 
-_ENVIRONMENT = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    # A pass takes the megabytes again that the one before had: they are kept, not given back to the system between.
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
-}
+_ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_HOST = "127.0.0.1"
 # A process that dies so often in the same call dies of the call.
 _MAX_LOSSES = 3
 
@@ -50,6 +48,8 @@ class Processes(Engine):
 
 
 class _ProcessWorkers(Workers):
+    """Each share of neighbouring shards is with one process, which has a connection of its own."""
+
     def __init__(self, sources: Sequence[Any], layout: Layout, replay: Replay, n_workers: int) -> None:
         super().__init__(layout)
         self._run = uuid.uuid4().hex
@@ -58,48 +58,55 @@ class _ProcessWorkers(Workers):
         self._shares = layout.shares(n_workers)
         # A pool of one process each, so that a call goes to where its shards are.
         self._pools = [_pool() for _ in self._shares]
+        self._connections: dict[int, DirectConnection] = {}
         try:
-            placed = [future for k in range(len(self._pools)) for future in self._place(k, None)]
-            for future in placed:
-                future.result()
+            placed = [self._place(k, None) for k in range(len(self._pools))]
+            for k, futures in enumerate(placed):
+                self._connect(k, futures)
         except BaseException:
             self.close()
             raise
 
     def _answers(self, batch: Batch) -> Sequence[Answer]:
-        futures = [self._ask(k, batch) for k in range(len(self._pools))]
-        return [self._answer(k, future, batch) for k, future in enumerate(futures)]
+        asked = [self._ask(k, batch) for k in range(len(self._pools))]
+        return [self._answer(k, is_asked, batch) for k, is_asked in enumerate(asked)]
 
-    def _ask(self, k: int, batch: Batch) -> Future[Answer] | None:
-        """Send a batch to process ``k``; None if it is gone."""
+    def _ask(self, k: int, batch: Batch) -> bool:
+        """Send a batch to process ``k``, if it is there."""
         shards = self._shares[k]
         try:
-            return self._pools[k].submit(worker.answer, self._run, shards, batch.of_shards(shards))  # type: ignore[no-any-return]
-        except BrokenProcessPool:
-            return None
+            self._connections[k].ask(shards, batch.of_shards(shards))
+        except ConnectionBrokenError:
+            return False
+        return True
 
-    def _answer(self, k: int, future: Future[Answer] | None, batch: Batch) -> Answer:
+    def _answer(self, k: int, is_asked: bool, batch: Batch) -> Answer:
         """What process ``k`` says; if it died, or was replaced, what the next in its place says."""
         for _ in range(_MAX_LOSSES + 1):
-            try:
-                answer = None if future is None else future.result()
-            except BrokenProcessPool:
-                answer = None
+            answer = self._heard(k) if is_asked else None
             if answer is not None and not answer.lost:
                 return answer
+            self._connections[k].close()
             self._pools[k].shutdown(kill_workers=True)
             self._pools[k] = _pool()
             try:
-                for placed in self._place(k, batch):
-                    placed.result()
-            except BrokenProcessPool:
-                future = None
+                self._connect(k, self._place(k, batch))
+            except (BrokenProcessPool, ConnectionBrokenError):
+                is_asked = False
                 continue
-            future = self._ask(k, batch)
+            is_asked = self._ask(k, batch)
         raise EngineError(
             f"A process of engine 'processes' died {_MAX_LOSSES + 1} times in {batch.calls[-1].method!r}; its memory "
             "may not be enough: take fewer processes, or engine='threads'."
         )
+
+    def _heard(self, k: int) -> Answer | None:
+        """What process ``k`` says, if it lives to say it."""
+        try:
+            # When a process of this machine ends, so does its connection.
+            return self._connections[k].answer(is_alive=lambda: True)
+        except ConnectionBrokenError:
+            return None
 
     def _place(self, k: int, batch: Batch | None) -> list[Future[Any]]:
         """Make the shards of process ``k``: at first, or again in the midst of a batch."""
@@ -111,16 +118,26 @@ class _ProcessWorkers(Workers):
             for i in self._shares[k]
         ]
 
+    def _connect(self, k: int, placed: Sequence[Future[Any]]) -> None:
+        """Connect with process ``k`` when its shards are made."""
+        for future in placed:
+            future.result()
+        self._connections[k] = DirectConnection(self._pools[k].submit(listen, self._run, _HOST).result())
+
     def close(self) -> None:
         """End the processes."""
+        for connection in self._connections.values():
+            connection.close()
         for pool in self._pools:
             pool.shutdown(kill_workers=True)
 
 
 def _pool() -> Any:
-    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ENVIRONMENT, initializer=_keep_memory)
+    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ENVIRONMENT, initializer=_prepare_process)
 
 
-def _keep_memory() -> None:
-    """Processes that grow are replaced by Loky, which takes it for a leak; here it is the training set."""
+def _prepare_process() -> None:
+    # Processes that grow are replaced by Loky, which takes it for a leak; here it is the training set.
     process_executor._MAX_MEMORY_LEAK_SIZE = float("inf")
+    # A terminal sends Ctrl-C to all processes; what it ends is up to the trainer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

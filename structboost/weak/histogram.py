@@ -174,12 +174,19 @@ def _fill_histograms(
     """Fill ``out`` with the histograms of the features ``first <= f < last``, group by group."""
     n_blocks, n_channels = block_totals.shape
     n_features = len(n_bins)
+    largest = 0
+    beyond = first
+    while beyond < last:
+        begin, beyond = beyond, _group_end(beyond, last, n_bins, n_channels)
+        largest = max(largest, n_bins[begin:beyond].sum())
+    room = np.empty((largest, n_channels))
+    rooms = np.empty((tree_depth(n_blocks), largest, n_channels))
     at = 0
     while first < last:
         beyond = _group_end(first, last, n_bins, n_channels)
         size = n_bins[first:beyond].sum()
-        partial = np.empty((size, n_channels))
-        open_sums = np.empty((tree_depth(n_blocks), size, n_channels))
+        partial = room[:size]
+        open_sums = rooms[:, :size]
         for block in range(n_blocks):
             # The first of two neighbours waits for the second in its place in the tree.
             waits = block % 2 == 0
