@@ -1,0 +1,124 @@
+"""Trainings that take turns, a round each: what is compared has then had the same minutes of a machine that is not
+equally fast at all times."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+import numpy as np
+
+# A training: it calls what it is given after each round, and returns what it has to say at the end.
+Training = Callable[[Callable[[], None]], Any]
+
+
+class Racer(Protocol):
+    """Trainings that do a round when they are told to."""
+
+    def round(self) -> None:
+        """Do the next round of each; returns when all of them have."""
+
+
+class ThreadRacer:
+    """One training, in a thread that otherwise waits.
+
+    Parameters
+    ----------
+    training : callable
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._turn, self._done = threading.Semaphore(0), threading.Semaphore(0)
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._has_ended = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._turn.acquire()
+        try:
+            self._result = self._training(self._after_round)
+        except BaseException as error:
+            self._error = error
+        self._has_ended = True
+        self._done.release()
+
+    def _after_round(self) -> None:
+        self._done.release()
+        self._turn.acquire()
+
+    def round(self) -> None:
+        """The next round."""
+        if self._has_ended:
+            raise RuntimeError("The training ended before its last round.")
+        self._turn.release()
+        self._done.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> Any:
+        """What the training says after its last round."""
+        self.round()
+        self._thread.join()
+        return self._result
+
+
+class ProcessRacer:
+    """Equal trainings in as many processes, each of which knows nothing of the others.
+
+    Parameters
+    ----------
+    training : callable
+        It can be pickled.
+    n_processes : int
+    """
+
+    def __init__(self, training: Training, n_processes: int) -> None:
+        context = get_context("spawn")
+        self._connections = []
+        for _ in range(n_processes):
+            here, there = context.Pipe()
+            context.Process(target=_train_when_told, args=(training, there), daemon=True).start()
+            there.close()
+            self._connections.append(here)
+
+    def round(self) -> None:
+        """The next round of all of them."""
+        for connection in self._connections:
+            connection.send(None)
+        for connection in self._connections:
+            connection.recv()
+
+    def finish(self) -> None:
+        """End the processes."""
+        for connection in self._connections:
+            connection.close()
+
+
+def _train_when_told(training: Training, connection: Connection) -> None:
+    def after_round() -> None:
+        connection.send(None)
+        connection.recv()
+
+    try:
+        connection.recv()
+        training(after_round)
+    except (EOFError, OSError):
+        return  # nobody waits for more
+
+
+def seconds_in_turns(racers: Sequence[Racer], n_rounds: int) -> np.ndarray:
+    """Seconds of each round of each, shape (n_racers, n_rounds)."""
+    seconds = np.empty((len(racers), n_rounds))
+    for r in range(n_rounds):
+        for i, racer in enumerate(racers):
+            started = time.perf_counter()
+            racer.round()
+            seconds[i, r] = time.perf_counter() - started
+    return seconds
