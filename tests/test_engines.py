@@ -23,7 +23,7 @@ from structboost import (
     TaskError,
     row_blocks,
 )
-from structboost.engines import worker
+from structboost.engines import processes, worker
 from structboost.engines.base import Batch, Call, Layout, Placed
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from structboost.engines.freed_memory import keep_freed_memory
@@ -252,6 +252,47 @@ def test_processes_leave_ctrl_c_to_the_trainer():
     other = StructBoost(InterruptedTask(3), engine="processes", n_jobs=1, callbacks=[look], **parameters).fit(X, y)
     assert what_was_learned(other) == what_was_learned(StructBoost(MulticlassTask(3), **parameters).fit(X, y))
     assert pids[0] == pids[-1]
+
+
+def _fit_until_killed(connection):
+    def kill(record, trainer):
+        connection.send([process.pid for process in loky_processes()])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    X, y = classes(300)
+    StructBoost(MulticlassTask(3), C=1.0, engine="processes", n_jobs=1, callbacks=[kill]).fit(X, y)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
+def test_processes_end_with_a_trainer_that_is_killed():
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    trainer = context.Process(target=_fit_until_killed, args=(there,))
+    trainer.start()
+    (pid,) = here.recv()
+    trainer.join()
+    assert trainer.exitcode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while is_at_work(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_at_work(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_machine_that_closes_itself_is_named(monkeypatch):
+    def unreachable(endpoint):
+        raise ConnectionBrokenError
+
+    monkeypatch.setattr(processes, "DirectConnection", unreachable)
+    with pytest.raises(EngineError, match="cannot be reached at 127"):
+        StructBoost(BinaryTask(), C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
+    assert not loky_processes()
 
 
 class BulkyShard:

@@ -94,7 +94,7 @@ class _Messages:
         self._connection.close()
 
 
-def listen(run: str, host: str) -> Endpoint:
+def listen(run: str, host: str, at_end: Callable[[], None] = lambda: None) -> Endpoint:
     """Answer batches for the shards of a run in a thread of its own, for the first that connects.
 
     Parameters
@@ -103,6 +103,8 @@ def listen(run: str, host: str) -> Endpoint:
         Run whose shards this process holds (:func:`structboost.engines.worker.place`).
     host : str
         Address of this machine that the trainer can reach.
+    at_end : callable, optional
+        Called when the trainer closes the connection, or is gone.
 
     Raises
     ------
@@ -111,11 +113,12 @@ def listen(run: str, host: str) -> Endpoint:
     """
     key = secrets.token_bytes(32)
     listener = Listener((host, 0), authkey=key)
-    threading.Thread(target=_serve, args=(listener, run), name=f"structboost-{run[:8]}", daemon=True).start()
+    arguments = listener, run, at_end
+    threading.Thread(target=_serve, args=arguments, name=f"structboost-{run[:8]}", daemon=True).start()
     return Endpoint(host, int(listener.address[1]), key)
 
 
-def _serve(listener: Listener, run: str) -> None:
+def _serve(listener: Listener, run: str, at_end: Callable[[], None]) -> None:
     try:
         with listener, listener.accept() as connection:
             messages = _Messages(connection)
@@ -123,7 +126,7 @@ def _serve(listener: Listener, run: str) -> None:
                 messages.send(_reply(run, *messages.receive()))
     except (*_BROKEN, AuthenticationError):
         # The trainer has closed it, or was not the one who connected: it asks for another.
-        return
+        at_end()
 
 
 class _Failure(NamedTuple):

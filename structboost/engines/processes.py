@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import uuid
 from collections.abc import Sequence
@@ -63,6 +64,12 @@ class _ProcessWorkers(Workers):
             placed = [self._place(k, None) for k in range(len(self._pools))]
             for k, futures in enumerate(placed):
                 self._connect(k, futures)
+        except ConnectionBrokenError as error:
+            self.close()
+            raise EngineError(
+                f"Processes of engine 'processes' cannot be reached at {_HOST}; if this machine has closed it, take "
+                "engine='threads'."
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -86,8 +93,8 @@ class _ProcessWorkers(Workers):
             answer = self._heard(k) if is_asked else None
             if answer is not None and not answer.lost:
                 return answer
-            self._connections[k].close()
             self._pools[k].shutdown(kill_workers=True)
+            self._connections[k].close()
             self._pools[k] = _pool()
             try:
                 self._connect(k, self._place(k, batch))
@@ -122,18 +129,23 @@ class _ProcessWorkers(Workers):
         """Connect with process ``k`` when its shards are made."""
         for future in placed:
             future.result()
-        self._connections[k] = DirectConnection(self._pools[k].submit(listen, self._run, _HOST).result())
+        self._connections[k] = DirectConnection(self._pools[k].submit(listen, self._run, _HOST, _end_process).result())
 
     def close(self) -> None:
         """End the processes."""
-        for connection in self._connections.values():
-            connection.close()
         for pool in self._pools:
             pool.shutdown(kill_workers=True)
+        for connection in self._connections.values():
+            connection.close()
 
 
 def _pool() -> Any:
     return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ENVIRONMENT, initializer=_prepare_process)
+
+
+def _end_process() -> None:
+    """Not to be left over when the trainer was killed."""
+    os._exit(0)
 
 
 def _prepare_process() -> None:
