@@ -82,10 +82,13 @@ class ProcessRacer:
     def __init__(self, training: Training, n_processes: int) -> None:
         context = get_context("spawn")
         self._connections = []
+        self._processes = []
         for _ in range(n_processes):
             here, there = context.Pipe()
-            context.Process(target=_train_when_told, args=(training, there), daemon=True).start()
+            process = context.Process(target=_train_when_told, args=(training, there), daemon=True)
+            process.start()
             there.close()
+            self._processes.append(process)
             self._connections.append(here)
 
     def round(self) -> None:
@@ -97,8 +100,9 @@ class ProcessRacer:
 
     def finish(self) -> None:
         """End the processes."""
-        for connection in self._connections:
+        for connection, process in zip(self._connections, self._processes, strict=True):
             connection.close()
+            process.join()
 
 
 def _train_when_told(training: Training, connection: Connection) -> None:

@@ -47,7 +47,8 @@ def meeting(barrier, after_round):
 
 
 def test_processes_do_their_rounds_at_the_same_time():
-    racer = ProcessRacer(partial(meeting, get_context("spawn").Barrier(2)), 2)
+    barrier = get_context("spawn").Barrier(2)
+    racer = ProcessRacer(partial(meeting, barrier), 2)
     assert seconds_in_turns([racer], 3).shape == (1, 3)
     racer.finish()
 
