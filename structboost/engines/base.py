@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +175,15 @@ class Workers(ABC):
 
 
 class Engine(ABC):
-    """How shards are spread: plain parameters of the trainer."""
+    """How shards are spread: plain parameters of the trainer.
+
+    Attributes
+    ----------
+    shards_a_worker : int
+        At least so many for each worker where there are several; one where each has its share and keeps it.
+    """
+
+    shards_a_worker: ClassVar[int] = 1
 
     @property
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import joblib
 
@@ -23,6 +23,8 @@ class Threads(Engine):
         Threads; None: 1, or what ``joblib.parallel_config`` says; -1: all cores.
     """
 
+    # A thread that is ahead takes the next.
+    shards_a_worker: ClassVar[int] = 4
     n_jobs: int | None = None
 
     @property

@@ -19,9 +19,6 @@ from structboost.weak.binning import Thresholds
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# So many shards for each worker at least, so that others can take those of one that is lost.
-_SHARDS_A_WORKER = 4
-
 
 class ShardGroup:
     """The shards of a run, and the record by which a lost one is made again.
@@ -158,12 +155,12 @@ class ShardGroup:
         return [call.of_shard(i) for call in calls]
 
 
-def layout_of(blocks: Blocks, n_workers: int) -> Layout:
-    """Shards for so many workers."""
-    n_blocks = len(blocks)
+def layout_of(blocks: Blocks, engine: Engine) -> Layout:
+    """Shards for the workers of an engine."""
+    n_blocks, n_workers = len(blocks), engine.n_workers
     largest = n_blocks
     if n_workers > 1:
-        largest = max(1, 1 << (max(1, n_blocks // (_SHARDS_A_WORKER * n_workers)).bit_length() - 1))
+        largest = max(1, 1 << (max(1, n_blocks // (engine.shards_a_worker * n_workers)).bit_length() - 1))
     return Layout(tree_runs(n_blocks, largest, n_workers), n_blocks)
 
 
@@ -183,7 +180,7 @@ def shard_group(
     """
     is_python = type(examples.task).separate is Task.separate
     blocks = blocks_of(examples.offsets, PYTHON_EXAMPLES if is_python else None)
-    layout = layout_of(blocks, engine.n_workers)
+    layout = layout_of(blocks, engine)
     n_channels = {kind: of_kind.n_channels for kind, of_kind in examples.task.kinds.items()}
     sources = [examples.source(blocks, *node, example_weights, bins) for node in layout.nodes]
     return ShardGroup(engine, layout, sources, blocks, n_channels, set(bins))
