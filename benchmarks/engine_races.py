@@ -194,11 +194,13 @@ def race_records(name: str, rows: int, races: Sequence[Sequence[dict[str, Any]]]
             fact: median(entry.get(fact) for entry in facts[key])
             for fact in ("passes", "sent_bytes", "received_bytes", "start_seconds")
         }
-        seconds = np.concatenate(rounds)
+        seconds, of_serial = np.concatenate(rounds), np.concatenate(serial[key])
         speed_ups = _speed_ups(key, times, serial)
         measured |= {
             "round_seconds": float(np.median(seconds)),
-            "overhead_seconds": float(np.median(seconds - np.concatenate(serial[key]))),
+            "overhead_seconds": float(np.median(seconds - of_serial)),
+            # Of the two that know nothing of each other it would say nothing.
+            "over_serial": None if key == SIDE_BY_SIDE else float(np.median(of_serial / seconds)),
             "speed_up": median(speed_ups),
             "speed_ups": speed_ups,
         }
