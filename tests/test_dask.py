@@ -274,9 +274,9 @@ def test_shards_that_are_lost_alone_change_nothing(client):
 
 def _forget_a_shard():
     """Drop one of several shards of the only run here."""
-    (here,) = worker._HELD.values()
-    here.placed.popitem()
-    return bool(here.placed)
+    (shards,) = worker._PLACED.values()
+    shards.popitem()
+    return bool(shards)
 
 
 def test_a_cluster_without_workers_is_waited_for():

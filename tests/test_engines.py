@@ -3,6 +3,7 @@
 import os
 import platform
 import signal
+import socket
 import time
 from multiprocessing import get_context
 
@@ -305,7 +306,7 @@ class BulkyShard:
 @pytest.fixture
 def bulky_connection():
     layout = Layout([(0, 1)], 1)
-    worker._HELD["bulky"] = worker._Held({0: Placed(BulkyShard(), 0)})
+    worker._PLACED["bulky"] = {0: Placed(BulkyShard(), 0)}
     connection = DirectConnection(listen("bulky", "127.0.0.1"))
     yield connection, lambda number: Batch(number, [Call("times", (number,))], layout)
     connection.close()
@@ -319,6 +320,45 @@ def test_large_sums_arrive_whole_and_can_be_written_to(bulky_connection):
         (part,) = connection.answer(lambda: True).sums
         assert np.array_equal(part.value, np.arange(1_000_000.0) * number)
         part.value[0] = 1.0
+
+
+def test_a_default_timeout_changes_nothing(monkeypatch):
+    X, y = classes(300)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 2}
+    expected = what_was_learned(StructBoost(MulticlassTask(3), **parameters).fit(X, y))
+    socket.setdefaulttimeout(30)
+    try:
+        other = StructBoost(MulticlassTask(3), engine="processes", n_jobs=1, **parameters).fit(X, y)
+    finally:
+        socket.setdefaulttimeout(None)
+    assert what_was_learned(other) == expected
+
+
+def test_a_batch_that_nobody_waits_for_changes_nothing():
+    shard = BulkyShard()
+    placed = Placed(shard, 2)
+    with pytest.raises(EngineError, match="has had batch 2"):
+        placed.answer(0, Batch(1, [Call("times", (1,))], None))
+
+
+class TwoCausesError(Exception):
+    """Cannot be made again from what it keeps."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")
+
+
+class TwiceWrongTask(BinaryTask):
+    """Raises what no pickle brings home."""
+
+    def separate(self, X, Y, scores):
+        raise TwoCausesError("one", "another")
+
+
+def test_an_error_that_cannot_travel_is_described():
+    with pytest.raises(EngineError, match=r"TwoCausesError\('one and another'\)") as caught:
+        StructBoost(TwiceWrongTask(), C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
+    assert "in separate" in caught.value.__notes__[0]
 
 
 def test_an_answer_that_nobody_heard_is_not_taken_for_another(bulky_connection):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -109,13 +110,24 @@ class Placed:
     def __init__(self, shard: Shard, batch: int) -> None:
         self.shard = shard
         self.batch = batch
+        # A batch that nobody waits for any more, its connection broken, may still be at work.
+        self._turn = Lock()
 
     def answer(self, i: int, batch: Batch) -> Any:
-        """Result of the last call, shard ``i`` being brought to it first."""
-        first = -1 if self.batch == batch.number else 0
-        result = self.shard.run([call.of_shard(i) for call in batch.calls[first:]])
-        self.batch = batch.number
-        return result
+        """Result of the last call, shard ``i`` being brought to it first.
+
+        Raises
+        ------
+        EngineError
+            If the shard has had a later batch.
+        """
+        with self._turn:
+            if batch.number < self.batch:
+                raise EngineError(f"Shard {i} has had batch {self.batch}, and is asked for {batch.number}.")
+            first = -1 if self.batch == batch.number else 0
+            result = self.shard.run([call.of_shard(i) for call in batch.calls[first:]])
+            self.batch = batch.number
+            return result
 
 
 def answer_of(placed: Mapping[int, Placed], shards: Sequence[int], batch: Batch) -> Answer:

@@ -11,11 +11,12 @@ _MOST_KEPT = 64 << 20
 
 
 def keep_freed_memory() -> None:
-    """Let blocks of up to 32 MB be taken from memory that the process has, of which it keeps 64 MB when they are freed.
+    """Let blocks of up to 32 MB be taken from memory that the process has, and kept there when they are freed.
 
     A pass takes a few hundred kilobytes again and again.  The C library of GNU sees to it that they are not asked of
     the system each time, but not where it has been told ``MALLOC_TRIM_THRESHOLD_``, as Dask tells its workers: there
-    most of a pass may be page faults.  With other C libraries nothing is done.
+    most of a pass may be page faults.  Of what is free at the end of a heap 64 MB are kept at most.  With other C
+    libraries nothing is done.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

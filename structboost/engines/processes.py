@@ -61,9 +61,10 @@ class _ProcessWorkers(Workers):
         self._pools = [_pool() for _ in self._shares]
         self._connections: dict[int, DirectConnection] = {}
         try:
-            placed = [self._place(k, None) for k in range(len(self._pools))]
-            for k, futures in enumerate(placed):
-                self._connect(k, futures)
+            for k in range(len(self._pools)):
+                self._connect(k)
+            for future in [future for k in range(len(self._pools)) for future in self._place(k, None)]:
+                future.result()
         except ConnectionBrokenError as error:
             self.close()
             raise EngineError(
@@ -97,7 +98,9 @@ class _ProcessWorkers(Workers):
             self._connections[k].close()
             self._pools[k] = _pool()
             try:
-                self._connect(k, self._place(k, batch))
+                self._connect(k)
+                for future in self._place(k, batch):
+                    future.result()
             except (BrokenProcessPool, ConnectionBrokenError):
                 is_asked = False
                 continue
@@ -110,7 +113,7 @@ class _ProcessWorkers(Workers):
     def _heard(self, k: int) -> Answer | None:
         """What process ``k`` says, if it lives to say it."""
         try:
-            # When a process of this machine ends, so does its connection.
+            # When a process of this machine ends, so does its connection (or when the last that it forked does).
             return self._connections[k].answer(is_alive=lambda: True)
         except ConnectionBrokenError:
             return None
@@ -125,10 +128,8 @@ class _ProcessWorkers(Workers):
             for i in self._shares[k]
         ]
 
-    def _connect(self, k: int, placed: Sequence[Future[Any]]) -> None:
-        """Connect with process ``k`` when its shards are made."""
-        for future in placed:
-            future.result()
+    def _connect(self, k: int) -> None:
+        """Connect with process ``k``, which from then on ends with the connection."""
         self._connections[k] = DirectConnection(self._pools[k].submit(listen, self._run, _HOST, _end_process).result())
 
     def close(self) -> None:
