@@ -255,20 +255,23 @@ def test_processes_leave_ctrl_c_to_the_trainer():
     assert pids[0] == pids[-1]
 
 
-def _fit_until_killed(connection):
-    def kill(record, trainer):
+def _fit_until_killed(connection, moment):
+    def kill(*_):
         connection.send([process.pid for process in loky_processes()])
         os.kill(os.getpid(), signal.SIGKILL)
 
     X, y = classes(300)
+    if moment == "start":
+        processes._ProcessWorkers._place = kill
     StructBoost(MulticlassTask(3), C=1.0, engine="processes", n_jobs=1, callbacks=[kill]).fit(X, y)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
-def test_processes_end_with_a_trainer_that_is_killed():
+@pytest.mark.parametrize("moment", ["start", "round"])
+def test_processes_end_with_a_trainer_that_is_killed(moment):
     context = get_context("spawn")
     here, there = context.Pipe()
-    trainer = context.Process(target=_fit_until_killed, args=(there,))
+    trainer = context.Process(target=_fit_until_killed, args=(there, moment))
     trainer.start()
     (pid,) = here.recv()
     trainer.join()

@@ -17,7 +17,7 @@ from loky.process_executor import ProcessPoolExecutor
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
-from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, Endpoint, listen
 from structboost.exceptions import EngineError
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -61,8 +61,9 @@ class _ProcessWorkers(Workers):
         self._pools = [_pool() for _ in self._shares]
         self._connections: dict[int, DirectConnection] = {}
         try:
-            for k in range(len(self._pools)):
-                self._connect(k)
+            # All of them start before the first is waited for.
+            for k, endpoint in enumerate([self._listening(k) for k in range(len(self._pools))]):
+                self._connections[k] = DirectConnection(endpoint.result())
             for future in [future for k in range(len(self._pools)) for future in self._place(k, None)]:
                 future.result()
         except ConnectionBrokenError as error:
@@ -98,7 +99,7 @@ class _ProcessWorkers(Workers):
             self._connections[k].close()
             self._pools[k] = _pool()
             try:
-                self._connect(k)
+                self._connections[k] = DirectConnection(self._listening(k).result())
                 for future in self._place(k, batch):
                     future.result()
             except (BrokenProcessPool, ConnectionBrokenError):
@@ -128,9 +129,9 @@ class _ProcessWorkers(Workers):
             for i in self._shares[k]
         ]
 
-    def _connect(self, k: int) -> None:
-        """Connect with process ``k``, which from then on ends with the connection."""
-        self._connections[k] = DirectConnection(self._pools[k].submit(listen, self._run, _HOST, _end_process).result())
+    def _listening(self, k: int) -> Future[Endpoint]:
+        """Where process ``k``, which ends with the connection, can be reached."""
+        return self._pools[k].submit(listen, self._run, _HOST, _end_process)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """End the processes."""
