@@ -68,7 +68,7 @@ def test_ranking_separation_equals_all_orders_and_all_pairs(seed):
     values = augmented_values(task.separate(X, Y, stacked), scores)
     slacks = task.separate_slacks(X, Y, stacked, 10_000)
     by_slack = augmented_values(slacks, scores)
-    assert (by_slack > 0).all()
+    assert (by_slack > -1e-12).all()  # a pair just at the margin may be taken, its sum rounded to nothing
     for q, y in enumerate(Y):
         own = scores[offsets[q] : offsets[q + 1], 0]
         pairs = [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] > y[j]]

@@ -179,13 +179,22 @@ class NormBoundedMaster(PairMaster):
         return None
 
     def _pairwise_step(self, steepest: int, edges: NDArray[np.float64], value: float) -> float | None:
-        """Weight from the used column of smallest edge to the steepest: always a descent, where Newton is blocked."""
+        """Weight from the used column of smallest edge to the steepest: always a descent, where Newton is blocked.
+
+        The column without effect, whose edge is 0, is one of them: -1.
+        """
         used = np.flatnonzero(self.weights > 0)
         away = int(used[np.argmin(edges[used])]) if len(used) else -1
         if self._rest > 0 and (away < 0 or edges[away] > 0):
             away = -1
+        if edges[steepest] < 0:
+            steepest = -1
         matrix = self._pairs.matrix
-        gain = matrix[steepest] - (matrix[away] if away >= 0 else 0.0)
+        gain = np.zeros(matrix.shape[1])
+        if steepest >= 0:
+            gain += matrix[steepest]
+        if away >= 0:
+            gain -= matrix[away]
         exponents = self._logs - self.weights @ matrix
         low, high = 0.0, float(self.weights[away]) if away >= 0 else self._rest
         # The objective is convex along the way: halve on the sign of its slope.
@@ -194,14 +203,15 @@ class NormBoundedMaster(PairMaster):
             u = np.exp(exponents - length * gain - (exponents - length * gain).max())
             low, high = (length, high) if u @ gain > 0 else (low, length)
         weights = self.weights.copy()
-        weights[steepest] += low
+        if steepest >= 0:
+            weights[steepest] += low
         if away >= 0:
             weights[away] = max(0.0, weights[away] - low)
         new = self._log_objective(weights)
         if new >= value:
             return None
         self.weights = weights
-        self._rest -= low if away < 0 else 0.0
+        self._rest += low * ((steepest < 0) - (away < 0))
         return new
 
     def _direction(
@@ -209,7 +219,8 @@ class NormBoundedMaster(PairMaster):
     ) -> tuple[NDArray[np.float64], float]:
         """Newton direction of the logarithm of the objective with the sum of weights kept, and that of the rest."""
         n = len(free)
-        with_rest = self._rest > 0
+        # Without any column that would gain by weight, the one without effect is the steepest.
+        with_rest = self._rest > 0 or float(edges.max(initial=0.0)) <= 0
         hessian = self._curvature(free, distribution) - np.outer(edges[free], edges[free])
         size = n + with_rest
         system = np.zeros((size + 1, size + 1))
