@@ -22,6 +22,8 @@ from structboost.tracking.colour_palette import ColourPalette
 
 N_FEATURES = n_features(0)
 IMAGE = np.random.default_rng(0).integers(0, 256, size=(50, 60)).astype(np.uint8)
+BRIGHT = np.full((260, 300), 250, np.uint8)  # squares of all pixels: beyond 32 bits
+BRIGHT[200:240, 230:280] = IMAGE[:40, :50]
 
 
 def plain_gradients(image):
@@ -39,14 +41,17 @@ def plain_gradients(image):
     return out, length
 
 
-def plain_features(image, box, palette=None):
-    """Means over the cells' pixels, and how far each feature may be off.
+def planes_of_gradients(image):
+    """What the integral planes hold of each pixel, like :func:`plain_gradients`."""
+    sums = frame_planes(image).sums
+    of_pixels = np.diff(np.diff(sums, axis=1), axis=2)[2:] / 8  # differences of sums that wrap around are right
+    return of_pixels[1:].transpose(1, 2, 0), of_pixels[0]
 
-    Lengths of gradients are kept to the nearest eighth of a grey level, and so are their shares: a sixteenth of a level
-    is lost at most in a length, an eighth in a share.
-    """
+
+def plain_features(image, box, palette=None):
+    """Means over the cells' pixels."""
     x, y, w, h = box
-    orientations, lengths = plain_gradients(image)
+    orientations, lengths = planes_of_gradients(image)
     labels = palette.labels(image) if palette else None
 
     def pixels(plane, first_column, last_column, first_row, last_row, grid):
@@ -59,9 +64,8 @@ def plain_features(image, box, palette=None):
     whole = pixels(grey, 0, 1, 0, 1, 1)
     n_colours = palette.n_colours if palette else 0
     if not whole.size:
-        return 2 * (np.zeros(n_features(n_colours)),)
-    out: list[float] = []
-    lost = np.zeros(n_features(n_colours))
+        return np.zeros(n_features(n_colours))
+    out = []
     for r, c in np.ndindex(GREY_GRID, GREY_GRID):
         cell = pixels(grey, c, c + 1, r, r + 1, GREY_GRID)
         out.append((cell.mean() - whole.mean()) / (whole.std() + 4.0) if cell.size else 0.0)
@@ -69,18 +73,20 @@ def plain_features(image, box, palette=None):
         r, c = r - 1, c - 1
         cell = pixels(orientations, c, c + 1, r, r + 1, GRADIENT_GRID)
         around = pixels(lengths, c - 1, c + 2, r - 1, r + 2, GRADIENT_GRID)
-        values = cell.mean(axis=(0, 1)) / (around.mean() + 4.0) if cell.size else np.zeros(N_ORIENTATIONS)
-        if cell.size:
-            lost[len(out) : len(out) + N_ORIENTATIONS] = (1 / 8 + values / 16) / (around.mean() + 4.0 - 1 / 16)
-        out += list(values)
+        out += list(cell.mean(axis=(0, 1)) / (around.mean() + 4.0)) if cell.size else [0.0] * N_ORIENTATIONS
     for r, c in np.ndindex(*(2 * (COLOUR_GRID + 2,) if palette else (0, 0))):
         cell = pixels(labels, c - 1, c, r - 1, r, COLOUR_GRID)
         out += [float((cell == k).mean()) if cell.size else 0.0 for k in range(n_colours)]
-    return np.array(out), lost
+    return np.array(out)
 
 
-def assert_means(found, expected, lost):
-    assert (np.abs(found - expected) <= lost + 1e-5 * (1 + np.abs(expected))).all()
+@pytest.mark.parametrize("image", [IMAGE, IMAGE // 16, BRIGHT])
+def test_gradients_are_kept_to_an_eighth_of_a_grey_level(image):
+    shares, lengths = planes_of_gradients(image)
+    exact_shares, exact_lengths = plain_gradients(image)
+    assert np.abs(lengths - exact_lengths).max() <= 1 / 16 + 1e-12
+    assert np.abs(shares - exact_shares).max() <= 1 / 8 + 1e-12
+    assert (shares.sum(axis=2) == lengths).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -89,16 +95,14 @@ def test_features_are_means_over_pixels(x, y, w, h):
     box = np.array([x, y, w, h])
     palette = ColourPalette(IMAGE, 8, 0)
     found = box_features(frame_planes(IMAGE, palette=palette), box[None])[0]
-    assert_means(found, *plain_features(IMAGE, box, palette))
+    np.testing.assert_allclose(found, plain_features(IMAGE, box, palette), rtol=1e-5, atol=1e-5)
 
 
 def test_sums_that_wrap_around_give_the_same_features():
-    bright = np.full((260, 300), 250, np.uint8)  # squares of all pixels: beyond 32 bits
-    bright[200:240, 230:280] = IMAGE[:40, :50]
-    assert (frame_planes(bright).sums < 0).any()
+    assert (frame_planes(BRIGHT).sums < 0).any()
     box = np.array([231.0, 202.0, 40.0, 30.0])
-    found = box_features(frame_planes(bright), box[None])[0]
-    assert_means(found, *plain_features(bright, box))
+    found = box_features(frame_planes(BRIGHT), box[None])[0]
+    np.testing.assert_allclose(found, plain_features(BRIGHT, box), rtol=1e-5, atol=1e-5)
 
 
 def test_a_frame_of_twice_the_size_has_the_same_features_at_half_scale():

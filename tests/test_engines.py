@@ -325,7 +325,7 @@ def test_large_sums_arrive_whole_and_can_be_written_to(bulky_connection):
         part.value[0] = 1.0
 
 
-def test_a_default_timeout_changes_nothing(monkeypatch):
+def test_a_default_timeout_changes_nothing():
     X, y = classes(300)
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 2}
     expected = what_was_learned(StructBoost(MulticlassTask(3), **parameters).fit(X, y))

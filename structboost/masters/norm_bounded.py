@@ -164,7 +164,7 @@ class NormBoundedMaster(PairMaster):
             length = min(length, self._rest / -rest)
         slope = -float(direction @ edges[free])
         if length <= 0.0:
-            return self._pairwise_step(steepest, edges, value)
+            return self._pairwise_step(edges, value)
         while length > 1e-14:
             weights = self.weights.copy()
             weights[free] = np.maximum(weights[free] + length * direction, 0.0)
@@ -178,41 +178,34 @@ class NormBoundedMaster(PairMaster):
             length *= 0.5
         return None
 
-    def _pairwise_step(self, steepest: int, edges: NDArray[np.float64], value: float) -> float | None:
-        """Weight from the used column of smallest edge to the steepest: always a descent, where Newton is blocked.
-
-        The column without effect, whose edge is 0, is one of them: -1.
-        """
-        used = np.flatnonzero(self.weights > 0)
-        away = int(used[np.argmin(edges[used])]) if len(used) else -1
-        if self._rest > 0 and (away < 0 or edges[away] > 0):
-            away = -1
-        if edges[steepest] < 0:
-            steepest = -1
-        matrix = self._pairs.matrix
-        gain = np.zeros(matrix.shape[1])
-        if steepest >= 0:
-            gain += matrix[steepest]
-        if away >= 0:
-            gain -= matrix[away]
-        exponents = self._logs - self.weights @ matrix
-        low, high = 0.0, float(self.weights[away]) if away >= 0 else self._rest
+    def _pairwise_step(self, edges: NDArray[np.float64], value: float) -> float | None:
+        """Weight from the used column of smallest edge to the steepest: always a descent, where Newton is blocked."""
+        # The column without effect is the last.
+        weights, edges = np.append(self.weights, self._rest), np.append(edges, 0.0)
+        used = np.flatnonzero(weights > 0)
+        away, steepest = int(used[np.argmin(edges[used])]), int(np.argmax(edges))
+        if away == steepest:
+            return None
+        gain = self._margins(steepest) - self._margins(away)
+        exponents = self._logs - self.weights @ self._pairs.matrix
+        low, high = 0.0, float(weights[away])
         # The objective is convex along the way: halve on the sign of its slope.
         for _ in range(60):
             length = 0.5 * (low + high)
             u = np.exp(exponents - length * gain - (exponents - length * gain).max())
             low, high = (length, high) if u @ gain > 0 else (low, length)
-        weights = self.weights.copy()
-        if steepest >= 0:
-            weights[steepest] += low
-        if away >= 0:
-            weights[away] = max(0.0, weights[away] - low)
-        new = self._log_objective(weights)
+        weights[steepest] += low
+        weights[away] = max(0.0, weights[away] - low)
+        new = self._log_objective(weights[:-1])
         if new >= value:
             return None
-        self.weights = weights
-        self._rest += low * ((steepest < 0) - (away < 0))
+        self.weights, self._rest = weights[:-1], float(weights[-1])
         return new
+
+    def _margins(self, column: int) -> NDArray[np.float64]:
+        """Margins of a column on every pair; the one after the last is without effect."""
+        matrix = self._pairs.matrix
+        return matrix[column].astype(np.float64) if column < len(matrix) else np.zeros(matrix.shape[1])
 
     def _direction(
         self, free: NDArray[np.int64], distribution: NDArray[np.float64], edges: NDArray[np.float64]
