@@ -37,7 +37,7 @@ lint: venv
 	$(RUN) -m mypy
 
 test: lint
-	$(RUN) -m pytest -q
+	$(RUN) -m pytest -q -n auto --dist loadfile
 
 bench: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks list

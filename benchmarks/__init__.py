@@ -1,6 +1,9 @@
-"""Benchmarks: ours beside the papers' figures and the peers, on real data.
+"""Benchmarks on real data: our methods beside the papers' figures and their peers.
 
-``python -m benchmarks list`` names them, ``python -m benchmarks run NAME --data DIR --json FILE`` runs one.
-As in benchopt, what is measured (`auc`, `multiclass`, `speed`), on what (`datasets`, `splits`) and who is
-measured (`methods`) lie apart.
+``python -m benchmarks list`` names the pages, ``run NAME --data DIR --json FILE`` measures one,
+``all --data DIR`` measures all of them, and ``check NAME --data DIR`` computes some units of a
+page anew.
+
+`papers` says what each page measures, `ours` and `peers` hold the methods, and `runner` does the
+measuring and writes the pages.
 """

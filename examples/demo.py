@@ -38,7 +38,9 @@ def main() -> None:
     rows = []
     figure, axes = plt.subplots(2, 3, figsize=(13, 6), layout="constrained")
     for column, (name, measure, estimator, (X, y)) in enumerate(jobs()):
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, test_size=0.5, random_state=0, stratify=y
+        )
         print(f"{name}: {len(X_train)} training examples, {X.shape[1]} features", flush=True)
         began = time.perf_counter()
         estimator.fit(X_train, y_train)
@@ -48,16 +50,23 @@ def main() -> None:
         else:
             value = 1 - estimator.score(X_test, y_test)
         last = estimator.history_[-1]
-        rows.append((name, measure, value, last["round"], estimator.model_.n_learners, last["gap"], seconds))
+        rows.append(
+            (name, measure, value, last["round"], estimator.model_.n_learners, last["gap"], seconds)
+        )
         ConvergenceDisplay.from_estimator(estimator, ax=axes[:, column], name=name)
     figure.savefig(PLOT, dpi=110)
     print(
-        f"\n{'job':26s}{'measure':>9s}{'test':>9s}{'rounds':>8s}{'learners':>10s}{'certified gap':>15s}{'seconds':>9s}"
+        f"\n{'job':26s}{'measure':>9s}{'test':>9s}{'rounds':>8s}{'learners':>10s}"
+        f"{'certified gap':>15s}{'seconds':>9s}"
     )
     for name, measure, value, rounds, learners, gap, seconds in rows:
-        print(f"{name:26s}{measure:>9s}{value:9.4f}{rounds:8d}{learners:10d}{100 * gap:14.2f}%{seconds:9.2f}")
+        print(
+            f"{name:26s}{measure:>9s}{value:9.4f}{rounds:8d}{learners:10d}"
+            f"{100 * gap:14.2f}%{seconds:9.2f}"
+        )
     print(
-        "\nThe certified gap is proved: no weights on any stumps of the family have an objective lower by more."
+        "\nThe certified gap is proved: no weights on any stumps of the family have an "
+        "objective lower by more."
         f"\nConvergence plot: {PLOT}"
     )
 

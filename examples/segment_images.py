@@ -1,4 +1,6 @@
-"""Learn to segment images, on made ones: train, save, load, segment, score, draw.  Needs about half a minute.
+"""Learn to segment images, on made ones: train, save, load, segment, score, draw.
+
+It needs about half a minute.
 
 With photographs of your own: ``read_folder("images", "masks").images`` instead of ``made_images``.
 """
@@ -6,25 +8,30 @@ With photographs of your own: ``read_folder("images", "masks").images`` instead 
 import tempfile
 from pathlib import Path
 
-from structboost.segmentation.drawing import contact_sheet
-from structboost.segmentation.image_files import write_png
-from structboost.segmentation.made_images import made_images
-from structboost.segmentation.scores import SegmentationScores, confusion
-from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation import (
+    SegmentationScores,
+    Segmenter,
+    confusion,
+    contact_sheet,
+    made_images,
+    write_png,
+)
 
 train, test = made_images(24), made_images(6, random_state=1)
 print(train.name)
 
 segmenter = Segmenter(n_segments=150, verbose=1).fit(train.images, train.masks)
 last = segmenter.history_[-1]
-print(f"C = {segmenter.C_:g}, {last['round']} rounds, certified gap {last['gap']:.1%}")
+print(f"C = {segmenter.C_:g}, {last['round']} rounds, gap {last['gap']:.1%}")
 
 folder = Path(tempfile.mkdtemp(prefix="segment-"))
 segmenter.save(folder / "coins.model")
 segmenter = Segmenter.load(folder / "coins.model")
 
 found = [segmenter.predict(image) for image in test.images]
-scores = SegmentationScores.of([confusion(truth, mask, 2) for truth, mask in zip(test.masks, found, strict=True)])
+scores = SegmentationScores.of(
+    [confusion(truth, mask, 2) for truth, mask in zip(test.masks, found, strict=True)]
+)
 print({name: round(value, 3) for name, value in scores.as_record().items()})
 
 rows = [

@@ -1,7 +1,7 @@
 """Follow an object through a video, from Python.
 
-``python examples/track_video.py VIDEO X,Y,W,H`` writes ``tracked.mp4``; without arguments a made clip is tracked.
-The command ``structboost track`` does the same with more outputs.
+``python examples/track_video.py VIDEO X,Y,W,H`` writes ``tracked.mp4``; without arguments a made
+clip is tracked. The command ``structboost track`` does the same and writes more.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import sys
 
 import numpy as np
 
-from structboost.tracking import StructBoostTracker, open_frames
-from structboost.tracking.drawing import draw_box
-from structboost.tracking.made_clip import made_clip
-from structboost.tracking.video_writer import VideoWriter
+from structboost.tracking import (
+    StructBoostTracker,
+    VideoWriter,
+    draw_box,
+    made_clip,
+    open_frames,
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -31,7 +34,9 @@ def main(arguments: list[str]) -> None:
                 tracker.init(frame, box)
             else:
                 box = tracker.update(frame)
-            writer.write(draw_box(frame, box, "lost" if tracker.lost else f"{tracker.confidence:.2f}"))
+            writer.write(
+                draw_box(frame, box, "lost" if tracker.lost else f"{tracker.confidence:.2f}")
+            )
     spent = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in tracker.seconds.items())
     print(f"{tracker.n_frames} frames in tracked.mp4 ({spent})")
 

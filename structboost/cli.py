@@ -1,4 +1,4 @@
-"""The command ``structboost``: a subcommand for each thing it does."""
+"""The command ``structboost``: its subcommands, and what their exit codes mean."""
 
 from __future__ import annotations
 
@@ -8,19 +8,31 @@ import signal
 import sys
 from collections.abc import Sequence
 
-# What it is for, and the module whose add_arguments(subparsers) defines it; imported when it is asked for.
+# Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
+# is imported when the subcommand is used.
 COMMANDS = {
     "segment": ("segment photographs by a learned CRF", "structboost.segmentation.command"),
     "track": ("track an object through a video", "structboost.tracking.command"),
 }
-INTERRUPTED = 130
+DONE, PARTIAL, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand; its exit code, 2 if the arguments are wrong."""
+    """Run a subcommand.
+
+    Returns
+    -------
+    int
+        0 if all was done, 1 if the result is partial (something was left out, and standard error
+        says what), 2 for bad input or arguments, 130 after Ctrl-C.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="structboost", description="Structured prediction by boosting.")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}")
+    parser = argparse.ArgumentParser(
+        prog="structboost", description="Structured prediction by boosting."
+    )
+    subparsers = parser.add_subparsers(
+        dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}"
+    )
     asked = given[0] if given else None
     for name, (purpose, module) in COMMANDS.items():
         if name == asked:
@@ -28,13 +40,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             subparsers.add_parser(name, help=purpose, add_help=False)
     options = parser.parse_args(given)
+    return _exit_code(options)
+
+
+def _exit_code(options: argparse.Namespace) -> int:
+    """Run ``options.run``, which returns whether all was done; bad input becomes a line."""
     try:
-        return int(options.run(options))
-    except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted.\n")
+        return DONE if options.run(options) else PARTIAL
+    except KeyboardInterrupt as stopped:
+        _say(options, str(stopped) or "interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
         return 128 + signal.SIGPIPE
+    except (ValueError, OSError) as error:  # the errors of files and images are ValueErrors
+        _say(options, str(error))
+        return BAD_INPUT
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    name = " ".join(filter(None, (options.command, getattr(options, "action", None))))
+    sys.stderr.write(f"structboost {name}: {text}\n")
 
 
 if __name__ == "__main__":

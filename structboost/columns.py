@@ -1,25 +1,161 @@
-"""The columns of a run: which are in the master, and the model they make."""
+"""Columns: their terms as arrays, those of a run, and the model they make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import Ensemble, KindEnsemble
-from structboost.masters.base import RestrictedMaster
-from structboost.masters.kind_columns import Terms
+from structboost.exceptions import TaskError
+from structboost.files.schema import Array, DamagedFileError, damaged_content
 from structboost.task import PartKind
 from structboost.weak.base import Column, Term, WeakLearnerFamily
 
 
+class Terms(NamedTuple):
+    """What columns are sums of: weak learners on channels, times coefficients, as parallel arrays.
+
+    Parameters
+    ----------
+    columns : ndarray of int64, shape (n_terms,)
+        Number of the column that each term belongs to.
+    learners : ndarray of int64, shape (n_terms,)
+    channels : ndarray of int64, shape (n_terms,)
+    coefficients : ndarray, shape (n_terms,)
+    """
+
+    columns: IntArray
+    learners: IntArray
+    channels: IntArray
+    coefficients: FloatArray
+
+    @classmethod
+    def none(cls) -> Terms:
+        """No terms."""
+        empty = np.zeros(0, np.int64)
+        return cls(empty, empty, empty, np.zeros(0))
+
+    @classmethod
+    def of(cls, placed: Sequence[tuple[int, Term]], learners: Mapping[Any, int]) -> Terms:
+        """Terms with the numbers of their columns, given the numbers of the learners."""
+        return cls(
+            np.array([column for column, _ in placed], np.int64),
+            np.array([learners[term.learner] for _, term in placed], np.int64),
+            np.array([term.channel for _, term in placed], np.int64),
+            np.array([term.coefficient for _, term in placed], np.float64),
+        )
+
+    def take(self, index: NDArray[Any]) -> Terms:
+        """The terms at ``index``."""
+        return Terms(*(array[index] for array in self))
+
+    def joined(self, new: Terms, first: int) -> Terms:
+        """These terms and those of new columns, numbered from ``first``."""
+        new = new._replace(columns=new.columns + first)
+        return Terms(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
+
+    def of_columns(self, kept: NDArray[np.bool_]) -> Terms:
+        """Terms of the columns that are ``kept``, numbered anew."""
+        of_kept = self.take(kept[self.columns])
+        return of_kept._replace(columns=(np.cumsum(kept) - 1)[of_kept.columns])
+
+    def weighted(self, weights: FloatArray) -> Terms:
+        """Terms that count under weights of the columns, which multiply the coefficients."""
+        coefficients = weights[self.columns] * self.coefficients
+        return self._replace(coefficients=coefficients).take(np.flatnonzero(coefficients))
+
+
+class TermsByKind:
+    """Terms of the columns of a master.
+
+    Parameters
+    ----------
+    kinds : iterable of str
+
+    Attributes
+    ----------
+    n_columns : int
+    terms : dict of str to Terms
+    """
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self.n_columns = 0
+        self.terms = {kind: Terms.none() for kind in kinds}
+
+    def add(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns; ``terms`` number them from 0."""
+        for kind, of_kind in terms.items():
+            self.terms[kind] = self.terms[kind].joined(of_kind, self.n_columns)
+        self.n_columns += n_new
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``, and number the others anew."""
+        self.terms = {kind: of_kind.of_columns(kept) for kind, of_kind in self.terms.items()}
+        self.n_columns = int(kept.sum())
+
+    def weighted(self, weights: FloatArray) -> dict[str, Terms]:
+        """Terms of each kind that count under weights of the columns."""
+        return {kind: of_kind.weighted(weights) for kind, of_kind in self.terms.items()}
+
+
+class ColumnHolder(Protocol):
+    """What holds columns: every restricted master does."""
+
+    weights: FloatArray
+
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; returns the number of the first."""
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero; ``terms`` number them from 0."""
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+
+
 class ColumnWeights(NamedTuple):
-    """Weights of columns by their number, zeros left out: what is kept of a round."""
+    """Weights of columns by number, without zeros: what is kept of a round."""
 
     numbers: NDArray[np.int32]
-    weights: NDArray[np.float64]
+    weights: FloatArray
+
+
+# What a checkpoint holds about the rounds.
+STAGES_SCHEMA: Mapping[str, Array] = {
+    "stage_sizes": Array("int64", ("n_rounds",), low=0),
+    "stage_numbers": Array("int32", ("n_staged",), low=0),
+    "stage_weights": Array("float64", ("n_staged",)),
+}
+
+
+def stage_arrays(stages: Sequence[ColumnWeights]) -> dict[str, NDArray[Any]]:
+    """Weights after each round as the arrays of a checkpoint."""
+    return {
+        "stage_sizes": np.array([len(stage.numbers) for stage in stages], np.int64),
+        "stage_numbers": np.concatenate([stage.numbers for stage in stages]),
+        "stage_weights": np.concatenate([stage.weights for stage in stages]),
+    }
+
+
+def stages_of(arrays: Mapping[str, NDArray[Any]], n_columns: int) -> list[ColumnWeights]:
+    """The stages that :func:`stage_arrays` was given, in a run of ``n_columns`` columns.
+
+    Raises
+    ------
+    DamagedFileError
+        If the arrays do not fit together.
+    """
+    sizes, numbers = arrays["stage_sizes"], arrays["stage_numbers"]
+    if sizes.sum() != len(numbers) or numbers.max(initial=-1) >= n_columns:
+        raise DamagedFileError("its rounds refer to columns that it does not hold")
+    by_stage = (
+        np.split(array, np.cumsum(sizes)[:-1]) for array in (numbers, arrays["stage_weights"])
+    )
+    return [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
 
 
 class ColumnRegistry:
@@ -29,17 +165,17 @@ class ColumnRegistry:
 
     Parameters
     ----------
-    master : RestrictedMaster
+    master : ColumnHolder
         Holds the responses of the learners and the weights.
     families : dict of str to WeakLearnerFamily
 
     Attributes
     ----------
     selected : ndarray of int64
-        Places in the master of the candidates added last, those that it held already included.
+        Places in the master of the candidates of the last :meth:`add`, old and new.
     """
 
-    def __init__(self, master: RestrictedMaster, families: Mapping[str, WeakLearnerFamily]) -> None:
+    def __init__(self, master: ColumnHolder, families: Mapping[str, WeakLearnerFamily]) -> None:
         self.families = families
         self.selected = np.zeros(0, np.int64)
         self._master = master
@@ -47,6 +183,9 @@ class ColumnRegistry:
         self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
         self._live = np.zeros(0, np.int64)
         self._idle = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
     def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
         """Add the columns that the master does not hold; returns how many."""
@@ -73,7 +212,7 @@ class ColumnRegistry:
         return len(added)
 
     def drop_idle(self, max_idle: int) -> None:
-        """Drop from the master what had no weight for more than ``max_idle`` rounds."""
+        """Drop columns that had no weight for more than ``max_idle`` rounds."""
         self._idle = np.where(self._master.weights != 0, 0, self._idle + 1)
         kept = self._idle <= max_idle
         if not kept.all():
@@ -104,52 +243,91 @@ class ColumnRegistry:
         keys = {number: key for key, number in self._numbers.items() if number in place}
         members = {}
         for kind, family in self.families.items():
-            own = [(place[number], term) for number in place if keys[number][0] == kind for term in keys[number][1]]
-            learners = list(dict.fromkeys(term.learner for _, term in own))
-            index = {learner: i for i, learner in enumerate(learners)}
+            placed = [
+                (place[number], term)
+                for number in place
+                if keys[number][0] == kind
+                for term in keys[number][1]
+            ]
+            learners = list(dict.fromkeys(term.learner for _, term in placed))
+            columns, of_terms, channels, coefficients = Terms.of(
+                placed, {learner: i for i, learner in enumerate(learners)}
+            )
             members[kind] = KindEnsemble(
                 family=family.name,
                 learners=family.table(learners),
-                columns=np.array([column for column, _ in own], np.int64),
-                term_learners=np.array([index[term.learner] for _, term in own], np.int64),
-                channels=np.array([term.channel for _, term in own], np.int64),
-                coefficients=np.array([term.coefficient for _, term in own], np.float64),
+                columns=columns,
+                term_learners=of_terms,
+                channels=channels,
+                coefficients=coefficients,
                 n_features=family.n_features,
             )
         return Ensemble(kinds, members, weights, stage_weights, metadata)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Every column ever added, by its learners, plain JSON, and arrays; and which are live."""
-        kinds = list(self.families)
-        keys = sorted(self._numbers, key=self._numbers.__getitem__)
-        terms = [(number, kinds.index(kind), term) for number, (kind, of_key) in enumerate(keys) for term in of_key]
+        """Every column ever added, and which are live: learners as plain JSON, and arrays."""
         known = self._learners
+        terms, kinds = Terms.none(), []
+        for i, kind in enumerate(self.families):
+            placed = [
+                (number, term)
+                for (of_kind, key), number in self._numbers.items()
+                if of_kind == kind
+                for term in key
+            ]
+            terms = terms.joined(Terms.of(placed, known[kind]), 0)
+            kinds += [i] * len(placed)
+        order = np.argsort(terms.columns, kind="stable")
+        terms = terms.take(order)
         arrays = {
             "live": self._live,
             "idle": self._idle,
-            "term_columns": np.array([number for number, _, _ in terms], np.int64),
-            "term_kinds": np.array([kind for _, kind, _ in terms], np.int64),
-            "term_learners": np.array([known[kinds[kind]][term.learner] for _, kind, term in terms], np.int64),
-            "term_channels": np.array([term.channel for _, _, term in terms], np.int64),
-            "term_coefficients": np.array([term.coefficient for _, _, term in terms], np.float64),
+            "term_kinds": np.array(kinds, np.int64)[order],
+            **{f"term_{name}": getattr(terms, name) for name in Terms._fields},
         }
         return {"learners": {kind: list(learners) for kind, learners in known.items()}}, arrays
 
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go to a state, in a registry and a master without columns."""
-        learners = {
-            kind: [_frozen(family.learner_type, learner) for learner in header["learners"][kind]]
-            for kind, family in self.families.items()
+    def schema(self, header: Mapping[str, Any]) -> dict[str, Array]:
+        """What the arrays of a state must be, given its header."""
+        most_learners = max(len(header["learners"][kind]) for kind in self.families)
+        return {
+            "live": Array("int64", ("n_live",), low=0),
+            "idle": Array("int64", ("n_live",), low=0),
+            "term_columns": Array("int64", ("n_terms",), low=0, high="n_terms - 1"),
+            "term_kinds": Array("int64", ("n_terms",), low=0, high=len(self.families) - 1),
+            "term_learners": Array("int64", ("n_terms",), low=0, high=most_learners - 1),
+            "term_channels": Array("int64", ("n_terms",), low=0),
+            "term_coefficients": Array("float64", ("n_terms",)),
         }
-        kinds = list(self.families)
-        of_column: dict[int, tuple[str, list[Term]]] = {}
-        for column, kind, learner, channel, coefficient in zip(
-            *(arrays[f"term_{name}"].tolist() for name in ("columns", "kinds", "learners", "channels", "coefficients")),
-            strict=True,
-        ):
-            terms = of_column.setdefault(column, (kinds[kind], []))[1]
-            terms.append(Term(learners[kinds[kind]][learner], channel, coefficient))
-        self._numbers = {(kind, tuple(terms)): number for number, (kind, terms) in sorted(of_column.items())}
+
+    def restore(
+        self,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        kinds: Mapping[str, PartKind],
+    ) -> None:
+        """Go to a state; neither the registry nor the master may hold columns.
+
+        Raises
+        ------
+        DamagedFileError
+            If it is no state of a run on these features.
+        """
+        with damaged_content():
+            learners = {
+                kind: [family.restored(learner) for learner in header["learners"][kind]]
+                for kind, family in self.families.items()
+            }
+            of_column = self._columns(learners, arrays, kinds)
+            self._numbers = {
+                (kind, tuple(terms)): number for number, (kind, terms) in of_column.items()
+            }
+            if len(self._numbers) != len(of_column) or len(np.unique(arrays["live"])) != len(
+                arrays["live"]
+            ):
+                raise DamagedFileError("it has a column twice")
+            if not set(arrays["live"].tolist()) <= set(of_column):
+                raise DamagedFileError("it uses columns that it does not have")
         for kind, of_kind in learners.items():
             if of_kind:
                 self._master.add_responses(kind, self.families[kind].responses(of_kind))
@@ -160,30 +338,59 @@ class ColumnRegistry:
             kind, terms = of_column[number]
             added.setdefault(kind, []).extend((place, term) for term in terms)
         if len(self._live):
-            self._master.add_columns({kind: self._arrays(kind, own) for kind, own in added.items()}, len(self._live))
+            self._master.add_columns(
+                {kind: Terms.of(own, self._learners[kind]) for kind, own in added.items()},
+                len(self._live),
+            )
+
+    def _columns(
+        self,
+        learners: Mapping[str, Sequence[Any]],
+        arrays: Mapping[str, NDArray[Any]],
+        kinds: Mapping[str, PartKind],
+    ) -> dict[int, tuple[str, list[Term]]]:
+        """Kind and terms of each column by its number, from 0 without holes."""
+        names = list(self.families)
+        of_column: dict[int, tuple[str, list[Term]]] = {}
+        for column, number, learner, channel, coefficient in zip(
+            *(
+                arrays[f"term_{name}"].tolist()
+                for name in ("columns", "kinds", "learners", "channels", "coefficients")
+            ),
+            strict=True,
+        ):
+            kind, terms = of_column.setdefault(column, (names[number], []))
+            if kind != names[number] or channel >= kinds[kind].n_channels:
+                raise DamagedFileError(
+                    "a column has terms of several kinds, or a channel beyond those of its kind"
+                )
+            terms.append(Term(learners[kind][learner], channel, coefficient))
+        if list(of_column) != list(range(len(of_column))):
+            raise DamagedFileError("its columns are not numbered in order")
+        return of_column
 
     def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
-        """Terms of new columns, numbered from ``first``; learners not seen before give the master their responses."""
+        """Terms of new columns, numbered from ``first``; new learners go to the master."""
         known = self._learners[kind]
         own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
-        new = [learner for learner in dict.fromkeys(term.learner for _, term in own) if learner not in known]
+        new = [
+            learner
+            for learner in dict.fromkeys(term.learner for _, term in own)
+            if learner not in known
+        ]
         if new:
             start = self._master.add_responses(kind, self.families[kind].responses(new))
             known.update({learner: start + i for i, learner in enumerate(new)})
-        return self._arrays(kind, own)
-
-    def _arrays(self, kind: str, own: Sequence[tuple[int, Term]]) -> Terms:
-        """Terms, each with the place of its column, as arrays."""
-        known = self._learners[kind]
-        return (
-            np.array([column for column, _ in own], np.int64),
-            np.array([known[term.learner] for _, term in own], np.int64),
-            np.array([term.channel for _, term in own], np.int64),
-            np.array([term.coefficient for _, term in own], np.float64),
-        )
+        return Terms.of(own, known)
 
 
-def _frozen(learner_type: type | None, values: Sequence[Any]) -> Any:
-    """A learner from its values, which JSON has made lists."""
-    assert learner_type is not None
-    return learner_type(*(tuple(value) if isinstance(value, list) else value for value in values))
+def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:
+    """Check that each column is one weak learner on one channel, as some masters need.
+
+    Raises
+    ------
+    TaskError
+        If one has several terms, or a coefficient that is not 1.
+    """
+    if len(terms.columns) != n_columns or not (terms.coefficients == 1.0).all():
+        raise TaskError(f"The {master} master takes columns of one weak learner on one channel.")

@@ -1,20 +1,37 @@
-"""The learned model: weak learners and a weight for each column made of them."""
+"""The trained model: weak learners, a weight for each column made of them, and its file.
+
+A model file is a JSON header and plain arrays, versioned and checked; loading never runs code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.lookup_table import LookupTable
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import ModelFileError
+from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    finite_number,
+    prefixed,
+    whole_number,
+)
 from structboost.task import PartKind
 from structboost.validation import checked_features
-from structboost.weak.base import LearnerTable
-from structboost.weak.stump import StumpTable
+from structboost.weak import registry
+from structboost.weak.lookup_table import LookupTable
+from structboost.weak.table import LearnerTable, Scorer
 
 
 @dataclass(frozen=True)
@@ -27,42 +44,62 @@ class KindEnsemble:
         Name of the weak-learner family.
     learners : LearnerTable
     columns, term_learners, channels : ndarray of int64, shape (n_terms,)
-        Term t puts learner ``term_learners[t]`` on channel ``channels[t]`` in column ``columns[t]``.
+        Term t puts learner ``term_learners[t]`` on channel ``channels[t]`` in column
+        ``columns[t]``.
     coefficients : ndarray of float64, shape (n_terms,)
     n_features : int
-        Features of a part.
+        Number of features of a part.
     """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "columns": Array("int64", ("n_terms",), low=0, high="n_columns - 1"),
+        "term_learners": Array("int64", ("n_terms",), low=0, high="n_learners - 1"),
+        "channels": Array("int64", ("n_terms",), low=0, high="n_channels - 1"),
+        "coefficients": Array("float64", ("n_terms",)),
+    }
 
     family: str
     learners: LearnerTable
-    columns: NDArray[np.int64]
-    term_learners: NDArray[np.int64]
-    channels: NDArray[np.int64]
-    coefficients: NDArray[np.float64]
+    columns: IntArray
+    term_learners: IntArray
+    channels: IntArray
+    coefficients: FloatArray
     n_features: int
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """``F(x, y) = <M(x, y), Phi(x) W>``: whatever trained it, it scores with this.
+    """The model ``F(x, y) = <M(x, y), Phi(x) W>``, whatever trained it.
+
+    The first call of :meth:`scores` builds the form that predicts fastest, look-up tables for
+    stumps, and later calls use it (docs/decisions/compiled-predict.md).
 
     Parameters
     ----------
     kinds : dict of str to PartKind
     members : dict of str to KindEnsemble
     weights : ndarray, shape (n_columns,)
-        Weight of each column, not negative for hinge masters.
+        Weight of each column; hinge masters give weights that are not negative.
     stages : ndarray, shape (n_stages, n_columns)
-        The weights after each round, for staged prediction; the last one equals ``weights``.
+        Weights after each round, for staged prediction; the last row equals ``weights``.
     metadata : dict
         Plain values that are saved with the model (classes, objective, parameters).
     """
 
+    schema: ClassVar[Mapping[str, Array]] = {
+        "weights": Array("float64", ("n_columns",)),
+        "stages": Array("float64", ("n_stages", "n_columns")),
+    }
+
     kinds: Mapping[str, PartKind]
     members: Mapping[str, KindEnsemble]
-    weights: NDArray[np.float64]
-    stages: NDArray[np.float64]
+    weights: FloatArray
+    stages: FloatArray
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    _scorers: dict[str, Scorer] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_scorers": {}}
 
     @property
     def n_learners(self) -> int:
@@ -74,50 +111,58 @@ class Ensemble:
         """Rounds of boosting that :meth:`at_stage` can go back to."""
         return len(self.stages)
 
-    def matrix(self, kind: str = "x") -> NDArray[np.float64]:
+    def matrix(self, kind: str = "x") -> FloatArray:
         """W of a kind, shape (n_learners, n_channels)."""
         member = self.members[kind]
         out = np.zeros((len(member.learners), self.kinds[kind].n_channels))
-        np.add.at(out, (member.term_learners, member.channels), member.coefficients * self.weights[member.columns])
+        np.add.at(
+            out,
+            (member.term_learners, member.channels),
+            member.coefficients * self.weights[member.columns],
+        )
         return out
 
     def at_stage(self, stage: int) -> Ensemble:
         """The model after round ``stage`` (from 0), with the weights it had then."""
-        return Ensemble(self.kinds, self.members, self.stages[stage], self.stages[: stage + 1], self.metadata)
+        return replace(self, weights=self.stages[stage], stages=self.stages[: stage + 1])
 
     def staged(self) -> Iterator[Ensemble]:
         """The models after each round."""
         return (self.at_stage(stage) for stage in range(self.n_stages))
 
-    def scores(self, features: Any, kind: str | None = None) -> NDArray[np.float64]:
+    def scores(self, features: Any, kind: str | None = None) -> FloatArray:
         """Scores of parts, shape (n_parts, n_channels).
 
         Parameters
         ----------
         features : array-like, shape (n_parts, n_features)
         kind : str, optional
-            Needed where the model has several kinds of parts.
+            Kind of the parts; required where the model has several.
+
+        Raises
+        ------
+        ValueError
+            If the features have another width, or are NaN or infinite.
         """
         kind = self._kind(kind)
-        member = self.members[kind]
-        rows = checked_features(features, member.n_features)
-        weights = self.matrix(kind)
-        used = np.flatnonzero(weights.any(axis=1))
-        if not len(used):
-            return np.zeros((len(rows), self.kinds[kind].n_channels))
-        return np.asarray(member.learners.select(used).responses(rows).T @ weights[used], np.float64)
+        rows = checked_features(features, self.members[kind].n_features)
+        return self.scorer(kind).raw_scores(rows)
 
-    def feature_importances(self, kind: str | None = None) -> NDArray[np.float64]:
-        """Share of the total absolute weight that falls on learners of each feature, shape (n_features,)."""
+    def scorer(self, kind: str | None = None) -> Scorer:
+        """The form of a kind that :meth:`scores` uses, built at the first call."""
         kind = self._kind(kind)
-        member = self.members[kind]
-        out = np.zeros(member.n_features)
-        shares = member.learners.feature_shares(member.n_features)
-        out += np.abs(self.matrix(kind)).sum(axis=1) @ shares
-        return out / out.sum() if out.sum() > 0 else out
+        made = self._scorers.get(kind)
+        if made is None:
+            member = self.members[kind]
+            made = member.learners.scorer(self.matrix(kind), member.n_features)
+            # Threads that get here together build equal forms; one of them stays.
+            self._scorers[kind] = made
+        return made
 
     def compile(self, kind: str | None = None) -> LookupTable:
-        """Additive look-up tables with the same scores: a look-up per used feature.
+        """The look-up tables that :meth:`scores` uses: what each feature adds to each channel.
+
+        Calling it is not needed for speed.
 
         Raises
         ------
@@ -125,22 +170,119 @@ class Ensemble:
             If the weak learners are not stumps.
         """
         kind = self._kind(kind)
+        table = self.scorer(kind)
+        if not isinstance(table, LookupTable):
+            raise TypeError(
+                "Only stumps compile to look-up tables; the learners of "
+                f"{kind!r} are {self.members[kind].family}s."
+            )
+        return table
+
+    def feature_importances(self, kind: str | None = None) -> FloatArray:
+        """Share of each feature in the total absolute weight, shape (n_features,)."""
+        kind = self._kind(kind)
         member = self.members[kind]
-        if not isinstance(member.learners, StumpTable):
-            raise TypeError(f"Only stumps compile to look-up tables; the learners of {kind!r} are {member.family}s.")
-        return LookupTable.of_stumps(member.learners, self.matrix(kind), member.n_features)
+        shares = member.learners.feature_shares(member.n_features)
+        out = np.abs(self.matrix(kind)).sum(axis=1) @ shares
+        return np.asarray(out / out.sum() if out.sum() > 0 else out, np.float64)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file (:mod:`structboost.model_file`), atomically."""
-        from structboost.model_file import save_model
+        """Write the model to a file: all of it or nothing.
 
-        save_model(self, path)
+        Raises
+        ------
+        TypeError
+            If the metadata is not plain JSON.
+        ValueError
+            If a family of weak learners is in no file, or weights are not finite.
+        """
+        FORMAT.write(path, *self.to_arrays())
+
+    def to_arrays(self) -> tuple[Header, Arrays]:
+        """The header and the arrays of a model file."""
+        arrays: Arrays = {"weights": self.weights, "stages": self.stages}
+        kinds = {}
+        for kind, member in self.members.items():
+            of_kind = self.kinds[kind]
+            kinds[kind] = {
+                "n_channels": of_kind.n_channels,
+                "response": list(of_kind.response),
+                "family": member.family,
+                "n_features": member.n_features,
+            }
+            arrays |= {f"{kind}/{name}": getattr(member, name) for name in KindEnsemble.schema}
+            arrays |= prefixed(f"{kind}/learners/", member.learners.to_arrays())
+        return {"kinds": kinds, "metadata": dict(self.metadata)}, arrays
+
+    @classmethod
+    def from_arrays(cls, header: Header, arrays: Mapping[str, NDArray[Any]]) -> Ensemble:
+        """The model that :meth:`to_arrays` took apart; the arrays fit the schema of model files.
+
+        Raises
+        ------
+        ValueError, KeyError, IndexError
+            If the header or the learners are damaged in a way that no schema shows.
+        """
+        kinds, members = {}, {}
+        for kind, entry in header["kinds"].items():
+            low, high = (finite_number(answer, "response") for answer in entry["response"])
+            kinds[kind] = PartKind(entry["n_channels"], (low, high))
+            terms: dict[str, Any] = {name: arrays[f"{kind}/{name}"] for name in KindEnsemble.schema}
+            members[kind] = KindEnsemble(
+                family=entry["family"],
+                learners=registry.table(entry["family"])(**below(f"{kind}/learners/", arrays)),
+                n_features=entry["n_features"],
+                **terms,
+            )
+            # Learners that do not fit together raise here, not at the first prediction.
+            members[kind].learners.responses(np.zeros((1, entry["n_features"])))
+        return cls(kinds, members, arrays["weights"], arrays["stages"], header["metadata"])
 
     def _kind(self, kind: str | None) -> str:
         if kind is None:
             if len(self.members) != 1:
-                raise ValueError(f"The model has the kinds {sorted(self.members)}; say which with kind=.")
+                raise ValueError(
+                    f"The model has the kinds {sorted(self.members)}; say which with kind=."
+                )
             return next(iter(self.members))
         if kind not in self.members:
             raise ValueError(f"kind is {kind!r}; the model has {sorted(self.members)}.")
         return kind
+
+
+def load_model(path: str | PathLike[str]) -> Ensemble:
+    """Read a model that :meth:`Ensemble.save` wrote.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ModelFileError
+        If it is not a model file, is damaged, or is of another version.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no model file {path}.")
+    header, arrays = FORMAT.read(path)
+    with FORMAT.damage(path):
+        return Ensemble.from_arrays(header, arrays)
+
+
+def _schema(header: Header, names: Collection[str]) -> Schema:
+    if not isinstance(header["metadata"], dict) or not header["kinds"]:
+        raise DamagedFileError("its header has no kinds or no metadata")
+    parts = {"": Part(Ensemble.schema)}
+    for kind, entry in header["kinds"].items():
+        sizes = {name: whole_number(entry[name], name, 1) for name in ("n_features", "n_channels")}
+        learners = registry.table(entry["family"]).schema
+        parts[f"{kind}/"] = Part({**prefixed("learners/", learners), **KindEnsemble.schema}, sizes)
+    return parts
+
+
+FORMAT = ArchiveFormat(
+    name="structboost-model",
+    version=1,
+    what="structboost model",
+    error=ModelFileError,
+    remedy="train the model again, or take another copy of the file",
+    schema=_schema,
+)

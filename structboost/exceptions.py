@@ -1,8 +1,18 @@
-"""Exceptions and warnings of structboost."""
+"""Exceptions and warnings of structboost, and the example that an error belongs to.
+
+An error that a task raises keeps its class and its message, so that the caller can catch it.  The
+example is a note on the error (:pep:`678`), which the traceback shows below the message.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class TaskError(ValueError):
@@ -11,22 +21,34 @@ class TaskError(ValueError):
     Parameters
     ----------
     message : str
-        Where ``sample`` is given it stands for every ``{sample}``.
+        ``{sample}`` stands for the number of the example.
     sample : int, optional
-        Number of the example, among those that the method was given.
+        Number of the example, among those that the method was given.  Without it, ``X[{sample}]``
+        reads ``x``, and ``Y[{sample}]`` reads ``y``.
     """
 
+    # Subclasses may have constructors of their own.
+    sample: int | None = None
+
     def __init__(self, message: str, sample: int | None = None) -> None:
-        super().__init__(message if sample is None else message.replace("{sample}", str(sample)))
-        self._template, self._sample = message, sample
+        super().__init__(_shown(message, sample))
+        self._template, self.sample = message, sample
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Exceptions are copied by their shown message unless told otherwise."""
-        return type(self), (self._template, self._sample)
+        """Pickle the template: by default an exception is copied by its shown message."""
+        return type(self), (self._template, self.sample), dict(vars(self))
 
-    def counted_from(self, first: int) -> TaskError:
-        """The same error, of examples the first of which is number ``first`` of all."""
-        return self if self._sample is None else TaskError(self._template, self._sample + first)
+    def count_from(self, first: int) -> None:
+        """Count the examples from ``first``, the number of the first that the method was given."""
+        if self.sample is not None:
+            self.sample += first
+            self.args = (_shown(self._template, self.sample),)
+
+
+def _shown(message: str, sample: int | None) -> str:
+    if sample is None:
+        return message.replace("X[{sample}]", "x").replace("Y[{sample}]", "y")
+    return message.replace("{sample}", str(sample))
 
 
 class SolverError(RuntimeError):
@@ -34,20 +56,113 @@ class SolverError(RuntimeError):
 
 
 class ModelFileError(ValueError):
-    """A file is not a model of this library, is truncated, or is of a newer version."""
+    """A file is not a model of this library, is truncated, or comes from a newer version."""
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is torn, or is of another run."""
+    """A checkpoint is torn, or belongs to another run."""
 
 
 class BinnedTableError(ValueError):
-    """A binned table on disk is damaged, or cannot be made of what was given."""
+    """A binned table on disk is damaged, or cannot be made from the given data."""
 
 
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept so far is usable."""
 
 
+class SampledOutputsWarning(UserWarning):
+    """:func:`structboost.check_task` compared the argmax with a sample of the outputs only."""
+
+
+class EmptyModelWarning(UserWarning):
+    """C is so small that the fitted model has no weak learner."""
+
+
 class EngineError(RuntimeError):
-    """The processes or machines that train could not be kept going."""
+    """The processes or machines that train could not be kept running."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that led here."""
+    level, frame = 1, sys._getframe()
+    # Decorators by context managers stand between our own frames.
+    ours = ("structboost", "contextlib")
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, category, stacklevel=level)
+
+
+class ExampleNote(str):
+    """Which method raised an error, and for which examples.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    first, last : int
+        Numbers of the first and the last example that may be the cause; equal if one is known.
+    """
+
+    method: str
+    first: int
+    last: int
+
+    def __new__(cls, method: str, first: int, last: int) -> ExampleNote:
+        """Write the note."""
+        which = (
+            f"example {first}, X[{first}]"
+            if first == last
+            else f"one of the examples {first} to {last}"
+        )
+        note = super().__new__(cls, f"Raised by the task's {method} for {which}.")
+        note.method, note.first, note.last = method, first, last
+        return note
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parts of the note."""
+        return ExampleNote, (self.method, self.first, self.last)
+
+
+def on_example(name: str, i: int, method: Callable[..., T], *arguments: Any) -> T:
+    """Call a method, known as ``name``, for example ``i``; an error that it raises gets a note."""
+    try:
+        return method(*arguments)
+    except Exception as error:
+        note_examples(error, name, i, i)
+        raise
+
+
+def note_examples(error: Exception, method: str, first: int, last: int) -> None:
+    """Note for which examples a method raised an error, unless the error names them already."""
+    if not names_examples(error):
+        _set_notes(error, [*_notes(error), ExampleNote(method, first, last)])
+
+
+def names_examples(error: Exception) -> bool:
+    """Whether an error names the examples for which it was raised."""
+    names_itself = isinstance(error, TaskError) and error.sample is not None
+    return names_itself or any(isinstance(note, ExampleNote) for note in _notes(error))
+
+
+def count_examples_from(error: Exception, first: int) -> None:
+    """Count the examples that an error names from ``first``, the number of the first one given."""
+    if isinstance(error, TaskError):
+        error.count_from(first)
+    notes = [
+        ExampleNote(note.method, note.first + first, note.last + first)
+        if isinstance(note, ExampleNote)
+        else note
+        for note in _notes(error)
+    ]
+    if notes:
+        _set_notes(error, notes)
+
+
+def _notes(error: Exception) -> list[str]:
+    return getattr(error, "__notes__", [])
+
+
+def _set_notes(error: Exception, notes: list[str]) -> None:
+    with contextlib.suppress(Exception):  # instances of some classes cannot be changed
+        error.__notes__ = notes

@@ -1,54 +1,116 @@
-"""Progress of a fit on the terminal."""
+"""Progress as one line on standard error, for training and for the commands.
+
+A terminal or a notebook shows a bar that tqdm redraws.  Anywhere else, as in a log, the last state
+is written once, when the line is closed.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-_WIDTH = 24
+from tqdm.auto import tqdm
 
 
-class ProgressBar:
-    """A callback that redraws one line after each round.
+class Progress:
+    """A bar with a text beside it, on ``stream`` (by default standard error) if ``visible``."""
 
-    The bar fills with the rounds or with the gap closed (on a logarithmic scale), whichever is further.
+    def __init__(self, *, visible: bool = True, stream: TextIO | None = None) -> None:
+        self.visible, self.stream = visible, stream
+        self._text = ""
+        self._bar: Any = None
+
+    def show(self, text: str, share: float | None) -> None:
+        """Show a text, and the share that is done, 0..1; None if it is unknown."""
+        if not self.visible:
+            return
+        self._text = text
+        filled = 0.0 if share is None else min(share, 1.0)
+        if self._bar is None:
+            self._bar = tqdm(
+                desc=text, initial=filled, total=None if share is None else 1.0,
+                disable=None,  # where the stream is no terminal
+                file=self.stream or sys.stderr, dynamic_ncols=True, miniters=0,
+                bar_format="|{bar}| {desc}",
+            )  # fmt: skip
+        if not self._bar.disable:
+            self._bar.set_description_str(text, refresh=False)
+            self._bar.update(filled - self._bar.n)
+
+    def close(self) -> None:
+        """End the line."""
+        bar, self._bar = self._bar, None
+        if bar is None:
+            return
+        is_drawn = not bar.disable
+        bar.close()
+        if not is_drawn:
+            (self.stream or sys.stderr).write(self._text + "\n")
+
+
+class ProgressLine(Progress):
+    """A count of steps.
+
+    Parameters
+    ----------
+    label : str
+        What is counted, such as "segmented".
+    total : int or None
+        Number of steps; None if it is unknown.
+    visible : bool
+        False shows nothing.
+    """
+
+    def __init__(self, label: str, total: int | None, visible: bool = True) -> None:
+        super().__init__(visible=visible)
+        self.label, self.total = label, total
+        self.done = 0
+        self._began = time.perf_counter()
+
+    def step(self, text: str = "") -> None:
+        """Count one more; ``text`` follows the count."""
+        self.done += 1
+        count = f"{self.done}" if self.total is None else f"{self.done}/{self.total}"
+        seconds = f"{time.perf_counter() - self._began:.0f} s"
+        share = self.done / self.total if self.total else None
+        self.show("  ".join(filter(None, (f"{self.label} {count}", seconds, text))), share)
+
+
+class ProgressBar(Progress):
+    """A callback that redraws the line after each round of training.
+
+    The bar fills with the rounds or with the gap closed (on a logarithmic scale), whichever is
+    further.
 
     Parameters
     ----------
     tol : float
-        Relative gap at which the fit stops.
+        Relative gap at which training stops.
     max_rounds : int
+        Number of rounds after which training stops.
     label : str
+        Text before the line.
     stream : text file, optional
-        Default: standard error.
+        Where the line goes; by default standard error.
     """
 
-    def __init__(self, tol: float, max_rounds: int, label: str = "", stream: TextIO | None = None) -> None:
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.label = label
-        self.stream = stream
+    def __init__(
+        self, tol: float, max_rounds: int, label: str = "", stream: TextIO | None = None
+    ) -> None:
+        super().__init__(stream=stream)
+        self.tol, self.max_rounds, self.label = tol, max_rounds, label
 
     def __call__(self, record: Mapping[str, Any], trainer: Any) -> None:
         """Show ``record``, the newest entry of the history."""
-        stream = self.stream or sys.stderr
-        by_rounds = record["round"] / self.max_rounds
-        gap = record["gap"]
-        by_gap = 0.0 if gap is None or not 0 < self.tol < 1 else math.log(max(gap, self.tol)) / math.log(self.tol)
-        filled = round(_WIDTH * min(1.0, max(by_rounds, by_gap)))
-        shown = "   -  " if gap is None else f"{100 * gap:5.2f}%"
-        line = (
-            f"{self.label}[{'#' * filled}{'.' * (_WIDTH - filled)}] round {record['round']:4d}  "
-            f"objective {record['primal']:10.4f}  gap {shown}  {record['columns']:5d} columns  "
-            f"{record['seconds']:6.1f} s"
+        gap, share = record["gap"], record["round"] / self.max_rounds
+        if gap is not None and 0 < self.tol < 1:
+            share = max(share, math.log(max(gap, self.tol)) / math.log(self.tol))
+        self.show(
+            f"{self.label}round {record['round']:4d}  objective {record['primal']:10.4f}  "
+            f"gap {'   -  ' if gap is None else f'{100 * gap:5.2f}%'}  "
+            f"{record['columns']:5d} columns  {record['seconds']:6.1f} s",
+            share,
         )
-        stream.write("\r" + line)
-        stream.flush()
-
-    def close(self) -> None:
-        """End the line."""
-        stream = self.stream or sys.stderr
-        stream.write("\n")
-        stream.flush()

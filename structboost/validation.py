@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from structboost._typing import FloatArray
+
+# What tables are kept as.
+TABLE_TYPES = (np.float64, np.float32, np.uint8)
+# Characters of a value in an error.
+_LONGEST_SHOWN = 100
 
 
 def checked_features(features: Any, n_features: int) -> NDArray[Any]:
@@ -14,44 +24,337 @@ def checked_features(features: Any, n_features: int) -> NDArray[Any]:
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
     if rows.ndim != 2 or rows.shape[1] != n_features:
-        raise ValueError(f"features has shape {rows.shape}; the model was trained on {n_features} features a part.")
+        raise ValueError(
+            f"features has shape {rows.shape}; the model was trained on {n_features} features per "
+            "part."
+        )
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
         bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         raise ValueError(f"features[{bad}] has NaN or infinite entries; impute or drop them.")
     return rows
 
 
+def check_examples(X: Any, Y: Any) -> None:
+    """Raise unless ``X`` and ``Y`` are sequences, equally long, and not empty."""
+    check_inputs(X)
+    if not hasattr(Y, "__len__"):
+        raise TypeError(
+            f"Y is {shown(Y)}, no sequence; give a list of outputs, or [y] for one example."
+        )
+    if len(X) != len(Y):
+        raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
+    if not len(X):
+        raise ValueError("X is empty; give at least one example.")
+
+
+def check_inputs(X: Any) -> None:
+    """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
+    if not hasattr(X, "__len__"):
+        raise TypeError(
+            f"X is {shown(X)}, no sequence; give a list of inputs, or [x] for one input x."
+        )
+
+
+def shown(value: Any) -> str:
+    """``value`` as an error shows it: not longer than a line."""
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # whole numbers of many thousand digits have none
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
+    """``value`` as a float, which may be NaN or infinite.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number; True and False are not numbers.
+    ValueError
+        If it is beyond the largest float.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(
+            f"{name} is {shown(value)}, beyond the largest float (1.8e308); give {wanted}."
+        ) from None
+
+
 def checked_positive(value: Any, name: str) -> float:
     """``value`` as a finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} is {value!r}; give a number above 0.")
-    if not np.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} is {value!r}; it must be finite and above 0.")
-    return float(value)
+    number = checked_number(value, name, "a number above 0")
+    if not 0 < number < np.inf:
+        raise ValueError(f"{name} is {shown(value)}; it must be finite and above 0.")
+    return number
 
 
 def checked_regularisation(value: Any, name: str) -> float:
     """``value`` as a number above 0, infinity included."""
-    return value if isinstance(value, float) and value == np.inf else checked_positive(value, name)
+    number = checked_number(value, name, "a number above 0")
+    return number if number == np.inf else checked_positive(value, name)
+
+
+def checked_not_negative(value: Any, name: str) -> float:
+    """``value`` as a finite number from 0."""
+    number = checked_number(value, name, "a number from 0")
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name} is {shown(value)}; it must be finite and not negative.")
+    return number
+
+
+def checked_relative_gap(value: Any, name: str) -> float:
+    """``value`` as a number from 0 to below 1."""
+    number = checked_number(value, name, "a relative gap from 0 to below 1")
+    if not 0 <= number < 1:
+        raise ValueError(
+            f"{name} is {shown(value)}; give a relative gap from 0 to below 1, such as 0.01."
+        )
+    return number
+
+
+def checked_share(value: Any, name: str) -> float:
+    """``value`` as a number between 0 and 1."""
+    number = checked_number(value, name, "a share between 0 and 1")
+    if not 0 < number < 1:
+        raise ValueError(f"{name} is {shown(value)}; give a share between 0 and 1, such as 0.1.")
+    return number
+
+
+def checked_whole_number(value: Any, name: str, largest: int | None = None) -> int:
+    """``value`` as an int from 1; floats are refused even if they are whole, as in scikit-learn.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number; True and False are not numbers.
+    ValueError
+        If it is a float or out of range.
+    """
+    wanted = "a whole number from 1" + ("" if largest is None else f" to {largest}")
+    if isinstance(value, (float, np.floating)):
+        suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= 1 else ""
+        raise ValueError(f"{name} is {shown(value)}; give {wanted}, as an int{suggestion}.")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
+    if value < 1 or (largest is not None and value > largest):
+        raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
+    return int(value)
+
+
+def checked_n_jobs(value: Any) -> int | None:
+    """``value`` as joblib takes it: None, or a whole number other than 0."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(
+            f"n_jobs is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
+        )
+    if value == 0:
+        raise ValueError("n_jobs is 0; give None, a whole number from 1, or -1 for all cores.")
+    return int(value)
+
+
+def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
+    """``value``, None or a sequence of callables, as a list."""
+    if value is None:
+        return []
+    if not isinstance(value, Sequence):
+        raise TypeError(
+            f"callbacks is {shown(value)}; give a list of callables, such as [callback], or None."
+        )
+    for i, callback in enumerate(value):
+        if not callable(callback):
+            raise TypeError(
+                f"callbacks[{i}] is {shown(callback)}; give a callable(record, trainer)."
+            )
+    return list(value)
+
+
+def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
+    """Raise ValueError unless a plug-in declares that it can do what an argument asks for.
+
+    Parameters
+    ----------
+    plug_in : object
+        A formulation, family, pricing rule or engine.
+    flag : str
+        Its class attribute or property that says so.
+    argument : str
+        The argument of the trainer that needs it.
+    remedy : str
+    """
+    if not getattr(plug_in, flag):
+        raise ValueError(
+            f"{argument} needs {flag}, which {type(plug_in).__name__} does not declare; {remedy}."
+        )
+
+
+def check_takes_arguments(
+    value: Callable[..., Any], name: str, call: str, *arguments: Any, **named: Any
+) -> None:
+    """Raise TypeError unless ``value`` takes the arguments, shown as ``call`` in the error."""
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # some compiled functions have none
+        return
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} is {shown(value)}, which cannot be called as {call}: {error}."
+        ) from None
 
 
 def checked_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """``value`` as one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}.")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(
+            f"{name} is {shown(value)}; choose one of {', '.join(map(repr, choices))}."
+        )
     return str(value)
 
 
-def checked_example_weights(sample_weight: Any, n_examples: int) -> NDArray[np.float64]:
-    """Shares of the examples in the risk; they sum to 1."""
+def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
+    """Weights of the examples, finite and not negative, scaled to a largest one from 1/2 to 1.
+
+    The scale is a power of two, so the shares stay exactly what they are, and no sum of weights
+    overflows.
+    """
     if sample_weight is None:
-        return np.full(n_examples, 1.0 / n_examples)
-    weights = np.asarray(sample_weight, dtype=np.float64).ravel()
+        return np.ones(n_examples)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight is not numeric ({error}); give a number for each example."
+        ) from error
     if len(weights) != n_examples:
         raise ValueError(f"sample_weight has {len(weights)} entries for {n_examples} examples.")
     bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
     if len(bad):
-        raise ValueError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}; weights must be finite and >= 0.")
-    if weights.sum() == 0:
+        raise ValueError(
+            f"sample_weight[{bad[0]}] is {weights[bad[0]]}; weights must be finite and >= 0."
+        )
+    if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one example must count.")
+    return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
+
+
+def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
+    """Shares of the examples in the risk; they sum to 1."""
+    weights = checked_weights(sample_weight, n_examples)
     return np.asarray(weights / weights.sum())
+
+
+def validated_table(
+    estimator: Any, X: Any, y: Any = "no_validation", *, dtype: Any = TABLE_TYPES, **options: Any
+) -> Any:
+    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column.
+
+    Raises
+    ------
+    ValueError
+        If a column of a data frame holds no numbers, an array holds dates, or for any of the
+        reasons of ``validate_data``.
+    """
+    _check_columns(X)
+    return validate_data(estimator, X, y, dtype=dtype, **options)
+
+
+def _check_columns(X: Any) -> None:
+    """Raise ValueError if a column of a data frame, or an array, holds no numbers."""
+    if not hasattr(X, "iloc"):
+        if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+            raise ValueError(
+                f"X holds {X.dtype}; convert dates to numbers first, such as days since one of "
+                "them."
+            )
+        return
+    for i, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        if dtype.kind in "mM":
+            raise ValueError(
+                f"Column {name!r} of X holds {dtype}; convert it to numbers first, such as days "
+                "since a date."
+            )
+        if dtype.kind == "O":
+            _check_convertible(name, X.iloc[:, i])
+
+
+def _check_convertible(name: Any, column: Any) -> None:
+    """Raise ValueError if a column of objects or categories does not hold numbers."""
+    try:
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        row = next(i for i, value in enumerate(column) if not _is_number(value))
+        raise ValueError(
+            f"Column {name!r} of X holds {column.dtype}, such as {shown(column.iloc[row])} in row "
+            f"{row}; encode it as "
+            "numbers first, such as by sklearn.preprocessing.OneHotEncoder."
+        ) from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def check_labels(y: Any, name: str = "y") -> None:
+    """Raise ValueError where a label is missing, or where strings and numbers are mixed."""
+    labels = np.asarray(y)
+    if labels.dtype.kind != "O" or labels.ndim != 1:
+        return
+    for i, label in enumerate(labels):
+        if _is_missing(label):
+            raise ValueError(
+                f"{name}[{i}] is {label!r}; give every sample a label, or leave it out."
+            )
+    texts = np.array([isinstance(label, str) for label in labels])
+    if texts.any() and not texts.all():
+        i, j = int(np.argmax(texts)), int(np.argmin(texts))
+        raise ValueError(
+            f"{name}[{i}] is {shown(labels[i])} and {name}[{j}] is {shown(labels[j])}; give only "
+            "strings or only "
+            "numbers."
+        )
+
+
+def check_relevance(y: Any) -> None:
+    """Raise ValueError where relevance is not of numbers: strings would be ordered alphabetically.
+
+    Complex numbers are left to ``validate_data``.
+    """
+    relevance = np.asarray(y)
+    if relevance.ndim and len(relevance) and relevance.dtype.kind not in "biufc":
+        raise ValueError(
+            f"Unknown label type: y holds {relevance.dtype}, such as {shown(relevance.flat[0])}; "
+            "give relevance as "
+            "numbers, larger for better, such as y.astype(float)."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether it is None or unequal to itself, as NaN, NaT and pandas' NA are."""
+    try:
+        return label is None or bool(label != label)  # noqa: PLR0124
+    except TypeError:  # pandas' NA says neither yes nor no
+        return True
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Raise unless it is None, ``"balanced"`` or a dict of labels to weights from 0."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise TypeError(
+            f"class_weight is {shown(class_weight)}; give a dict of labels to weights, 'balanced' "
+            "or None."
+        )
+    for label, weight in class_weight.items():
+        checked_not_negative(weight, f"class_weight[{label!r}]")

@@ -8,16 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)|^\[\w+\]: (?!https?:)(\S+)$", re.MULTILINE)
+PATH = re.compile(r"`((?:\.?[a-zA-Z][\w.-]*/)+[\w.-]*|\w+\.(?:py|md))`")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TAGGER_PAGE = ROOT / "docs" / "write-your-own-task.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def blocks(page):
     """Python blocks of a page, each with the line it starts at."""
     text = page.read_text(encoding="utf-8")
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
+
+
+def anchors(page):
+    """Anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 @pytest.fixture
@@ -29,7 +41,9 @@ def run(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.chdir(tmp_path)
         for line, source in blocks(page):
-            code = compile("\n" * line + source, str(page), "exec")  # line numbers of the page in tracebacks
+            code = compile(
+                "\n" * line + source, str(page), "exec"
+            )  # line numbers of the page in tracebacks
             exec(code, module.__dict__)
         return module
 
@@ -37,7 +51,9 @@ def run(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page) and page != TAGGER_PAGE], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if blocks(page) and page != TAGGER_PAGE],
+    ids=lambda page: page.name,
 )
 def test_page_runs(page, run):
     run(page)
@@ -47,10 +63,27 @@ def test_tagger_fits_on_a_screen_and_boosting_beats_linear(run, capsys):
     (task,) = [source for _, source in blocks(TAGGER_PAGE) if "class ChainTagger" in source]
     assert len(task.splitlines()) <= 60
     module = run(TAGGER_PAGE)
-    assert "argmax(X[0], scores, Y[0]) is beaten" in capsys.readouterr().out
+    assert "loss_scores and loss disagree on X[0]" in capsys.readouterr().out
     assert module.wrong_tags(module.boosted) < 0.7 * module.wrong_tags(module.linear)
     assert module.linear.history_[-1]["gap"] <= 1e-3
     assert np.isfinite(module.boosted.objective_)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_somewhere(page):
+    for link in map("".join, LINK.findall(page.read_text(encoding="utf-8"))):
+        target, _, anchor = link.partition("#")
+        found = page.parent / target if target else page
+        assert found.exists(), link
+        assert not anchor or anchor in anchors(found), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_names_exists(page):
+    roots = [ROOT, ROOT / "structboost", ROOT / "docs"]
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for path in PATH.findall(text):
+        assert any((root / path).exists() for root in roots), path
 
 
 def test_the_page_and_the_readme_have_code():

@@ -1,15 +1,21 @@
-"""The learned model: look-up tables, files, importances."""
+"""The trained model: compiled forms, files, importances."""
 
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from structboost import ConvergenceDisplay, StructBoostClassifier, StructBoostRanker, load_model
+from structboost.ensemble import FORMAT
 from structboost.exceptions import ModelFileError
+from structboost.weak.stump import StumpTable
 
 X, y = load_iris(return_X_y=True)
 
@@ -19,14 +25,74 @@ def classifier():
     return StructBoostClassifier(C=50).fit(X, np.array(["a", "b", "c"])[y])
 
 
-def test_look_up_tables_score_the_same(classifier):
-    table = classifier.model_.compile()
+def summed_answers(model):
+    """What scores are by definition: answers of all learners times their weights."""
+    learners, weights = model.members["x"].learners, model.matrix("x")
+    return lambda points: learners.responses(np.asarray(points, float)).T @ weights
+
+
+def test_look_up_tables_score_as_the_stumps_do(classifier):
+    model = classifier.model_
+    table, expected = model.compile(), summed_answers(model)
     points = np.vstack((X, X + 0.05, np.full((1, 4), -1e9), np.full((1, 4), 1e9)))
-    assert np.allclose(table.scores(points), classifier.model_.scores(points), atol=1e-12, rtol=1e-12)
+    np.testing.assert_allclose(model.scores(points), expected(points), atol=1e-12, rtol=1e-12)
+    np.testing.assert_array_equal(table.scores(points), model.scores(points))
     on_threshold = np.tile(X.mean(axis=0), (len(table.thresholds), 1))
     feature = np.repeat(table.features, np.diff(table.indptr))
     on_threshold[np.arange(len(feature)), feature] = table.thresholds
-    assert np.allclose(table.scores(on_threshold), classifier.model_.scores(on_threshold), atol=1e-12)
+    np.testing.assert_allclose(model.scores(on_threshold), expected(on_threshold), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 12), st.integers(1, 3))
+def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
+    rng = np.random.default_rng(seed)
+    stumps = StumpTable(
+        rng.integers(0, 3, n_stumps),
+        rng.choice([-np.inf, np.inf, -1.0, 0.0, 0.5, 2.0], n_stumps),
+        rng.normal(size=n_stumps),
+        rng.normal(size=n_stumps),
+    )
+    weights = rng.normal(size=(n_stumps, n_channels)) * (rng.random((n_stumps, 1)) < 0.7)
+    rows = rng.choice([-3.0, -1.0, 0.0, 0.25, 0.5, 2.0, 9.0], (20, 3))
+    np.testing.assert_allclose(
+        stumps.scorer(weights, 3).raw_scores(rows), stumps.responses(rows).T @ weights, atol=1e-12
+    )
+    # Sums of numbers that are not negative stay so despite rounding, as energies of edges must.
+    kept = StumpTable(stumps.feature, stumps.threshold, *np.abs((stumps.left, stumps.right)))
+    kept = replace(kept, right=np.where(rng.random(n_stumps) < 0.5, 0.0, kept.right))
+    assert (kept.scorer(np.abs(weights), 3).raw_scores(rows) >= 0).all()
+
+
+@pytest.mark.parametrize("family", ["stump", "tree", "perceptron", "feature", "piecewise"])
+def test_predictions_and_stages_are_those_of_the_learners(family):
+    fitted = StructBoostClassifier(C=20, max_rounds=6, weak_learner=family).fit(X, y)
+    stages = [*fitted.model_.staged(), fitted.model_]
+    predicted = [*fitted.staged_predict(X), fitted.predict(X)]
+    for model, labels in zip(stages, predicted, strict=True):
+        expected = summed_answers(model)(X)
+        np.testing.assert_allclose(model.scores(X), expected, atol=1e-9)
+        np.testing.assert_array_equal(labels, expected.argmax(axis=1))
+
+
+@pytest.mark.parametrize("family", ["stump", "tree"])
+def test_scores_do_not_depend_on_the_type_of_the_table(family):
+    whole = np.round(10 * X).astype(np.uint8)
+    fitted = StructBoostClassifier(C=20, max_rounds=6, weak_learner=family).fit(whole, y)
+    expected = fitted.model_.scores(whole.astype(float))
+    for dtype in (np.uint8, np.int16, np.int64, np.float32):
+        np.testing.assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
+
+
+def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classifier):
+    model = pickle.loads(pickle.dumps(classifier.model_))
+    size = len(pickle.dumps(model))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.scores(X), range(20)))
+    for scores in found:
+        np.testing.assert_array_equal(scores, classifier.model_.scores(X))
+    assert model.compile() is model.scorer()
+    assert len(pickle.dumps(model)) == size
 
 
 def test_files_give_equal_predictions(classifier, tmp_path):
@@ -39,7 +105,9 @@ def test_files_give_equal_predictions(classifier, tmp_path):
         assert np.array_equal(a, b)
     ranker = StructBoostRanker(C=5).fit(X, y)
     ranker.save(tmp_path / "ranker.model")
-    assert np.array_equal(StructBoostRanker.load(tmp_path / "ranker.model").predict(X), ranker.predict(X))
+    assert np.array_equal(
+        StructBoostRanker.load(tmp_path / "ranker.model").predict(X), ranker.predict(X)
+    )
     with pytest.raises(ModelFileError, match="StructBoostRanker"):
         StructBoostClassifier.load(tmp_path / "ranker.model")
 
@@ -64,7 +132,7 @@ def test_foreign_and_damaged_files_are_refused(classifier, tmp_path):
 
 
 def test_newer_versions_are_refused(classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr("structboost.model_file._VERSION", 2)
+    monkeypatch.setattr("structboost.ensemble.FORMAT", replace(FORMAT, version=2))
     classifier.save(tmp_path / "m")
     monkeypatch.undo()
     with pytest.raises(ModelFileError, match="version 2"):
@@ -79,7 +147,7 @@ def test_saving_is_all_or_nothing(classifier, tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr("structboost.plain_file.np.savez_compressed", fail)
+    monkeypatch.setattr("structboost.files.archive.np.savez_compressed", fail)
     with pytest.raises(OSError, match="disk full"):
         classifier.save(path)
     assert path.read_bytes() == before

@@ -1,1 +1,29 @@
-"""Where the shards of a training set live, and who computes on them."""
+"""Engines: who computes on the training set.
+
+To write your own, subclass :class:`Engine` and :class:`Workers`, hold each shard as a
+:class:`ShardAtWork`, and answer a :class:`Batch` by :func:`answer_of`.
+"""
+
+from structboost.engines.base import (
+    Answer,
+    Batch,
+    Call,
+    Engine,
+    Layout,
+    Replay,
+    ShardAtWork,
+    Workers,
+    answer_of,
+)
+
+__all__ = [
+    "Answer",
+    "Batch",
+    "Call",
+    "Engine",
+    "Layout",
+    "Replay",
+    "ShardAtWork",
+    "Workers",
+    "answer_of",
+]

@@ -1,4 +1,4 @@
-"""What an engine must offer."""
+"""The contract of engines, and what the trainer and its workers exchange."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
-from structboost.row_blocks import NodeSum, join_siblings, share_of_block
-from structboost.shards.shard import Shard
+from structboost.shards.blocks import NodeSum, join_siblings, share_of_block
+from structboost.shards.shard import Shard, ShardSource
 
 
 class Call(NamedTuple):
-    """A method of every shard with its arguments.
+    """A call of one method on every shard.
 
     Parameters
     ----------
     method : str
     arguments : tuple
-        The same for all shards.
+        Arguments that are the same for all shards.
     own : dict of int to object, optional
-        A last argument, by shard.
+        A further, last argument of each shard.
     """
 
     method: str
@@ -37,7 +38,7 @@ class Call(NamedTuple):
         return self.method, self.arguments if self.own is None else (*self.arguments, self.own[i])
 
     def of_shards(self, shards: Sequence[int]) -> Call:
-        """The same for some shards only."""
+        """The call with the arguments of some shards only."""
         return self if self.own is None else self._replace(own={i: self.own[i] for i in shards})
 
 
@@ -50,7 +51,7 @@ class Layout:
     nodes : list of (int, int)
         First block and number of blocks of each shard.
     n_blocks : int
-        Of all shards.
+        Number of blocks of all shards.
     """
 
     nodes: Sequence[tuple[int, int]]
@@ -59,26 +60,30 @@ class Layout:
     def join(self, shards: Sequence[int], values: Sequence[NDArray[np.float64]]) -> list[NodeSum]:
         """Sums of neighbouring shards, joined as far as the tree allows."""
         return join_siblings(
-            [NodeSum(*self.nodes[i], value) for i, value in zip(shards, values, strict=True)], self.n_blocks
+            [NodeSum(*self.nodes[i], value) for i, value in zip(shards, values, strict=True)],
+            self.n_blocks,
         )
 
     def shares(self, n_workers: int) -> list[list[int]]:
-        """Shards of each worker: runs of neighbours of about as many blocks."""
-        owner = share_of_block(np.array([first for first, _ in self.nodes]), self.n_blocks, n_workers)
+        """Shards of each worker: neighbours, with about equally many blocks per worker."""
+        owner = share_of_block(
+            np.array([first for first, _ in self.nodes]), self.n_blocks, n_workers
+        )
         shares = [np.flatnonzero(owner == worker).tolist() for worker in range(n_workers)]
         return [share for share in shares if share]
 
 
 class Batch(NamedTuple):
-    """Calls that are made together; the last one is answered.
+    """Calls that are sent together; the last one is answered.
 
     Parameters
     ----------
     number : int
-        A shard that has had the batch already only repeats the last call, which may be repeated.
+        Number of the batch.  A shard that has processed it already only repeats the last call,
+        which is safe to repeat.
     calls : sequence of Call
     layout : Layout or None
-        Given where the answers of the shards are to be summed.
+        Given if the answers of the shards are to be summed.
     """
 
     number: int
@@ -86,52 +91,89 @@ class Batch(NamedTuple):
     layout: Layout | None
 
     def of_shards(self, shards: Sequence[int]) -> Batch:
-        """What some shards need of it."""
+        """The batch with the arguments of some shards only."""
         return self._replace(calls=[call.of_shards(shards) for call in self.calls])
 
 
 class Answer(NamedTuple):
-    """What comes back: results by shard, or their sums joined; of shards that are lost neither."""
+    """Answer of some shards to a batch.
+
+    Parameters
+    ----------
+    results : dict of int to object
+        Results by shard, if no sum was asked for.
+    sums : list of NodeSum
+        Sums of the results, joined as far as the tree allows, if a sum was asked for.
+    lost : list of int
+        Shards that are missing.
+    failure : Failure, optional
+        Error that was raised instead.
+    """
 
     results: dict[int, Any]
     sums: list[NodeSum]
     lost: list[int]
+    failure: Failure | None = None
 
 
-class Placed:
-    """A shard at work, and the last batch that it has had.
+class ShardAtWork:
+    """A shard, and the number of the last batch that it has processed.
 
     Parameters
     ----------
     shard : Shard
     batch : int
+        0 before the first batch.
     """
 
-    def __init__(self, shard: Shard, batch: int) -> None:
+    def __init__(self, shard: Shard, batch: int = 0) -> None:
         self.shard = shard
         self.batch = batch
-        # A batch that nobody waits for any more, its connection broken, may still be at work.
+        # A batch whose connection broke may still be running.
         self._turn = Lock()
 
+    @classmethod
+    def made(
+        cls, source: ShardSource, calls: Sequence[tuple[str, tuple[Any, ...]]] = (), batch: int = 0
+    ) -> ShardAtWork:
+        """Make a shard, new or in the place of one that was lost.
+
+        Parameters
+        ----------
+        source : ShardSource
+        calls : sequence of (str, tuple)
+            The trainer's replay, which restores the state of the lost shard.
+        batch : int
+            Number of the batch in which it was lost; its last call is then repeated.
+        """
+        shard = Shard(source)
+        shard.run(calls)
+        return cls(shard, batch)
+
     def answer(self, i: int, batch: Batch) -> Any:
-        """Result of the last call, shard ``i`` being brought to it first.
+        """Process a batch on shard ``i`` and return the result of its last call.
 
         Raises
         ------
         EngineError
-            If the shard has had a later batch.
+            If the shard has processed a later batch.
         """
         with self._turn:
             if batch.number < self.batch:
-                raise EngineError(f"Shard {i} has had batch {self.batch}, and is asked for {batch.number}.")
+                raise EngineError(
+                    f"Shard {i} has processed batch {self.batch} and is asked for {batch.number}."
+                )
             first = -1 if self.batch == batch.number else 0
             result = self.shard.run([call.of_shard(i) for call in batch.calls[first:]])
             self.batch = batch.number
             return result
 
 
-def answer_of(placed: Mapping[int, Placed], shards: Sequence[int], batch: Batch) -> Answer:
-    """What shards say to a batch; nothing if any is not there, since all of them will be asked again."""
+def answer_of(placed: Mapping[int, ShardAtWork], shards: Sequence[int], batch: Batch) -> Answer:
+    """Answer of some shards to a batch; only the missing ones if any is missing.
+
+    All of them are asked again in that case.
+    """
     if not set(shards) <= set(placed):
         return Answer({}, [], list(shards))
     results = {i: placed[i].answer(i, batch) for i in shards}
@@ -140,15 +182,15 @@ def answer_of(placed: Mapping[int, Placed], shards: Sequence[int], batch: Batch)
     return Answer({}, batch.layout.join(list(results), list(results.values())), [])
 
 
-# Calls that bring shard i, newly made, to where the lost one was.
+# Calls that restore the state of shard i when it is made again.
 Replay = Callable[[int], Sequence[tuple[str, tuple[Any, ...]]]]
 
 
 class Workers(ABC):
     """Shards at work; they stay where they were placed until :meth:`close`.
 
-    A shard that was lost with its process is made again from its source and the trainer's replay, and the last call is
-    made on it: the result is the same.
+    A shard that was lost with its process is made again from its source and the trainer's replay.
+    The last call is then repeated on it, with the same result.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -156,52 +198,80 @@ class Workers(ABC):
         self._n_batches = 0
 
     def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Make calls on every shard, in their order; returns what the last one returned, shard by shard."""
+        """Make calls on every shard in turn; returns the results of the last one, by shard."""
         results: dict[int, Any] = {}
-        for answer in self._answers(self._batch(calls, None)):
+        for answer in self._checked_answers(calls, None):
             results |= answer.results
         return [results[i] for i in range(len(self.layout.nodes))]
 
     def sum(self, calls: Sequence[Call]) -> NDArray[np.float64]:
-        """The same, and the results summed over all blocks along their tree."""
-        sums = [part for answer in self._answers(self._batch(calls, self.layout)) for part in answer.sums]
+        """Make calls likewise, and sum the results of the last one over all blocks."""
+        sums = [
+            part for answer in self._checked_answers(calls, self.layout) for part in answer.sums
+        ]
         joined = join_siblings(sorted(sums, key=lambda part: part.first), self.layout.n_blocks)
         if [part.n_blocks for part in joined] != [self.layout.n_blocks]:
             raise EngineError(
-                f"The sum of {calls[-1].method!r} is over other blocks than the training set's {self.layout.n_blocks}: "
-                f"{[(part.first, part.n_blocks) for part in joined]}."
+                f"The sum of {calls[-1].method!r} is over other blocks than the training set's "
+                f"{self.layout.n_blocks}: {[(part.first, part.n_blocks) for part in joined]}."
             )
         return joined[0].value
 
-    def _batch(self, calls: Sequence[Call], layout: Layout | None) -> Batch:
+    def _checked_answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
+        """Answers to the next batch; a failure among them is raised."""
         self._n_batches += 1
-        return Batch(self._n_batches, calls, layout)
+        answers = self.answers(Batch(self._n_batches, calls, layout))
+        for answer in answers:
+            if answer.failure is not None:
+                raise answer.failure.error()
+        return answers
 
     @abstractmethod
-    def _answers(self, batch: Batch) -> Sequence[Answer]:
-        """Answers that cover all shards."""
+    def answers(self, batch: Batch) -> Sequence[Answer]:
+        """Send a batch to all shards; the answers cover all of them, unless one is a failure."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the shards and of what computes on them."""
+        """Release the shards and their workers."""
 
 
 class Engine(ABC):
-    """How shards are spread: plain parameters of the trainer.
+    """Where shards are placed: a parameter of the trainer, plain data.
 
     Attributes
     ----------
     shards_a_worker : int
-        At least so many for each worker where there are several; one where each has its share and keeps it.
+        Least number of shards per worker where there are several workers; 1 where each worker
+        keeps its share.
+    in_process : bool
+        Whether the workers are threads of the trainer's process.
+    takes_dask : bool
+        Whether shards can be made of Dask collections.
     """
 
     shards_a_worker: ClassVar[int] = 1
+    in_process: ClassVar[bool] = False
+    takes_dask: ClassVar[bool] = False
+
+    @classmethod
+    def by_name(cls, n_jobs: int | None) -> Engine:
+        """The engine that ``StructBoost(engine=name, n_jobs=n_jobs)`` asks for."""
+        return cls()
 
     @property
     @abstractmethod
     def n_workers(self) -> int:
-        """How many compute at a time, from 1."""
+        """Number of workers that compute at a time, from 1."""
 
     @abstractmethod
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
-        """Make the shards."""
+        """Make the shards.
+
+        Parameters
+        ----------
+        sources : sequence of ShardSource
+            What each shard is made of.
+        layout : Layout
+        replay : callable
+            ``replay(i)`` returns the calls that restore the state of shard ``i``.
+        """

@@ -1,34 +1,47 @@
-"""Shards on the workers of a Dask cluster: scattered once, then only models go out and sums come back."""
+"""Shards on the workers of a Dask cluster.
+
+They are scattered once; then only models are sent and sums come back.
+"""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
-from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, Endpoint, listen
+from structboost.engines.direct_connection import (
+    ConnectionBrokenError,
+    DirectConnection,
+    Endpoint,
+    listen,
+)
 from structboost.exceptions import EngineError
-from structboost.row_blocks import join_siblings
+from structboost.shards.blocks import join_siblings
 
 try:
     from dask.delayed import Delayed
-    from distributed import Client, get_client, get_worker
+    from distributed import Client, KilledWorker, get_client, get_worker
+    from distributed.comm.core import CommClosedError
 except ImportError as error:
     raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
 
 _MAX_LOSSES = 20
-# Large sums of more workers than that meet on the workers, so many in one place: to plan a task for each takes less
-# time than to receive its sum here.
+# Large sums of more workers than this are added up on the workers, this many at a time: planning
+# a task for each takes less time than receiving its sum here.
 _FAN = 8
 _LARGE_SUM_BYTES = 1 << 20
-# What the loss of a worker shows as.
-_LOSSES = (OSError, RuntimeError, ConnectionBrokenError)
-# How long a run waits for a worker when none is left.
+# How the loss of a worker or its connection shows when it is asked; errors of the task come as
+# values.  A RuntimeError is that of an actor whose worker is gone.
+_LOSSES = (OSError, RuntimeError, CancelledError, ConnectionBrokenError)
+# The same where the trainer's own objects are pickled, which may raise anything else.
+_CERTAIN_LOSSES = (CommClosedError, CancelledError, ConnectionBrokenError)
+# How long a run waits for a worker if none is left.
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
 
@@ -38,14 +51,14 @@ class _WorkerLost(Exception):
 
 
 class ShardHost:
-    """An actor on a worker: calls go to it without the scheduler's planning."""
+    """An actor on a worker: calls reach it without the scheduler."""
 
     def answer(self, run: str, shards: Sequence[int], batch: Batch) -> Answer:
-        """What the shards of this process say, where no connection of its own can be had."""
+        """Answer of the shards of this process, if there is no direct connection."""
         return worker.answer(run, shards, batch)
 
     def listen(self, run: str) -> Endpoint | None:
-        """Where the trainer may connect, or None if the host has no free port."""
+        """Endpoint for the trainer, or None if the host has no free port."""
         try:
             return listen(run, get_worker().ip)
         except OSError:
@@ -61,12 +74,16 @@ def _joined(answers: Sequence[Answer], n_blocks: int) -> Answer:
     # What is joined is overwritten, but answers are the cluster's.
     parts = [part._replace(value=part.value.copy()) for answer in answers for part in answer.sums]
     sums = sorted(parts, key=lambda part: part.first)
-    return Answer({}, join_siblings(sums, n_blocks), [i for answer in answers for i in answer.lost])
+    lost = [i for answer in answers for i in answer.lost]
+    failure = next((answer.failure for answer in answers if answer.failure is not None), None)
+    return Answer({}, join_siblings(sums, n_blocks), lost, failure)
 
 
 @dataclass(frozen=True)
 class DaskCluster(Engine):
-    """Shards on the workers of the current :class:`distributed.Client`, asked for when a fit starts."""
+    """Shards on the workers of the current :class:`distributed.Client`, looked up in ``fit``."""
+
+    takes_dask: ClassVar[bool] = True
 
     @property
     def n_workers(self) -> int:
@@ -79,9 +96,11 @@ class DaskCluster(Engine):
 
 
 class _DaskWorkers(Workers):
-    """Each share of neighbouring shards is with one worker, by the actor there."""
+    """Each worker holds a share of neighbouring shards, and an actor."""
 
-    def __init__(self, client: Client, sources: Sequence[Any], layout: Layout, replay: Replay) -> None:
+    def __init__(
+        self, client: Client, sources: Sequence[Any], layout: Layout, replay: Replay
+    ) -> None:
         super().__init__(layout)
         self._client = client
         self._run = uuid.uuid4().hex
@@ -93,6 +112,8 @@ class _DaskWorkers(Workers):
         self._hosts: list[Any] = [None] * len(self._shares)
         self._connections: list[DirectConnection | None] = [None] * len(self._shares)
         self._unreachable: set[int] = set()
+        # What the last loss of a worker showed as.
+        self._loss: Exception | None = None
         # Size of the last sum of each method.
         self._sum_bytes: dict[str, int] = {}
         lost = []
@@ -110,47 +131,56 @@ class _DaskWorkers(Workers):
         for k in lost:
             self._recover(k, None)
 
-    def _answers(self, batch: Batch) -> Sequence[Answer]:
+    def answers(self, batch: Batch) -> Sequence[Answer]:
         answers: list[Answer] = []
         asked = list(range(len(self._shares)))
         method = batch.calls[-1].method
         for _ in range(_MAX_LOSSES):
-            is_large = batch.layout is not None and self._sum_bytes.get(method, 0) >= _LARGE_SUM_BYTES
-            found, lost = (self._ask_by_tree if is_large and len(asked) > _FAN else self._ask)(asked, batch)
+            is_large = (
+                batch.layout is not None and self._sum_bytes.get(method, 0) >= _LARGE_SUM_BYTES
+            )
+            found, lost = (self._ask_by_tree if is_large and len(asked) > _FAN else self._ask)(
+                asked, batch
+            )
             answers += found
-            if not lost:
-                self._sum_bytes[method] = max((p.value.nbytes for answer in answers for p in answer.sums), default=0)
+            if not lost or any(answer.failure is not None for answer in found):
+                self._sum_bytes[method] = max(
+                    (p.value.nbytes for answer in answers for p in answer.sums), default=0
+                )
                 return answers
             asked = [k for k in asked if lost.intersection(self._shares[k])]
             for k in asked:
                 if self._addresses[k] not in self._living() or self._is_empty(k):
                     self._recover(k, batch)
         raise EngineError(
-            f"Workers of the cluster died {_MAX_LOSSES} times in {method!r}; give them more memory, or "
-            "take more of them."
-        )
+            f"Workers of the cluster died {_MAX_LOSSES} times in {method!r}; give them more "
+            "memory, or take more of them."
+        ) from self._loss
 
     def _ask(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
-        """Answers of the workers of shares, and the shards without one."""
+        """Answers of the workers of some shares, and the shards without one."""
         answers: list[Answer] = []
         lost: set[int] = set()
         asked = []
+
+        def lose(k: int, error: Exception) -> None:
+            self._loss = error
+            self._awaits_end(k)
+            self._disconnect(k)
+            lost.update(self._shares[k])
+
         for k in shares:
             try:
                 asked.append((k, self._asked(k, batch.of_shards(self._shares[k]))))
-            except _LOSSES:
-                self._disconnect(k)
-                lost.update(self._shares[k])
+            except _LOSSES as error:
+                lose(k, error)
         for k, answer_of in asked:
             try:
                 answer = answer_of()
                 answers.append(answer)
                 lost.update(answer.lost)
             except _LOSSES as error:
-                if not self._is_gone(k, error):
-                    raise
-                self._disconnect(k)
-                lost.update(self._shares[k])
+                lose(k, error)
         return answers, lost
 
     def _asked(self, k: int, batch: Batch) -> Callable[[], Answer]:
@@ -163,7 +193,10 @@ class _DaskWorkers(Workers):
         return future.result  # type: ignore[no-any-return]
 
     def _connection(self, k: int) -> DirectConnection | None:
-        """That to the worker of share ``k``; None where its ports are closed to us, or all must be encrypted."""
+        """Connection to the worker of share ``k``.
+
+        None if its ports cannot be reached, or everything must be encrypted.
+        """
         is_open = not self._addresses[k].startswith("tls") and k not in self._unreachable
         if self._connections[k] is None and is_open:
             endpoint = self._hosts[k].listen(self._run).result()
@@ -179,7 +212,7 @@ class _DaskWorkers(Workers):
             connection.close()
 
     def _ask_by_tree(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
-        """The same for large sums of many workers: they meet on the workers, a few at a time, before they come here."""
+        """Ask likewise for large sums, which the workers add up a few at a time."""
         assert batch.layout is not None
         client, n_blocks = self._client, batch.layout.n_blocks
         level = [
@@ -195,35 +228,31 @@ class _DaskWorkers(Workers):
             groups = [level[first : first + fan] for first in range(0, len(level), fan)]
             level = [client.submit(_joined, group, n_blocks, pure=False) for group in groups]
             made += level
-        while True:
-            try:
-                answer = level[0].result(timeout=_POLL_SECONDS)
-                # Of a share that is missing the siblings are not joined, and of the others nothing is wrong.
-                return [answer], set(answer.lost)
-            except Exception as error:
-                living = self._living()
-                gone = [k for k in shares if self._addresses[k] not in living]
-                if gone:
-                    # The batch is made again: a shard that has had it only repeats the last call.
-                    client.cancel(made, force=True)
-                    return [], {i for k in shares for i in self._shares[k]}
-                if not isinstance(error, TimeoutError):
-                    raise
+        try:
+            answer = self._poll(shares, level[0])
+        except _WorkerLost as error:
+            # The batch is made again: a shard that has had it only repeats the last call.
+            self._loss = error
+            client.cancel(made, force=True)
+            return [], {i for k in shares for i in self._shares[k]}
+        # Partial sums are kept; only the missing share is computed again.
+        return [answer], set(answer.lost)
 
     def _is_empty(self, k: int) -> bool:
         """Whether the worker of share ``k`` has lost its shards."""
-        held = self._client.run(worker.held, self._run, workers=[self._addresses[k]], on_error="return")
+        held = self._client.run(
+            worker.held, self._run, workers=[self._addresses[k]], on_error="return"
+        )
         shards = held.get(self._addresses[k])
         return not isinstance(shards, list) or not set(self._shares[k]) <= set(shards)
 
-    def _is_gone(self, k: int, error: Exception) -> bool:
-        """Whether a failure is the loss of the worker of share ``k``, which may take a moment to show."""
+    def _awaits_end(self, k: int) -> bool:
+        """Whether the worker of share ``k`` is gone, which may take a moment to show."""
         for _ in range(10):
             if self._addresses[k] not in self._living():
                 return True
             time.sleep(0.1)
-        # Nothing of ours raises these on a worker that lives but for a broken connection: place the shards anew.
-        return isinstance(error, ConnectionBrokenError) or "Actor" in str(error) or "comm" in str(error).lower()
+        return False
 
     def _recover(self, k: int, batch: Batch | None) -> None:
         """Make the shards of share ``k`` again, on the worker that has the fewest."""
@@ -239,9 +268,12 @@ class _DaskWorkers(Workers):
             try:
                 self._wait(k, self._place(k, batch))
                 return
-            except _WorkerLost:
-                continue
-        raise EngineError(f"Workers of the cluster died {_MAX_LOSSES} times while shards were placed.")
+            except _WorkerLost as error:
+                self._loss = error
+        raise EngineError(
+            f"Workers of the cluster died {_MAX_LOSSES} times while they were given their shards; "
+            "give them more memory, or take more of them."
+        ) from self._loss
 
     def _place(self, k: int, batch: Batch | None) -> list[Any]:
         """Futures of the actor and the shards of share ``k``.
@@ -253,8 +285,10 @@ class _DaskWorkers(Workers):
         """
         try:
             return self._submit(k, batch)
-        except Exception as error:  # to scatter to a worker that is gone is, among others, a KeyError
-            if self._is_gone(k, error):
+        except (
+            Exception
+        ) as error:  # to scatter to a worker that is gone is, among others, a KeyError
+            if self._awaits_end(k) or isinstance(error, _CERTAIN_LOSSES):
                 raise _WorkerLost from error
             raise
 
@@ -270,12 +304,14 @@ class _DaskWorkers(Workers):
                 sent = self._client.scatter(source, workers=address, hash=False)
             calls, number = ([], 0) if batch is None else (self._replay(i), batch.number)
             placed.append(
-                self._client.submit(worker.place, self._run, i, sent, calls, number, workers=address, pure=False)
+                self._client.submit(
+                    worker.place, self._run, i, sent, calls, number, workers=address, pure=False
+                )
             )
         return [host, *placed]
 
     def _wait(self, k: int, futures: Sequence[Any]) -> None:
-        """Until the actor and the shards of share ``k`` are there.
+        """Wait for the actor and the shards of share ``k``; errors in making them are raised.
 
         Raises
         ------
@@ -284,26 +320,49 @@ class _DaskWorkers(Workers):
         """
         host, *placed = futures
         for future in placed:
-            self._poll(k, future)
-        self._hosts[k] = self._poll(k, host)
+            failure = self._poll([k], future)
+            if failure is not None:
+                raise failure.error()
+        self._hosts[k] = self._poll([k], host)
 
-    def _poll(self, k: int, future: Any) -> Any:
-        """Result of a task that only the worker of share ``k`` may run."""
+    def _poll(self, shares: Sequence[int], future: Any) -> Any:
+        """Result of a task that only the workers of shares may run.
+
+        Raises
+        ------
+        _WorkerLost
+            If one of them goes before.
+        EngineError
+            If the scheduler gives the task up.
+        Exception
+            Whatever was raised by what the task is made of, as by the user's loading of a
+            partition.
+        """
         while True:
             try:
                 return future.result(timeout=_POLL_SECONDS)
             except Exception as error:
-                if self._addresses[k] not in self._living():
+                if isinstance(error, KilledWorker):
+                    raise EngineError(
+                        f"Workers of the cluster died again and again: {error} Give them more "
+                        "memory, or take smaller partitions."
+                    ) from error
+                if not set(self._living()).issuperset(self._addresses[k] for k in shares):
                     future.cancel()
                     raise _WorkerLost from error
-                if not isinstance(error, TimeoutError):
+                if future.status == "error" or not isinstance(error, _LOSSES):
                     raise
+                if not isinstance(error, TimeoutError):
+                    raise _WorkerLost from error
 
     def _await_workers(self) -> list[str]:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not (living := self._living()):
             if time.monotonic() > deadline:
-                raise EngineError(f"The cluster has had no worker for {_PATIENCE_SECONDS:.0f} seconds; start some.")
+                raise EngineError(
+                    f"The cluster has had no worker for {_PATIENCE_SECONDS:.0f} seconds; start "
+                    "some."
+                )
             time.sleep(0.2)
         return living
 
@@ -338,5 +397,6 @@ def _current_client() -> Client:
         return get_client()
     except ValueError as error:
         raise EngineError(
-            "engine='dask' needs a client: make one first, as in client = distributed.Client(address)."
+            "engine='dask' needs a client: make one first, as in "
+            "client = distributed.Client(address)."
         ) from error

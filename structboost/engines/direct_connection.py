@@ -1,36 +1,50 @@
-"""A connection of its own from the trainer to a process that holds shards, here or on a worker of a cluster.
+"""A direct connection from the trainer to a process that holds shards, here or on a cluster.
 
-A round makes some ten to thirty passes over the shards, each of which waits for the last.  By the ways of a pool or a
-cluster asking takes 1.4 to 11 ms, mostly in queues and event loops, by a plain connection a third of one to one.
-Large arrays go by as they lie in memory, without a copy on either side.
+A round makes some ten to thirty passes over the shards, and each waits for the one before.  A call
+through a pool or Dask costs 1.4 to 11 ms, mostly in queues and event loops; a plain connection
+costs a third of a millisecond to one.  Large arrays are sent as they lie in memory, without copies.
+
+Anybody may connect to a port.  Both ends therefore first prove that they know the key, which
+reached the trainer through the pool or the cluster: each signs the random numbers of both.  Until
+then messages have a fixed size and a time limit, and nothing is unpickled.  One thread listens to
+all connections, so that a silent stranger delays nobody.
 """
 
 from __future__ import annotations
 
+import hmac
 import pickle
 import secrets
+import selectors
 import socket
+import struct
 import threading
-import traceback
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch
-from structboost.exceptions import EngineError
 
 _POLL_SECONDS = 1.0
+_PAUSE_SECONDS = 0.01
 _BROKEN = (OSError, EOFError)
 # Arrays from this size on are not copied into the message.
 _LARGE_BYTES = 1 << 14
-# Some systems take no more at a time than an int counts.
+# Some systems send no more at a time than an int counts.
 _PIECE_BYTES = 1 << 30
+# Random numbers and signatures (SHA-256) are this long.
+_PROOF_BYTES = 32
+# How long either end waits for the other's proof; the other may be busy.
+_PROOF_SECONDS = 20.0
+# Most connections without a proof; one more, and the oldest is dropped.
+_MOST_UNPROVED = 64
+# A trainer that has not connected by then never will.
+_LISTEN_SECONDS = 600.0
 
 
 class ConnectionBrokenError(Exception):
@@ -38,7 +52,7 @@ class ConnectionBrokenError(Exception):
 
 
 class Endpoint(NamedTuple):
-    """Where a process listens, and the key that it wants to be shown."""
+    """Where a process listens, and the key that it asks for."""
 
     host: str
     port: int
@@ -50,13 +64,12 @@ class _Messages:
 
     Parameters
     ----------
-    connection : multiprocessing.connection.Connection
-        Over TCP; it is closed with this.
+    connection : socket.socket
+        It is closed with this.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._socket = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         # A default timeout would let neither of the two wait.
         self._socket.settimeout(None)
         # A message ends with less than a packet, for which nothing need be waited.
@@ -73,95 +86,214 @@ class _Messages:
             return False
 
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=is_copied)
-        self._connection.send_bytes(pickle.dumps(([array.nbytes for array in arrays], data)))
-        for array in arrays:
-            for first in range(0, len(array), _PIECE_BYTES):
-                self._socket.sendall(array[first : first + _PIECE_BYTES])
+        sizes = [len(data), *(array.nbytes for array in arrays)]
+        head = struct.pack(f"!Q{len(sizes)}Q", len(sizes), *sizes)
+        if len(data) < _LARGE_BYTES:
+            head, data = head + data, b""
+        for piece in (memoryview(head), memoryview(data), *arrays):
+            for first in range(0, len(piece), _PIECE_BYTES):
+                self._socket.sendall(piece[first : first + _PIECE_BYTES])
 
     def receive(self) -> Any:
-        sizes, data = pickle.loads(self._connection.recv_bytes())
-        return pickle.loads(data, buffers=[self._array(size) for size in sizes])
+        (n_sizes,) = struct.unpack("!Q", _received(self._socket, 8))
+        sizes = struct.unpack(f"!{n_sizes}Q", _received(self._socket, 8 * n_sizes))
+        data, *arrays = [_received(self._socket, size) for size in sizes]
+        return pickle.loads(data, buffers=arrays)
 
     def poll(self, seconds: float) -> bool:
-        return self._connection.poll(seconds)
-
-    def _array(self, size: int) -> memoryview:
-        array = np.empty(size, np.uint8).data
-        left = array
-        while left:
-            n_bytes = self._socket.recv_into(left[:_PIECE_BYTES])
-            if n_bytes == 0:
-                raise EOFError
-            left = left[n_bytes:]
-        return array
+        if self._socket.fileno() < 0:
+            raise OSError("The connection is closed.")
+        return bool(wait([self._socket], seconds))
 
     def close(self) -> None:
         self._socket.close()
-        self._connection.close()
+
+
+def _received(connection: socket.socket, size: int, until: float | None = None) -> memoryview:
+    """So many bytes, and by a time where one is given.
+
+    Raises
+    ------
+    OSError, EOFError
+        If they do not come.
+    """
+    data = np.empty(size, np.uint8).data
+    left = data
+    while left:
+        if until is not None:
+            connection.settimeout(max(until - time.monotonic(), 1e-3))
+        n_bytes = connection.recv_into(left[:_PIECE_BYTES])
+        if n_bytes == 0:
+            raise EOFError
+        left = left[n_bytes:]
+    return data
+
+
+def _proof(key: bytes, of: bytes, *numbers: bytes) -> bytes:
+    """Signature of one end under the random numbers of both; that of the other end is another."""
+    return hmac.digest(key, of + b"".join(numbers), "sha256")
 
 
 def listen(run: str, host: str, at_end: Callable[[], None] = lambda: None) -> Endpoint:
-    """Answer batches for the shards of a run in a thread of its own, for the first that connects.
+    """Answer batches for the shards of a run, in a thread, to the first peer that knows the key.
 
     Parameters
     ----------
     run : str
         Run whose shards this process holds (:func:`structboost.engines.worker.place`).
     host : str
-        Address of this machine that the trainer can reach.
+        Address of this machine that the trainer can reach; only this one is listened at.
     at_end : callable, optional
-        Called when the trainer closes the connection, or is gone.
+        Called when the trainer closes the connection, is gone, or never comes.
 
     Raises
     ------
     OSError
         If the host has no free port.
     """
-    key = secrets.token_bytes(32)
-    listener = Listener((host, 0), authkey=key)
-    arguments = listener, run, at_end
-    threading.Thread(target=_serve, args=arguments, name=f"structboost-{run[:8]}", daemon=True).start()
-    return Endpoint(host, int(listener.address[1]), key)
+    key = secrets.token_bytes(_PROOF_BYTES)
+    server = socket.create_server((host, 0), backlog=_MOST_UNPROVED)
+    threading.Thread(
+        target=_serve, args=(server, key, run, at_end), name=f"structboost-{run[:8]}", daemon=True
+    ).start()
+    return Endpoint(host, int(server.getsockname()[1]), key)
 
 
-def _serve(listener: Listener, run: str, at_end: Callable[[], None]) -> None:
+def _serve(server: socket.socket, key: bytes, run: str, at_end: Callable[[], None]) -> None:
     try:
-        with listener, closing(_Messages(_first_with_the_key(listener))) as messages:
+        with server:
+            trainer = _Door(server, key).trainer()
+        with closing(_Messages(trainer)) as messages:
             while True:
-                messages.send(_reply(run, *messages.receive()))
+                messages.send(worker.answer(run, *messages.receive()))
     except _BROKEN:
         # The trainer has closed it, or is gone.
+        pass
+    finally:
         at_end()
 
 
-def _first_with_the_key(listener: Listener) -> Connection:
-    while True:
+class _Unproved:
+    """Somebody who has connected, and what was heard so far."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.until = time.monotonic() + _PROOF_SECONDS
+        self.number = secrets.token_bytes(_PROOF_BYTES)
+        self.heard = b""
+
+
+class _Door:
+    """Lets the trainer in, and drops everybody else.
+
+    Parameters
+    ----------
+    server : socket.socket
+        Listening.
+    key : bytes
+    """
+
+    def __init__(self, server: socket.socket, key: bytes) -> None:
+        self._server = server
+        self._key = key
+        # By number of the descriptor; the first who came is the first here.
+        self._unproved: dict[int, _Unproved] = {}
+        self._selector = selectors.DefaultSelector()
+        server.setblocking(False)
+        self._selector.register(server, selectors.EVENT_READ)
+
+    def trainer(self) -> socket.socket:
+        """The connection of the first who proves that he knows the key.
+
+        Raises
+        ------
+        TimeoutError
+            If nobody does.
+        """
+        until = time.monotonic() + _LISTEN_SECONDS
         try:
-            return listener.accept()
-        except (AuthenticationError, EOFError, ConnectionError):
-            continue  # a stranger
+            while time.monotonic() < until:
+                for ready, _ in self._selector.select(_POLL_SECONDS):
+                    if ready.fileobj is self._server:
+                        self._accept()
+                    # Whoever was dropped a moment ago is not there any more.
+                    elif ready.fd in self._unproved and self._is_proved(ready.fd):
+                        return self._taken_out(ready.fd)
+                self._drop_the_late()
+            raise TimeoutError
+        finally:
+            for number in list(self._unproved):
+                self._taken_out(number).close()
+            self._selector.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._server.accept()
+        except OSError:
+            time.sleep(_PAUSE_SECONDS)  # gone again, or there is no descriptor to be had
+            return
+        connection.setblocking(False)
+        new = _Unproved(connection)
+        self._unproved[connection.fileno()] = new
+        self._selector.register(connection, selectors.EVENT_READ)
+        try:
+            connection.sendall(new.number)
+        except OSError:
+            self._taken_out(connection.fileno()).close()
+        if len(self._unproved) > _MOST_UNPROVED:
+            self._taken_out(next(iter(self._unproved))).close()
+
+    def _is_proved(self, number: int) -> bool:
+        """Hear more of somebody; who is wrong, or hangs up, is dropped."""
+        other = self._unproved[number]
+        try:
+            new = other.connection.recv(2 * _PROOF_BYTES - len(other.heard))
+            other.heard += new
+            if new and len(other.heard) < 2 * _PROOF_BYTES:
+                return False
+            theirs, proof = other.heard[:_PROOF_BYTES], other.heard[_PROOF_BYTES:]
+            if hmac.compare_digest(proof, _proof(self._key, b"trainer", other.number, theirs)):
+                other.connection.sendall(_proof(self._key, b"process", other.number, theirs))
+                return True
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        self._taken_out(number).close()
+        return False
+
+    def _drop_the_late(self) -> None:
+        now = time.monotonic()
+        for number in [number for number, other in self._unproved.items() if other.until < now]:
+            self._taken_out(number).close()
+
+    def _taken_out(self, number: int) -> socket.socket:
+        connection = self._unproved.pop(number).connection
+        self._selector.unregister(connection)
+        return connection
 
 
-class _Failure(NamedTuple):
-    """An error, pickled by value where its class is not one that can be imported."""
+def _connected(endpoint: Endpoint) -> socket.socket:
+    """A connection to a process, which has shown that it knows the key.
 
-    pickled: bytes
-
-
-def _reply(run: str, shards: Sequence[int], batch: Batch) -> Answer | _Failure:
+    Raises
+    ------
+    OSError, EOFError
+        If nobody is there, nothing comes in time, or it is another.
+    """
+    until = time.monotonic() + _PROOF_SECONDS
+    connection = socket.create_connection((endpoint.host, endpoint.port), _PROOF_SECONDS)
     try:
-        return worker.answer(run, shards, batch)
-    except Exception as error:
-        note = "".join(("In the process of the shard:\n", *traceback.format_exception(error)))
-        error.add_note(note)
-        try:
-            pickled = cloudpickle.dumps(error)
-            pickle.loads(pickled)
-        except Exception:  # as of a class that takes other arguments than it keeps
-            plain = EngineError(f"A worker failed: {error!r}")
-            plain.add_note(note)
-            pickled = pickle.dumps(plain)
-        return _Failure(pickled)
+        theirs = bytes(_received(connection, _PROOF_BYTES, until))
+        number = secrets.token_bytes(_PROOF_BYTES)
+        connection.sendall(number + _proof(endpoint.key, b"trainer", theirs, number))
+        proof = bytes(_received(connection, _PROOF_BYTES, until))
+        if not hmac.compare_digest(proof, _proof(endpoint.key, b"process", theirs, number)):
+            raise ConnectionError("What listens there does not know the key.")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 class DirectConnection:
@@ -174,13 +306,13 @@ class DirectConnection:
     Raises
     ------
     ConnectionBrokenError
-        If the process cannot be reached.
+        If the process cannot be reached, or does not answer in time.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         try:
-            self._messages = _Messages(Client((endpoint.host, endpoint.port), authkey=endpoint.key))
-        except (*_BROKEN, AuthenticationError) as error:
+            self._messages = _Messages(_connected(endpoint))
+        except _BROKEN as error:
             raise ConnectionBrokenError from error
         self._is_asked = False
 
@@ -193,7 +325,8 @@ class DirectConnection:
             If the process is gone, or has not been heard out.
         """
         if self._is_asked:
-            # An interrupt came between; what is left of the answer would be taken for that to this batch.
+            # An interrupt came between; what is left of the answer would be taken for that to this
+            # batch.
             raise ConnectionBrokenError
         self._is_asked = True
         try:
@@ -208,8 +341,6 @@ class DirectConnection:
         ------
         ConnectionBrokenError
             If the process goes before.
-        Exception
-            Whatever the process raised.
         """
         try:
             while not self._messages.poll(_POLL_SECONDS):
@@ -219,8 +350,6 @@ class DirectConnection:
         except _BROKEN as error:
             raise ConnectionBrokenError from error
         self._is_asked = False
-        if isinstance(found, _Failure):
-            raise pickle.loads(found.pickled)
         return found  # type: ignore[no-any-return]
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""Shards in this process: one after the other, or by threads that run where the kernels let go of the interpreter."""
+"""Shards in this process, one after the other or by threads.
+
+Threads run side by side where compiled code releases the interpreter's lock.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,16 @@ from typing import Any, ClassVar
 
 import joblib
 
-from structboost.engines.base import Answer, Batch, Engine, Layout, Placed, Replay, Workers, answer_of
-from structboost.shards.shard import Shard
+from structboost.engines.base import (
+    Answer,
+    Batch,
+    Engine,
+    Layout,
+    Replay,
+    ShardAtWork,
+    Workers,
+    answer_of,
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +36,13 @@ class Threads(Engine):
 
     # A thread that is ahead takes the next.
     shards_a_worker: ClassVar[int] = 4
+    in_process: ClassVar[bool] = True
     n_jobs: int | None = None
+
+    @classmethod
+    def by_name(cls, n_jobs: int | None) -> Threads:
+        """``n_jobs`` threads."""
+        return cls(n_jobs)
 
     @property
     def n_workers(self) -> int:
@@ -39,19 +56,32 @@ class Threads(Engine):
         return _LocalWorkers(sources, layout, self.n_workers)
 
 
+@dataclass(frozen=True)
+class Serial(Threads):
+    """Shards in this process, one after the other."""
+
+    n_jobs: int | None = 1
+
+    @classmethod
+    def by_name(cls, n_jobs: int | None) -> Serial:
+        """One thread, whatever ``n_jobs``."""
+        return cls()
+
+
 class _LocalWorkers(Workers):
     def __init__(self, sources: Sequence[Any], layout: Layout, n_threads: int) -> None:
         super().__init__(layout)
         n_threads = min(n_threads, len(sources))
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
-        made = map(Shard, sources) if self._pool is None else self._pool.map(Shard, sources)
-        self._placed = {i: Placed(shard, 0) for i, shard in enumerate(made)}
+        place = map if self._pool is None else self._pool.map
+        self._placed = dict(enumerate(place(ShardAtWork.made, sources)))
 
-    def _answers(self, batch: Batch) -> Sequence[Answer]:
+    def answers(self, batch: Batch) -> Sequence[Answer]:
         if self._pool is None:
             return [answer_of(self._placed, list(self._placed), batch)]
         return list(self._pool.map(lambda i: answer_of(self._placed, [i], batch), self._placed))
 
     def close(self) -> None:
         if self._pool is not None:
-            self._pool.shutdown()
+            # After Ctrl-C a thread may still be in an argmax; nobody waits for its answer.
+            self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,7 @@
-"""Shards in processes of this machine: for tasks whose argmax is Python, which threads cannot run side by side."""
+"""Shards in processes of this machine, for tasks whose argmax is Python.
+
+Threads cannot run Python side by side.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,27 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import joblib
 from loky import process_executor
-from loky.process_executor import ProcessPoolExecutor
+from loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
-from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, Endpoint, listen
+from structboost.engines.direct_connection import (
+    ConnectionBrokenError,
+    DirectConnection,
+    Endpoint,
+    listen,
+)
+from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _HOST = "127.0.0.1"
-# A process that dies so often in the same call dies of the call.
+# A process that dies this often in the same call dies because of it.
 _MAX_LOSSES = 3
 
 
@@ -38,6 +48,11 @@ class Processes(Engine):
 
     n_jobs: int | None = None
 
+    @classmethod
+    def by_name(cls, n_jobs: int | None) -> Processes:
+        """``n_jobs`` processes."""
+        return cls(n_jobs)
+
     @property
     def n_workers(self) -> int:
         """Number of processes."""
@@ -49,40 +64,38 @@ class Processes(Engine):
 
 
 class _ProcessWorkers(Workers):
-    """Each share of neighbouring shards is with one process, which has a connection of its own."""
+    """Each process holds a share of neighbouring shards, and has a connection of its own."""
 
-    def __init__(self, sources: Sequence[Any], layout: Layout, replay: Replay, n_workers: int) -> None:
+    def __init__(
+        self, sources: Sequence[Any], layout: Layout, replay: Replay, n_workers: int
+    ) -> None:
         super().__init__(layout)
         self._run = uuid.uuid4().hex
         self._sources = sources
         self._replay = replay
         self._shares = layout.shares(n_workers)
         # A pool of one process each, so that a call goes to where its shards are.
-        self._pools = [_pool() for _ in self._shares]
+        self._pools: dict[int, Any] = {}
         self._connections: dict[int, DirectConnection] = {}
+        # What is waited for while processes start.
+        self._endpoints: dict[int, Future[Endpoint]] = {}
+        self._placing: dict[int, list[Future[Failure | None]]] = {}
         try:
-            # All of them start before the first is waited for.
-            for k, endpoint in enumerate([self._listening(k) for k in range(len(self._pools))]):
-                self._connections[k] = DirectConnection(endpoint.result())
-            for future in [future for k in range(len(self._pools)) for future in self._place(k, None)]:
-                future.result()
-        except ConnectionBrokenError as error:
-            self.close()
-            raise EngineError(
-                f"Processes of engine 'processes' cannot be reached at {_HOST}; if this machine has closed it, take "
-                "engine='threads'."
-            ) from error
+            for k in self._start(range(len(self._shares)), None):
+                self._replace(k, None)
         except BaseException:
             self.close()
             raise
 
-    def _answers(self, batch: Batch) -> Sequence[Answer]:
-        asked = [self._ask(k, batch) for k in range(len(self._pools))]
+    def answers(self, batch: Batch) -> Sequence[Answer]:
+        asked = [self._ask(k, batch) for k in range(len(self._shares))]
         return [self._answer(k, is_asked, batch) for k, is_asked in enumerate(asked)]
 
     def _ask(self, k: int, batch: Batch) -> bool:
         """Send a batch to process ``k``, if it is there."""
         shards = self._shares[k]
+        if k not in self._connections:
+            return False  # an interrupt came while it was replaced
         try:
             self._connections[k].ask(shards, batch.of_shards(shards))
         except ConnectionBrokenError:
@@ -90,68 +103,124 @@ class _ProcessWorkers(Workers):
         return True
 
     def _answer(self, k: int, is_asked: bool, batch: Batch) -> Answer:
-        """What process ``k`` says; if it died, or was replaced, what the next in its place says."""
+        """Answer of process ``k``; if it died or was replaced, of the one in its place."""
         for _ in range(_MAX_LOSSES + 1):
             answer = self._heard(k) if is_asked else None
             if answer is not None and not answer.lost:
                 return answer
-            self._pools[k].shutdown(kill_workers=True)
-            self._connections[k].close()
-            self._pools[k] = _pool()
-            try:
-                self._connections[k] = DirectConnection(self._listening(k).result())
-                for future in self._place(k, batch):
-                    future.result()
-            except (BrokenProcessPool, ConnectionBrokenError):
-                is_asked = False
-                continue
+            self._replace(k, batch)
             is_asked = self._ask(k, batch)
-        raise EngineError(
-            f"A process of engine 'processes' died {_MAX_LOSSES + 1} times in {batch.calls[-1].method!r}; its memory "
-            "may not be enough: take fewer processes, or engine='threads'."
-        )
+        raise _died(_MAX_LOSSES + 1, f"in {batch.calls[-1].method!r}")
 
     def _heard(self, k: int) -> Answer | None:
-        """What process ``k`` says, if it lives to say it."""
+        """Answer of process ``k``; None if it died."""
         try:
-            # When a process of this machine ends, so does its connection (or when the last that it forked does).
+            # A connection within this machine ends with its process and those it forked.
             return self._connections[k].answer(is_alive=lambda: True)
         except ConnectionBrokenError:
             return None
 
-    def _place(self, k: int, batch: Batch | None) -> list[Future[Any]]:
-        """Make the shards of process ``k``: at first, or again in the midst of a batch."""
+    def _replace(self, k: int, batch: Batch | None) -> None:
+        """Start another process in the place of ``k``, which was lost in a batch or at the start.
+
+        Raises
+        ------
+        EngineError
+            If those in its place are lost too.
+        """
+        for _ in range(_MAX_LOSSES):
+            self._end(k)
+            lost = self._start([k], batch)
+            if not lost:
+                return
+        if isinstance(lost[k], ConnectionBrokenError):
+            raise EngineError(
+                f"Processes of engine 'processes' cannot be reached at {_HOST}; if this machine "
+                "has closed it, take engine='threads'."
+            ) from lost[k]
+        raise _died(_MAX_LOSSES + 1, "while it was given its shards") from lost[k]
+
+    def _start(self, processes: Sequence[int], batch: Batch | None) -> dict[int, Exception]:
+        """Start processes; returns those that were lost on the way, and to what."""
+        lost: dict[int, Exception] = {}
+        # All of them do a step before the first is waited for in the next.
+        for step in (self._listen, partial(self._connect, batch=batch), self._await_shards):
+            for k in processes:
+                if k not in lost:
+                    try:
+                        step(k)
+                    except (TerminatedWorkerError, ConnectionBrokenError) as error:
+                        lost[k] = error
+                    except BrokenProcessPool as error:
+                        raise EngineError(
+                            "A process of engine 'processes' could not unpickle its examples or "
+                            "the task; make their classes importable there, or take "
+                            "engine='threads'."
+                        ) from error
+        return lost
+
+    def _listen(self, k: int) -> None:
+        """Start process ``k``, and have it listen; it ends with the connection."""
+        self._pools[k] = _pool()
+        self._endpoints[k] = self._pools[k].submit(listen, self._run, _HOST, _end_process)
+
+    def _connect(self, k: int, batch: Batch | None) -> None:
+        """Connect to process ``k``, and send it what its shards are made of."""
+        self._connections[k] = DirectConnection(self._endpoints.pop(k).result())
         number = 0 if batch is None else batch.number
-        return [
+        self._placing[k] = [
             self._pools[k].submit(
-                worker.place, self._run, i, self._sources[i], [] if batch is None else self._replay(i), number
+                worker.place,
+                self._run,
+                i,
+                self._sources[i],
+                [] if batch is None else self._replay(i),
+                number,
             )
             for i in self._shares[k]
         ]
 
-    def _listening(self, k: int) -> Future[Endpoint]:
-        """Where process ``k``, which ends with the connection, can be reached."""
-        return self._pools[k].submit(listen, self._run, _HOST, _end_process)  # type: ignore[no-any-return]
+    def _await_shards(self, k: int) -> None:
+        """Wait until process ``k`` has made its shards; what fails there is raised."""
+        for future in self._placing.pop(k):
+            failure = future.result()
+            if failure is not None:
+                raise failure.error()
+
+    def _end(self, k: int) -> None:
+        """End process ``k``, if it lives."""
+        if k in self._pools:
+            self._pools.pop(k).shutdown(kill_workers=True)
+        if k in self._connections:
+            self._connections.pop(k).close()
 
     def close(self) -> None:
         """End the processes."""
-        for pool in self._pools:
-            pool.shutdown(kill_workers=True)
-        for connection in self._connections.values():
-            connection.close()
+        for k in range(len(self._shares)):
+            self._end(k)
+
+
+def _died(times: int, when: str) -> EngineError:
+    return EngineError(
+        f"A process of engine 'processes' died {times} times {when}; its memory may not be enough: "
+        "take fewer processes, or engine='threads'."
+    )
 
 
 def _pool() -> Any:
-    return ProcessPoolExecutor(max_workers=1, timeout=None, env=_ENVIRONMENT, initializer=_prepare_process)
+    return ProcessPoolExecutor(
+        max_workers=1, timeout=None, env=_ENVIRONMENT, initializer=_prepare_process
+    )
 
 
 def _end_process() -> None:
-    """Not to be left over when the trainer was killed."""
+    """End the process, so that none is left over when the trainer is killed."""
     os._exit(0)
 
 
 def _prepare_process() -> None:
-    # Processes that grow are replaced by Loky, which takes it for a leak; here it is the training set.
+    # Processes that grow are replaced by Loky, which takes it for a leak; here it is the training
+    # set.
     process_executor._MAX_MEMORY_LEAK_SIZE = float("inf")
     # A terminal sends Ctrl-C to all processes; what it ends is up to the trainer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

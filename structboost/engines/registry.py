@@ -1,24 +1,32 @@
-"""Engines by name; a module is imported when its name is first asked for."""
+"""Engines by name."""
 
 from __future__ import annotations
 
 from structboost.engines.base import Engine
+from structboost.runtime.registry import Registry
+from structboost.validation import checked_n_jobs
 
-ENGINES = ("serial", "threads", "processes", "dask")
+_ENGINES = Registry(
+    "engine",
+    {
+        "serial": "structboost.engines.local:Serial",
+        "threads": "structboost.engines.local:Threads",
+        "processes": "structboost.engines.processes:Processes",
+        "dask": "structboost.engines.dask_cluster:DaskCluster",
+    },
+)
 
 
 def engine_of(engine: str | Engine, n_jobs: int | None) -> Engine:
-    """The engine itself, or the one of a name, one of `ENGINES`, with so many workers."""
+    """The engine itself, or the one of a name with ``n_jobs`` workers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If no engine has this name, or ``n_jobs`` is no number of workers.
+    """
+    checked_n_jobs(n_jobs)
     if isinstance(engine, Engine):
         return engine
-    if engine == "processes":
-        from structboost.engines.processes import Processes
-
-        return Processes(n_jobs)
-    if engine == "dask":
-        from structboost.engines.dask_cluster import DaskCluster
-
-        return DaskCluster()
-    from structboost.engines.local import Threads
-
-    return Threads(1) if engine == "serial" else Threads(n_jobs)
+    made: Engine = _ENGINES[engine].by_name(n_jobs)
+    return made

@@ -5,28 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from structboost.blas_threads import one_blas_thread
-from structboost.engines.base import Answer, Batch, Placed, answer_of
-from structboost.engines.freed_memory import keep_freed_memory
-from structboost.shards.shard import Shard, ShardSource
+from structboost.engines.base import Answer, Batch, ShardAtWork, answer_of
+from structboost.engines.failure import Failure
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.freed_memory import keep_freed_memory
+from structboost.shards.shard import ShardSource
 
 # Shards of each run that this process holds.
-_PLACED: dict[str, dict[int, Placed]] = {}
+_PLACED: dict[str, dict[int, ShardAtWork]] = {}
 
 
-def place(run: str, i: int, source: ShardSource, calls: Sequence[tuple[str, tuple[Any, ...]]], batch: int) -> None:
-    """Make shard ``i`` of a run and bring it to where it was before the last call of a batch."""
+def place(
+    run: str,
+    i: int,
+    source: ShardSource | Failure,
+    calls: Sequence[tuple[str, tuple[Any, ...]]],
+    batch: int,
+) -> Failure | None:
+    """Make shard ``i`` of a run and bring it to where it was before the last call of a batch.
+
+    Returns
+    -------
+    failure : Failure or None
+        What was raised, here or where the source was made.
+    """
+    if isinstance(source, Failure):
+        return source
     keep_freed_memory()
-    shard = Shard(source)
-    shard.run(calls)
-    _PLACED.setdefault(run, {})[i] = Placed(shard, batch)
+    try:
+        _PLACED.setdefault(run, {})[i] = ShardAtWork.made(source, calls, batch)
+    except Exception as error:
+        return Failure.of(error)
+    return None
 
 
 def answer(run: str, shards: Sequence[int], batch: Batch) -> Answer:
-    """What shards of a run say to a batch."""
-    # The kernels let one thread do everything; those of the linear algebra would only be in each other's way.
-    with one_blas_thread():
-        return answer_of(_PLACED.get(run, {}), shards, batch)
+    """What shards of a run say to a batch; an error that they raise is a value in it."""
+    try:
+        # The kernels let one thread do everything; those of the linear algebra would only be in
+        # each other's way.
+        with one_blas_thread():
+            return answer_of(_PLACED.get(run, {}), shards, batch)
+    except Exception as error:
+        return Answer({}, [], [], Failure.of(error))
 
 
 def held(run: str) -> list[int]:

@@ -7,60 +7,68 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from structboost.estimators.classes import (
+from structboost._typing import FloatArray
+from structboost.estimators.labels import (
     classification_examples,
     classification_task,
     decision_of,
     labels_of,
     outputs_of,
 )
-from structboost.structured_svm import StructuredSVM
+from structboost.estimators.parameters import estimator
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.validation import check_labels, validated_table
 
 
+@estimator
 class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
-    The linear counterpart of :class:`StructBoostClassifier`: the same tasks, features in place of weak learners.
-    Scale the features.
+    The linear counterpart of :class:`StructBoostClassifier`: the same tasks, with features in place
+    of weak learners.  Scale the features.
 
     Parameters
     ----------
-    C, tol, max_epochs, average, random_state, verbose
-        As in :class:`structboost.StructuredSVM`.
+    C : float
+        Weight of the mean loss against the regulariser.
+    tol : float
+        Relative gap ``(primal - bound) / primal`` at which training stops.
+    max_epochs : int
+        Most exact passes, each of which sees every example once.
+    average : bool
+        Whether exact passes are made at weighted means of the weights, or at the newest weights.
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
+    random_state : int, RandomState or None
+        Seed for the order of the examples in the passes over cached cuts.
+    verbose : int
+        1 shows a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray
+        The labels.
     coef_ : ndarray, shape (n_classes, n_features), or (1, n_features) for two classes
+        Weights of the features.
     intercept_ : ndarray, shape (n_classes,) or (1,)
+        Weights of the constant feature.
     history_ : list of dict
+        One record per exact pass, with the certificate.
     objective_ : float
+        Primal objective of the weights.
     n_iter_ : int
         Exact passes over the examples.
     """
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        tol: float = 1e-3,
-        max_epochs: int = 1000,
-        average: bool = True,
-        class_weight: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.average = average
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    tol: float = 1e-3
+    max_epochs: int = 1000
+    average: bool = True
+    class_weight: Any = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and its labels.
@@ -71,8 +79,14 @@ class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
         y : array-like, shape (n_samples,)
         sample_weight : array-like, shape (n_samples,), optional
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        self.classes_, X, labels, weights = classification_examples(X, y, sample_weight, self.class_weight)
+        # Where this fit ends early, no weights of the last one are left.
+        if hasattr(self, "coef_"):
+            del self.coef_
+        check_labels(y)
+        X, y = validated_table(self, X, y, dtype=np.float64)
+        self.classes_, X, labels, weights = classification_examples(
+            X, y, sample_weight, self.class_weight
+        )
         task = classification_task(self.classes_.tolist())
         outputs: Any = outputs_of(labels, task)
         svm = StructuredSVM(
@@ -84,17 +98,20 @@ class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
             verbose=self.verbose,
         ).fit(X, outputs, sample_weight=weights)
-        self.coef_ = svm.w_[:-1].T
         self.intercept_ = svm.w_[-1]
         self.history_ = svm.history_
         self.objective_ = svm.objective_
         self.n_iter_ = len(svm.history_)
+        self.coef_: FloatArray = svm.w_[:-1].T
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def decision_function(self, X: Any) -> FloatArray:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validated_table(self, X, reset=False, dtype=np.float64)
         return decision_of(X @ self.coef_.T + self.intercept_)
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -9,26 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 from structboost.inference.graph_cut import least_energy_labels
+from structboost.runtime.compiled import compiled
 
-# A move is taken if it saves more than this, relatively: rounding must not make it go round in circles.
+# A move is taken if it saves more than this, relatively: rounding must not make it go round in
+# circles.
 _SAVING = 1e-10
 _MAX_SWEEPS = 20
 
 
 def expanded_labels(
-    node_energies: NDArray[np.float64],
-    edges: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    graphs: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
-    """Labels that no expansion of one label improves, and no single label for the whole graph beats.
+    node_energies: FloatArray,
+    edges: IntArray,
+    weights: FloatArray,
+    graphs: IntArray | None = None,
+) -> IntArray:
+    """Labels that neither an expansion of one label nor a single label for all nodes improves.
 
-    The best of four descents, from the best single label and from the cheapest label of each node, with the labels
-    expanded in either order: one alone ends more than 2 % above the least energy on some small graphs.
+    The best of four descents, from the best single label and from the cheapest label of each node,
+    with the labels expanded in either order: one alone ends more than 2 % above the least energy on
+    some small graphs.
 
     Parameters
     ----------
@@ -37,8 +40,8 @@ def expanded_labels(
     weights : ndarray, shape (n_edges,)
         Energy of an edge whose ends have different labels; not negative.
     graphs : ndarray of int64, shape (n_nodes,), optional
-        Number (0, 1, ...) of the graph of each node, where ``edges`` join several graphs that are not connected: all
-        are done at once.
+        Number (0, 1, ...) of the graph of each node, where ``edges`` join several graphs that are
+        not connected: all are done at once.
 
     Returns
     -------
@@ -71,10 +74,11 @@ def expanded_labels(
     return best
 
 
-def _expanded(moves: _Moves, start: NDArray[np.int64], order: Sequence[int]) -> NDArray[np.int64]:
+def _expanded(moves: _Moves, start: IntArray, order: Sequence[int]) -> IntArray:
     """Labels that no move improves, the labels expanded in turn."""
     labels, energies = start.copy(), moves.by_graph(start)
-    # A graph that no other label has changed since a label was expanded gains nothing by expanding it again.
+    # A graph that no other label has changed since a label was expanded gains nothing by expanding
+    # it again.
     pending = np.ones((len(order), moves.n_graphs), np.bool_)
     for move in range(_MAX_SWEEPS * len(order)):
         alpha = order[move % len(order)]
@@ -92,10 +96,10 @@ class _Moves:
 
     def __init__(
         self,
-        energies: NDArray[np.float64],
-        edges: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        graphs: NDArray[np.int64],
+        energies: FloatArray,
+        edges: IntArray,
+        weights: FloatArray,
+        graphs: IntArray,
     ) -> None:
         self.energies, self.edges, self.weights, self.graphs = energies, edges, weights, graphs
         self.n_graphs = int(graphs.max()) + 1
@@ -104,13 +108,13 @@ class _Moves:
         ends = [np.bincount(end, weights, n) for end in edges.T]
         self.reach = np.asarray(ends[0] + ends[1], np.float64)
 
-    def best_single_labels(self) -> NDArray[np.int64]:
+    def best_single_labels(self) -> IntArray:
         """The best label for each graph as a whole."""
         totals = np.zeros((self.n_graphs, self.energies.shape[1]))
         np.add.at(totals, self.graphs, self.energies)
         return np.asarray(np.argmin(totals, axis=1)[self.graphs], np.int64)
 
-    def by_graph(self, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def by_graph(self, labels: IntArray) -> FloatArray:
         """Energy of each graph."""
         own = self.energies[np.arange(len(labels)), labels]
         cut = labels[self.edges[:, 0]] != labels[self.edges[:, 1]]
@@ -118,10 +122,15 @@ class _Moves:
         return np.asarray(np.bincount(self.graphs, own, self.n_graphs) + paid, np.float64)
 
     def expand(
-        self, labels: NDArray[np.int64], energies: NDArray[np.float64], alpha: int, graphs: NDArray[np.bool_]
+        self,
+        labels: IntArray,
+        energies: FloatArray,
+        alpha: int,
+        graphs: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:
-        """Change ``labels`` and ``energies`` of some graphs by the best expansions of ``alpha``; which ones gained."""
-        # A node for which alpha costs more than all its edges could save keeps its label in the best move.
+        """Expand ``alpha`` in some graphs, in place; returns which of them gained."""
+        # A node for which alpha costs more than all its edges could save keeps its label in the
+        # best move.
         nodes, number = _open_nodes(self.energies, self.reach, labels, alpha, graphs, self.graphs)
         if not len(nodes):
             return np.zeros(self.n_graphs, np.bool_)
@@ -131,23 +140,32 @@ class _Moves:
         taken = least_energy_labels(terminal, inner, forward, backward)
         moved = np.zeros(len(labels), np.bool_)
         moved[nodes[taken]] = True
-        savings = _savings(self.energies, self.edges, self.weights, labels, alpha, moved, self.graphs, self.n_graphs)
+        savings = _savings(
+            self.energies,
+            self.edges,
+            self.weights,
+            labels,
+            alpha,
+            moved,
+            self.graphs,
+            self.n_graphs,
+        )
         gained = savings > _SAVING * (1.0 + np.abs(energies))
         labels[moved & gained[self.graphs]] = alpha
         energies -= np.where(gained, savings, 0.0)
         return np.asarray(gained)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _open_nodes(
-    energies: NDArray[np.float64],
-    reach: NDArray[np.float64],
-    labels: NDArray[np.int64],
+    energies: FloatArray,
+    reach: FloatArray,
+    labels: IntArray,
     alpha: int,
     open_graphs: NDArray[np.bool_],
-    graphs: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Nodes of the open graphs that may take ``alpha``, and the number of each node among them, or -1."""
+    graphs: IntArray,
+) -> tuple[IntArray, IntArray]:
+    """Nodes of the open graphs that may take ``alpha``, and each node's number in them, or -1."""
     n = len(labels)
     nodes, number = np.empty(n, np.int64), np.full(n, -1, np.int64)
     count = 0
@@ -160,25 +178,29 @@ def _open_nodes(
     return nodes[:count], number
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _move_graph(
-    energies: NDArray[np.float64],
-    edges: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.int64],
+    energies: FloatArray,
+    edges: IntArray,
+    weights: FloatArray,
+    labels: IntArray,
     alpha: int,
-    nodes: NDArray[np.int64],
-    number: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The expansion as a graph of the nodes that may move: what they pay, and capacities of the edges between them.
+    nodes: IntArray,
+    number: IntArray,
+) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+    """The expansion as a graph of the nodes that may move: costs, and capacities of edges.
 
-    With x = 1 for a node that takes alpha, an edge between two such nodes pays [y_p != y_q] at (0, 0), nothing at
-    (1, 1), its whole weight at (0, 1) and (1, 0).  Where y_p != y_q that is a cost w of (0, 0) and (0, 1), paid by p's
-    terminal edge, and of (1, 0), which stays an edge.  Nodes that stay as they are make their neighbours pay.
+    With x = 1 for a node that takes alpha, an edge between two such nodes pays [y_p != y_q] at (0,
+    0), nothing at (1, 1), its whole weight at (0, 1) and (1, 0).  Where y_p != y_q that is a cost w
+    of (0, 0) and (0, 1), paid by p's terminal edge, and of (1, 0), which stays an edge.  Nodes that
+    stay as they are make their neighbours pay.
     """
     terminal = np.empty((len(nodes), 2))
     for i in range(len(nodes)):
-        terminal[i, 0], terminal[i, 1] = energies[nodes[i], labels[nodes[i]]], energies[nodes[i], alpha]
+        terminal[i, 0], terminal[i, 1] = (
+            energies[nodes[i], labels[nodes[i]]],
+            energies[nodes[i], alpha],
+        )
     n_edges = len(edges)
     inner = np.empty((n_edges, 2), np.int64)
     forward, backward = np.empty(n_edges), np.empty(n_edges)
@@ -201,17 +223,17 @@ def _move_graph(
     return terminal, inner[:count], forward[:count], backward[:count]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _savings(
-    energies: NDArray[np.float64],
-    edges: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.int64],
+    energies: FloatArray,
+    edges: IntArray,
+    weights: FloatArray,
+    labels: IntArray,
     alpha: int,
     moved: NDArray[np.bool_],
-    graphs: NDArray[np.int64],
+    graphs: IntArray,
     n_graphs: int,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """What each graph saves where the ``moved`` nodes take ``alpha``."""
     saved = np.zeros(n_graphs)
     for p in range(len(labels)):
@@ -226,19 +248,24 @@ def _savings(
     return saved
 
 
-def _check(energies: NDArray[np.float64], edges: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+def _check(energies: FloatArray, edges: IntArray, weights: FloatArray) -> None:
     if energies.ndim != 2 or energies.shape[1] < 1:
         raise ValueError(f"node_energies has shape {energies.shape}; give (n_nodes, n_labels).")
     if not np.isfinite(energies).all():
         bad = int(np.flatnonzero(~np.isfinite(energies).all(axis=1))[0])
         raise ValueError(f"node_energies[{bad}] has an entry that is not finite.")
     if len(edges) and not (0 <= edges.min() and edges.max() < len(energies)):
-        raise ValueError(f"edges go from {edges.min()} to {edges.max()}; there are {len(energies)} nodes.")
+        raise ValueError(
+            f"edges go from {edges.min()} to {edges.max()}; there are {len(energies)} nodes."
+        )
     if weights.shape != (len(edges),):
-        raise ValueError(f"weights has shape {weights.shape}; give one for each of {len(edges)} edges.")
+        raise ValueError(
+            f"weights has shape {weights.shape}; give one for each of {len(edges)} edges."
+        )
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):
         raise ValueError(
-            f"weights[{wrong[0]}] is {weights[wrong[0]]}; weights must be finite and not negative, or the Potts "
+            f"weights[{wrong[0]}] is {weights[wrong[0]]}; weights must be finite and not "
+            "negative, or the Potts "
             "model is no metric."
         )

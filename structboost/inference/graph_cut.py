@@ -1,7 +1,7 @@
 """Minimum cuts: the labelling of two labels of least energy.
 
-The only module that imports PyMaxflow.  It checks what PyMaxflow does not: a NaN among the capacities hangs it, a
-negative one gives a wrong answer.
+The only module that imports PyMaxflow.  It checks what PyMaxflow does not: a NaN among the
+capacities hangs it, a negative one gives a wrong answer.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+
 
 def least_energy_labels(
-    node_energies: NDArray[np.float64],
-    edges: NDArray[np.int64],
-    forward: NDArray[np.float64],
-    backward: NDArray[np.float64],
+    node_energies: FloatArray,
+    edges: IntArray,
+    forward: FloatArray,
+    backward: FloatArray,
 ) -> NDArray[np.bool_]:
-    """Labels y in {0, 1} that minimise ``sum_p E_p(y_p) + sum_pq [f_pq (1 - y_p) y_q + b_pq y_p (1 - y_q)]``.
+    """Labels y in {0, 1} of least energy.
 
-    A minimum cut (Kolmogorov and Zabih, PAMI 2004): exact, as the energy is submodular when no capacity is negative
-    (StructBoost, (24)).  Where several labellings are minimal, the one that the solver leaves is returned; it depends
-    on nothing but the arguments.
+    The energy is ``sum_p E_p(y_p) + sum_pq [f_pq (1 - y_p) y_q + b_pq y_p (1 - y_q)]``.
+
+    A minimum cut (Kolmogorov and Zabih, PAMI 2004): exact, as the energy is submodular when no
+    capacity is negative (StructBoost, (24)).  Where several labellings are minimal, the one that
+    the solver leaves is returned; it depends on nothing but the arguments.
 
     Parameters
     ----------
@@ -40,7 +44,8 @@ def least_energy_labels(
     Raises
     ------
     ValueError
-        If an energy is not finite, a capacity is negative, or an edge names a node that is not there.
+        If an energy is not finite, a capacity is negative, or an edge names a node that is not
+        there.
     ImportError
         If PyMaxflow is not installed.
     """
@@ -53,9 +58,11 @@ def least_energy_labels(
         return np.zeros(0, np.bool_)
     graph = _maxflow().Graph[float](n, max(len(edges), 1))
     nodes = graph.add_nodes(n)
-    # Only the difference counts, and capacities must not be negative: the smaller energy is taken off both.
+    # Only the difference counts, and capacities must not be negative: the smaller energy is taken
+    # off both.
     lower = np.minimum(energies[:, 0], energies[:, 1])
-    # A node in the sink's part has label 1: then the edge from the source, of capacity E(1), is cut.
+    # A node in the sink's part has label 1: then the edge from the source, of capacity E(1), is
+    # cut.
     graph.add_grid_tedges(nodes, energies[:, 1] - lower, energies[:, 0] - lower)
     if len(edges):
         graph.add_edges(nodes[edges[:, 0]], nodes[edges[:, 1]], forward, backward)
@@ -69,31 +76,40 @@ def _maxflow() -> Any:
         import maxflow
     except ImportError as error:
         raise ImportError(
-            "Minimum cuts need PyMaxflow, which is not installed (it has wheels up to Python 3.13); "
+            "Minimum cuts need PyMaxflow, which is not installed (it has wheels up to Python "
+            "3.13); "
             "pip install PyMaxflow, or leave the edges out with SuperpixelCRFTask(pairwise=False)."
         ) from error
     return maxflow
 
 
 def _check(
-    energies: NDArray[np.float64],
-    edges: NDArray[np.int64],
-    forward: NDArray[np.float64],
-    backward: NDArray[np.float64],
+    energies: FloatArray,
+    edges: IntArray,
+    forward: FloatArray,
+    backward: FloatArray,
 ) -> None:
     if energies.ndim != 2 or energies.shape[1] != 2:
         raise ValueError(f"node_energies has shape {energies.shape}; give (n_nodes, 2).")
     if not np.isfinite(energies).all():
         bad = int(np.flatnonzero(~np.isfinite(energies).all(axis=1))[0])
-        raise ValueError(f"node_energies[{bad}] is {energies[bad].tolist()}; energies must be finite.")
+        raise ValueError(
+            f"node_energies[{bad}] is {energies[bad].tolist()}; energies must be finite."
+        )
     if len(edges) and not (0 <= edges.min() and edges.max() < len(energies)):
-        raise ValueError(f"edges go from {edges.min()} to {edges.max()}; there are {len(energies)} nodes.")
+        raise ValueError(
+            f"edges go from {edges.min()} to {edges.max()}; there are {len(energies)} nodes."
+        )
     for name, capacities in (("forward", forward), ("backward", backward)):
         if capacities.shape != (len(edges),):
-            raise ValueError(f"{name} has shape {capacities.shape}; give one capacity for each of {len(edges)} edges.")
+            raise ValueError(
+                f"{name} has shape {capacities.shape}; give one capacity for each of {len(edges)} "
+                "edges."
+            )
         wrong = np.flatnonzero(~(np.isfinite(capacities) & (capacities >= 0)))
         if len(wrong):
             raise ValueError(
-                f"{name}[{wrong[0]}] is {capacities[wrong[0]]}; capacities must be finite and not negative "
+                f"{name}[{wrong[0]}] is {capacities[wrong[0]]}; capacities must be finite and not "
+                "negative "
                 "(the energy would not be submodular)."
             )

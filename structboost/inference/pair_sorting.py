@@ -1,7 +1,7 @@
 """Violated pairs of a ranking, found by sorting instead of enumeration.
 
 For items with relevance y and score F, the pair (i, j) with y_i > y_j is violated where
-F_i - F_j < 1.  What a cut needs of the violated pairs is how often each
+F_i - F_j < 1.  What a cut needs of the violated pairs is how often (with what weight) each
 item is their better and their worse half; both follow from sorted orders, in
 O(n log n) for each level of relevance (StructBoost, section 3.2; Joachims 2005).
 """
@@ -9,24 +9,29 @@ O(n log n) for each level of relevance (StructBoost, section 3.2; Joachims 2005)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
-def count_pairs(levels: NDArray[np.int64], n_levels: int) -> int:
-    """Number of pairs of different level; ``levels`` in 0..n_levels-1."""
-    sizes = np.zeros(n_levels, np.int64)
-    for level in levels:
-        sizes[level] += 1
-    n = len(levels)
-    return (n * n - int((sizes * sizes).sum())) // 2
+@compiled
+def weigh_pairs(levels: IntArray, n_levels: int, weights: FloatArray) -> float:
+    """Weight of all pairs of different level; a pair weighs the product of its items."""
+    sizes = np.zeros(n_levels)
+    total = 0.0
+    for i in range(len(levels)):
+        sizes[levels[i]] += weights[i]
+        total += weights[i]
+    same = 0.0
+    for size in sizes:
+        same += size * size
+    return 0.5 * (total * total - same)
 
 
-@njit(cache=True, nogil=True)
-def _count_up_to(tree: NDArray[np.int64], level: int) -> int:
-    """Entries of a Fenwick tree at levels 0..level."""
-    total = 0
+@compiled
+def _weight_up_to(tree: FloatArray, level: int) -> float:
+    """Weight of the entries of a Fenwick tree at levels 0..level."""
+    total = 0.0
     index = level + 1
     while index > 0:
         total += tree[index]
@@ -34,59 +39,68 @@ def _count_up_to(tree: NDArray[np.int64], level: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
-def _add_one(tree: NDArray[np.int64], level: int) -> None:
-    """Count one more entry at ``level`` in a Fenwick tree."""
+@compiled
+def _add(tree: FloatArray, level: int, weight: float) -> None:
+    """Add an entry of some weight at ``level`` to a Fenwick tree."""
     index = level + 1
     while index < len(tree):
-        tree[index] += 1
+        tree[index] += weight
         index += index & -index
 
 
-@njit(cache=True, nogil=True)
-def violated_pair_counts(
-    scores: NDArray[np.float64], levels: NDArray[np.int64], n_levels: int, margin: float
-) -> tuple[NDArray[np.int64], int]:
-    """Signed counts of the pairs with ``scores[i] - scores[j] < margin``, level i above level j.
+@compiled
+def violated_pair_weights(
+    scores: FloatArray,
+    levels: IntArray,
+    n_levels: int,
+    weights: FloatArray,
+    margin: float,
+) -> tuple[FloatArray, float]:
+    """Signed weights of the pairs with ``scores[i] - scores[j] < margin``, level i above level j.
+
+    A pair weighs the product of the weights of its items; with weights of 1 pairs are counted.
 
     Returns
     -------
-    counts : ndarray of int64, shape (n,)
-        Pairs in which the item is the better half, minus those in which it is the worse.
-    n_violated : int
-        Number of such pairs.
+    signed : ndarray of float64, shape (n,)
+        Weight of the pairs in which the item is the better half, minus those in which it is the
+        worse.
+    violated : float
+        Weight of all such pairs.
     """
     n = len(scores)
     order = np.argsort(scores, kind="mergesort")
-    counts = np.zeros(n, np.int64)
+    signed = np.zeros(n)
     # Upwards: an item is the worse half of every better item whose score is under its own + margin.
-    seen = np.zeros(n_levels + 1, np.int64)
+    seen = np.zeros(n_levels + 1)
+    total = 0.0
     end = 0
     for position in range(n):
         item = order[position]
         while end < n and scores[order[end]] - scores[item] < margin:
-            _add_one(seen, levels[order[end]])
+            _add(seen, levels[order[end]], weights[order[end]])
+            total += weights[order[end]]
             end += 1
-        counts[item] -= end - _count_up_to(seen, levels[item])
+        signed[item] -= weights[item] * (total - _weight_up_to(seen, levels[item]))
     # Downwards: an item is the better half of every lower-level item above its own - margin.
-    seen[:] = 0
+    seen[:] = 0.0
     end = n - 1
-    n_violated = 0
+    violated = 0.0
     for position in range(n - 1, -1, -1):
         item = order[position]
         while end >= 0 and scores[item] - scores[order[end]] < margin:
-            _add_one(seen, levels[order[end]])
+            _add(seen, levels[order[end]], weights[order[end]])
             end -= 1
-        better = _count_up_to(seen, levels[item] - 1)
-        counts[item] += better
-        n_violated += better
-    return counts, n_violated
+        better = weights[item] * _weight_up_to(seen, levels[item] - 1)
+        signed[item] += better
+        violated += better
+    return signed, violated
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def most_violated_pairs(
-    scores: NDArray[np.float64], levels: NDArray[np.int64], margin: float, limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    scores: FloatArray, levels: IntArray, margin: float, limit: int
+) -> tuple[IntArray, IntArray]:
     """Violated pairs in order of violation, at most ``limit`` for each better item.
 
     Returns

@@ -1,22 +1,103 @@
-"""What the boosting loop asks of a restricted master."""
+"""What the boosting loop asks of a formulation, of its restricted master, and of a cut oracle."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.engines.shard_group import ShardGroup
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
 from structboost.exceptions import TaskError
-from structboost.masters.kind_columns import Terms
-from structboost.masters.sharded_oracle import ShardedOracle
-from structboost.masters.slack_oracle import SlackOracle
-from structboost.task import StackedParts, Task
+from structboost.files.schema import Schema
+from structboost.task import Task
 from structboost.validation import checked_positive
+
+
+class Cut(NamedTuple):
+    """A cut ``slack >= loss - <measure, scores>``.
+
+    Parameters
+    ----------
+    number : int
+        The oracle keeps the measure under this number.
+    loss : float
+    """
+
+    number: int
+    loss: float
+
+
+class CutOracle(Protocol):
+    """Cutting planes of the risk over the columns so far (1-slack form).
+
+    The training set stays where the engine put it; a master sees losses and products only.
+
+    Attributes
+    ----------
+    n_columns : int
+    calls : int
+        Passes of the loss-augmented argmax over all examples.
+    example_weights : ndarray, shape (n_examples,)
+        Share of each example in the risk; they sum to 1.
+    """
+
+    calls: int
+    example_weights: FloatArray
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind and return the number of the first."""
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns; ``terms`` number them from 0."""
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept`` and renumber the others."""
+
+    def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
+        """Cut of the risk at ``weights``, its products with the columns, and the risk itself."""
+
+    def risk_at(self, weights: FloatArray) -> float:
+        """Risk at ``weights``, without keeping a cut."""
+
+    def products(
+        self,
+        cuts: Sequence[Cut],
+        terms: Mapping[str, Terms] | None = None,
+        n_columns: int | None = None,
+    ) -> FloatArray:
+        """Products of the cuts with all columns, or with the ``n_columns`` that ``terms`` make."""
+
+    def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
+        """Sum of multiplier times measure over the cuts, by kind: the duals for pricing."""
+
+    def forget(self, cuts: Sequence[Cut]) -> None:
+        """Drop cuts for good."""
+
+    def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
+        """Arrays that :meth:`restored_cuts` makes the cuts of again."""
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """What the arrays of :meth:`state` must be, given the number of learners of each kind."""
+
+    def restored_cuts(
+        self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
+    ) -> list[tuple[Cut, FloatArray]]:
+        """Cuts of a state, each with its products with the columns.
+
+        Raises
+        ------
+        DamagedFileError
+            If the arrays do not hold ``n_cuts`` cuts.
+        """
 
 
 @dataclass(frozen=True)
@@ -28,32 +109,49 @@ class Problem:
     task : Task
     X, Y : sequence
         Inputs and true outputs.
-    stack : StackedParts
-        The parts of the inputs.
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First part of each example, by kind.
     example_weights : ndarray, shape (n_examples,)
         They sum to 1.
     random_state : RandomState
-    group : ShardGroup, optional
-        The same training set in shards, for the formulations that work on them.
+    new_cut_oracle : callable, optional
+        Makes a :class:`CutOracle`.  Given to formulations that declare ``works_on_shards``.
     """
 
     task: Task
     X: Sequence[Any]
     Y: Sequence[Any]
-    stack: StackedParts
-    example_weights: NDArray[np.float64]
+    offsets: Mapping[str, IntArray]
+    example_weights: FloatArray
     random_state: np.random.RandomState
-    group: ShardGroup | None = None
+    new_cut_oracle: Callable[[], CutOracle] | None = None
 
-    def sharded_oracle(self) -> ShardedOracle:
-        """Cuts of the task's loss-augmented argmax, made where the shards are."""
-        if self.group is None:
-            raise TypeError("This formulation works on shards; set Formulation.works_on_shards.")
-        return ShardedOracle(self.group, self.task, self.X, self.Y, self.stack.offsets, self.example_weights)
+    def cut_oracle(self) -> CutOracle:
+        """Cuts of the task's loss-augmented argmax, made where the shards are.
 
-    def slack_oracle(self) -> SlackOracle:
-        """Violated outputs of the task, slack by slack."""
-        return SlackOracle(self.task, self.X, self.Y, self.stack.offsets, self.example_weights)
+        Raises
+        ------
+        TypeError
+            If the formulation does not declare ``works_on_shards``.
+        """
+        if self.new_cut_oracle is None:
+            raise TypeError("cut_oracle() needs a formulation with works_on_shards = True.")
+        return self.new_cut_oracle()
+
+    def only_kind(self) -> str:
+        """Kind of the parts of a task with one part per example.
+
+        Raises
+        ------
+        TaskError
+            If there are several kinds, or an example has several parts.
+        """
+        kind, starts = next(iter(self.offsets.items()))
+        if len(self.offsets) > 1 or (np.diff(starts) != 1).any():
+            raise TaskError(
+                "This formulation needs a task with one kind of parts and one part per example."
+            )
+        return kind
 
 
 class Formulation(ABC):
@@ -61,14 +159,40 @@ class Formulation(ABC):
 
     Attributes
     ----------
-    can_spread : bool
-        Whether its master can spread weights.
     works_on_shards : bool
-        Whether its master leaves the training set in shards, so that any engine can train it.
+        Whether the master sees the training set through :meth:`Problem.cut_oracle` only, so that
+        any engine can train it.
+    can_spread : bool
+        Whether the master implements :meth:`RestrictedMaster.spread`.
+    can_resume : bool
+        Whether the master implements :meth:`RestrictedMaster.state`, ``schema`` and ``restore``,
+        so that a run can be resumed from a checkpoint.
     """
 
-    can_spread: bool = False
     works_on_shards: ClassVar[bool] = False
+    can_spread: bool = False
+    can_resume: bool = False
+
+    @classmethod
+    def by_name(cls, name: str, *, stabilize: bool) -> Self:
+        """The formulation that ``StructBoost(formulation=name, stabilize=stabilize)`` asks for.
+
+        Raises
+        ------
+        ValueError
+            If ``stabilize`` is False and the formulation is never stabilised.
+        """
+        if not stabilize:
+            raise ValueError(
+                f"stabilize is {stabilize!r}, but formulation={name!r} is never stabilised; leave "
+                "stabilize=True, or take formulation='one_slack'."
+            )
+        return cls()
+
+    @property
+    def identity(self) -> str:
+        """What tells checkpoints of different formulations apart."""
+        return repr(self)
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
@@ -93,7 +217,8 @@ class RestrictedMaster(ABC):
     risk : float
         Their true risk on all examples; infinite before it was first computed.
     drops_idle_columns : bool
-        Whether columns that had no weight for many rounds may go: pricing brings them back if they matter.
+        Whether the loop may drop columns that had no weight for many rounds: pricing brings them
+        back if they matter.
     """
 
     drops_idle_columns = True
@@ -125,16 +250,16 @@ class RestrictedMaster(ABC):
 
     @abstractmethod
     def set_C(self, C: float) -> None:
-        """Go on with another C; columns and weights stay."""
+        """Continue with another C; columns and weights stay."""
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners by what their family says of them: answers, shape (n_new, n_parts), or stumps by their bins.
+        """Append learners by what their family's ``responses`` returned.
 
         Returns
         -------
         first : int
-            Number of the first.
+            Number of the first new learner.
         """
 
     @abstractmethod
@@ -161,70 +286,54 @@ class RestrictedMaster(ABC):
     def duals(self) -> dict[str, Any]:
         """Signed weight of every (part, channel), by kind: what pricing maximises against.
 
-        Arrays, or :class:`structboost.masters.sharded_oracle.ShardedDuals` where the parts are in shards.
+        Arrays, or what :meth:`CutOracle.combine` returns where the parts are in shards.
         """
 
     @abstractmethod
     def bound(self, largest_edge: float) -> float | None:
-        """Lower bound of the optimum over all weak learners, given the largest edge of any against the duals."""
+        """Lower bound of the optimum over all weak learners.
+
+        Parameters
+        ----------
+        largest_edge : float
+            Largest edge of any column against :meth:`duals`.
+
+        Returns
+        -------
+        bound : float or None
+            None where the master has no bound.
+        """
 
     def spread(self, limit: float) -> None:
-        """Exchange the weights for ones of smaller Euclidean norm with a primal of at most ``limit``, if it can."""
-        raise NotImplementedError(f"{type(self).__name__} cannot spread weights.")
+        """Exchange the weights for ones of small Euclidean norm with a primal up to ``limit``."""
+        raise _not_implemented(self, "spread")
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All that the next solves depend on, beside the columns: plain JSON, and arrays."""
+        raise _not_implemented(self, "state")
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """What the arrays of :meth:`state` must be.
+
+        Parameters
+        ----------
+        n_learners : dict of str to int
+            Learners of each kind in the file.  The dimension ``n_live`` is the number of columns.
+        """
+        raise _not_implemented(self, "schema")
+
+    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go to a state that :meth:`schema` accepted.
+
+        The master has the columns of the state already, and has solved nothing.
+
+        Raises
+        ------
+        DamagedFileError
+            If it is no state of a run on these data.
+        """
+        raise _not_implemented(self, "restore")
 
 
-class Oracle(Protocol):
-    """What every hinge master asks of its oracle."""
-
-    n_columns: int
-    calls: int
-
-    def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
-
-
-OracleType = TypeVar("OracleType", bound=Oracle)
-
-
-class HingeMaster(RestrictedMaster, Generic[OracleType]):
-    """Masters of the hinge loss, which know the training set by its cuts.
-
-    Attributes
-    ----------
-    dual_value : float
-        Objective of dual multipliers that are feasible up to the edges of columns: divided by
-        max(1, largest edge) it bounds the optimum from below (fact 5 of the design; Farley 1990).
-    """
-
-    def __init__(self, oracle: OracleType, C: float) -> None:
-        super().__init__(C)
-        self.oracle = oracle
-        self.weights = np.zeros(oracle.n_columns)
-        self.dual_value = 0.0
-
-    @property
-    def oracle_calls(self) -> int:
-        """Passes of the loss-augmented argmax over the examples."""
-        return self.oracle.calls
-
-    def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
-        return self.oracle.add_responses(kind, responses)
-
-    def bound(self, largest_edge: float) -> float | None:
-        """Dual multipliers divided by the largest edge are feasible."""
-        return self.dual_value / max(1.0, largest_edge)
-
-
-def only_kind(stack: StackedParts) -> str:
-    """Kind of the parts of a task with one part an example.
-
-    Raises
-    ------
-    TaskError
-        If there are several kinds, or an example has several parts.
-    """
-    kind, offsets = next(iter(stack.offsets.items()))
-    if len(stack.offsets) > 1 or (np.diff(offsets) != 1).any():
-        raise TaskError("This formulation needs a task with one kind of parts and one part an example.")
-    return kind
+def _not_implemented(master: RestrictedMaster, method: str) -> NotImplementedError:
+    return NotImplementedError(f"{type(master).__name__} does not implement {method}().")

@@ -1,9 +1,10 @@
 """Kernels of the exponential master: coordinate updates in closed form and KKT violations.
 
-The weight of a pair (example i, wrong output y) is ``mu[y, i] = rho[y, i] exp(F_y(x_i) - F_{y_i}(x_i))``
-((15) of MultiBoost^cw).  Examples are ordered by true output, so that a column on channel c meets, for each
-pair of outputs (a, y) whose codes differ there, one slice of ``mu[y]``: an update reads and writes each pair
-that it changes once, in order.  With one channel a class that is 2m (1 - 1/K) of the m (K - 1) pairs.
+The weight of a pair (example i, wrong output y) is ``mu[y, i] = rho[y, i] exp(F_y(x_i) -
+F_{y_i}(x_i))`` ((15) of MultiBoost^cw).  Examples are ordered by true output, so that a column on
+channel c meets, for each pair of outputs (a, y) whose codes differ there, one slice of ``mu[y]``:
+an update reads and writes each pair that it changes once, in order.  With one channel a class that
+is 2m (1 - 1/K) of the m (K - 1) pairs.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
 
 # Sums may be taken in any order, which lets them be vectorised.
 _FAST = {"reassoc", "nsz"}
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def signed_sums(weights: NDArray[np.float64], response: NDArray[Any]) -> tuple[float, float]:
+@compiled(fastmath=_FAST)
+def signed_sums(weights: FloatArray, response: NDArray[Any]) -> tuple[float, float]:
     """Sums of ``weights`` where the response is positive, and where it is negative."""
     positive = 0.0
     negative = 0.0
@@ -29,20 +32,24 @@ def signed_sums(weights: NDArray[np.float64], response: NDArray[Any]) -> tuple[f
     return positive, negative
 
 
-@njit(cache=True, nogil=True)
-def scale_by_sign(weights: NDArray[np.float64], response: NDArray[Any], positive: float, negative: float) -> None:
-    """Multiply ``weights`` by ``positive`` where the response is positive, by ``negative`` where it is negative."""
+@compiled
+def scale_by_sign(
+    weights: FloatArray, response: NDArray[Any], positive: float, negative: float
+) -> None:
+    """Multiply ``weights`` by ``positive`` or ``negative``, by the sign of the response."""
     for i in range(len(weights)):
         factor = positive if response[i] > 0 else (negative if response[i] < 0 else 1.0)
         weights[i] *= factor
 
 
-@njit(cache=True, nogil=True)
-def closed_form(weight: float, v_plus: float, v_minus: float, half_price: float, largest: float) -> float:
+@compiled
+def closed_form(
+    weight: float, v_plus: float, v_minus: float, half_price: float, largest: float
+) -> float:
     """Minimiser of one weight: (12), from the sums (21) taken at the current weight.
 
-    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p); where C is infinite
-    too, ``largest``, which bounds all weights.
+    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p);
+    where C is infinite too, ``largest``, which bounds all weights.
     """
     if v_plus <= 0.0:
         return 0.0
@@ -52,18 +59,18 @@ def closed_form(weight: float, v_plus: float, v_minus: float, half_price: float,
     return float(min(max(weight + np.log(v_plus / below), 0.0), largest))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def update_coordinates(
-    order: NDArray[np.int64],
+    order: IntArray,
     responses: NDArray[Any],
-    learners: NDArray[np.int64],
-    channels: NDArray[np.int64],
+    learners: IntArray,
+    channels: IntArray,
     signs: NDArray[np.int8],
-    starts: NDArray[np.int64],
+    starts: IntArray,
     half_price: float,
     largest: float,
-    pair_weights: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    pair_weights: FloatArray,
+    weights: FloatArray,
 ) -> None:
     """Minimise over each weight in turn, in the order given (lines 5-10 of Algorithm 2).
 
@@ -93,7 +100,9 @@ def update_coordinates(
             start, stop = starts[a], starts[a + 1]
             for y in range(n_outputs):
                 if sign[a, y] != 0:
-                    positive, negative = signed_sums(pair_weights[y, start:stop], response[start:stop])
+                    positive, negative = signed_sums(
+                        pair_weights[y, start:stop], response[start:stop]
+                    )
                     v_plus += positive if sign[a, y] > 0 else negative
                     v_minus += negative if sign[a, y] > 0 else positive
         new = closed_form(weights[j], v_plus, v_minus, half_price, largest)
@@ -111,11 +120,11 @@ def update_coordinates(
                     scale_by_sign(pair_weights[y, start:stop], response[start:stop], up, down)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def channel_weights(
-    pair_weights: NDArray[np.float64], signs: NDArray[np.int8], starts: NDArray[np.int64], out: NDArray[np.float64]
+    pair_weights: FloatArray, signs: NDArray[np.int8], starts: IntArray, out: FloatArray
 ) -> None:
-    """Signed weight of every (channel, example): the sum over outputs of sign times mu; ``out`` starts at zero."""
+    """Add the sum over outputs of sign times mu of every (channel, example) to ``out``."""
     n_channels, n_outputs, _ = signs.shape
     for c in range(n_channels):
         for a in range(n_outputs):
@@ -127,15 +136,15 @@ def channel_weights(
                         out[c, i] += sign * pair_weights[y, i]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled(fastmath=_FAST)
 def column_edges(
     responses: NDArray[Any],
-    learners: NDArray[np.int64],
-    channels: NDArray[np.int64],
-    duals: NDArray[np.float64],
-    out: NDArray[np.float64],
+    learners: IntArray,
+    channels: IntArray,
+    duals: FloatArray,
+    out: FloatArray,
 ) -> None:
-    """``out[j] = <duals[channel], response>`` of every column; duals are (n_channels, n_examples)."""
+    """``out[j] = <duals[channel], response>``; duals are (n_channels, n_examples)."""
     for j in range(len(learners)):
         response = responses[learners[j]]
         row = duals[channels[j]]
@@ -143,21 +152,3 @@ def column_edges(
         for i in range(len(row)):
             total += row[i] * response[i]
         out[j] = total
-
-
-@njit(cache=True, nogil=True)
-def column_scores(
-    responses: NDArray[Any],
-    learners: NDArray[np.int64],
-    channels: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """``out[channel] += weight * response`` over all columns; ``out`` is (n_channels, n_examples), zero at first."""
-    for j in range(len(learners)):
-        weight = weights[j]
-        if weight != 0.0:
-            response = responses[learners[j]]
-            row = out[channels[j]]
-            for i in range(len(row)):
-                row[i] += weight * response[i]

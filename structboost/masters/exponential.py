@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +12,19 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import SolverError, TaskError
-from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
-from structboost.masters.coordinate_descent import (
-    channel_weights,
-    column_edges,
-    column_scores,
-    update_coordinates,
-)
-from structboost.masters.kind_columns import KindColumns, Terms
+from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.coordinate_descent import channel_weights, column_edges, update_coordinates
+from structboost.shards.responses import StoredResponses
 from structboost.task import OutputCodes
-from structboost.validation import checked_regularisation
+from structboost.validation import (
+    checked_choice,
+    checked_not_negative,
+    checked_regularisation,
+    checked_whole_number,
+)
 
 SOLVERS = ("fcd", "lbfgs")
 LARGEST_WEIGHT = 30.0
@@ -33,25 +36,27 @@ _REFRESH = 10
 class Exponential(Formulation):
     """Exponential loss over all pairs (example, wrong output): (2) of MultiBoost^cw.
 
-    Minimises ``sum(w) + C/p sum_i sum_{y != y_i} rho_(i,y) exp(-(F(x_i, y_i) - F(x_i, y)))`` over ``w >= 0``, with
-    ``p = n_examples (n_outputs - 1)`` and ``rho = Delta(y_i, y)`` times the example's weight.  The task must give
-    the codes of all outputs (:meth:`structboost.Task.codes`).
+    Minimises ``sum(w) + C/p sum_i sum_{y != y_i} rho_(i,y) exp(-(F(x_i, y_i) - F(x_i, y)))`` over
+    ``w >= 0``, with ``p = n_examples (n_outputs - 1)`` and ``rho = Delta(y_i, y)`` times the
+    example's weight.  The task must give the codes of all outputs (:meth:`structboost.Task.codes`).
 
     Parameters
     ----------
     solver : {"fcd", "lbfgs"}
-        Fast coordinate descent (Algorithm 2 of MultiBoost^cw), or SciPy's L-BFGS-B at its default tolerance.
+        Fast coordinate descent (Algorithm 2 of MultiBoost^cw), or SciPy's L-BFGS-B at its default
+        tolerance.
     tau_max : int
-        Sweeps of FCD in a round: the first over the new columns in the order of their channels, the
-        others over all that violate their KKT condition, in random order.  1 is the stage-wise method.
+        Sweeps of FCD per round.  The first goes over the new columns in the order of their
+        channels, the others over all that violate their KKT condition, in random order.  1 is the
+        stage-wise method.
     epsilon : float
         Violation (16) that FCD leaves alone: tolerance of (17) and (18).
 
     Notes
     -----
-    With ``C = inf`` the objective is the mean pair weight alone and the update is (13); CW-1 of the paper's tables is
-    ``tau_max=1`` and ``C=inf``.  All weights are then at most 30 (``LARGEST_WEIGHT``), by either solver: a
-    weak learner without errors would get an infinite one.  There is no lower bound then.
+    With ``C = inf`` the objective is the mean pair weight, the update is (13), and there is no
+    lower bound.  Weights are then at most 30 (``LARGEST_WEIGHT``): a weak learner without errors
+    would get an infinite one.  CW-1 of the paper's tables is ``tau_max=1`` and ``C=inf``.
     """
 
     solver: str = "fcd"
@@ -60,12 +65,9 @@ class Exponential(Formulation):
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver is {self.solver!r}; choose one of {', '.join(map(repr, SOLVERS))}.")
-        if isinstance(self.tau_max, bool) or int(self.tau_max) != self.tau_max or self.tau_max < 1:
-            raise ValueError(f"tau_max is {self.tau_max!r}; give a whole number of sweeps from 1.")
-        if not 0 <= self.epsilon < np.inf:
-            raise ValueError(f"epsilon is {self.epsilon!r}; give a violation from 0.")
+        checked_choice(self.solver, "solver", SOLVERS)
+        checked_whole_number(self.tau_max, "tau_max")
+        checked_not_negative(self.epsilon, "epsilon")
 
     def check_C(self, C: Any) -> None:
         """Raise if C is out of its range, which includes infinity."""
@@ -81,7 +83,7 @@ class Exponential(Formulation):
         """
         codes = problem.task.codes(problem.Y)
         return ExponentialMaster(
-            codes, only_kind(problem.stack), problem.example_weights, C, self, problem.random_state
+            codes, problem.only_kind(), problem.example_weights, C, self, problem.random_state
         )
 
 
@@ -106,7 +108,7 @@ class ExponentialMaster(RestrictedMaster):
         self,
         codes: OutputCodes,
         kind: str,
-        example_weights: NDArray[np.float64],
+        example_weights: FloatArray,
         C: float,
         formulation: Exponential,
         random_state: np.random.RandomState,
@@ -122,11 +124,15 @@ class ExponentialMaster(RestrictedMaster):
         self._starts = np.searchsorted(labels, np.arange(n_outputs + 1)).astype(np.int64)
         code = codes.codes.astype(np.int8)
         self._code = code
-        self._signs = np.ascontiguousarray((code[:, None, :] - code[None, :, :]).transpose(2, 0, 1))
+        _check_memory(n_outputs, code.shape[1], len(labels))
+        self._signs = np.empty((code.shape[1], n_outputs, n_outputs), np.int8)
+        for signs, column in zip(self._signs, code.T, strict=True):
+            np.subtract.outer(column, column, out=signs)
         self._rho = codes.losses[labels].T * example_weights[self._order] / (n_outputs - 1)
         self._pairs = self._rho.copy()
         self._log_scale = 0.0
-        self._columns = KindColumns(len(labels), code.shape[1])
+        self._answers = StoredResponses(len(labels))
+        self._terms = Terms.none()
         self._solves = 0
         self._calls = 0
         self.risk = float(self._rho.sum())
@@ -147,11 +153,11 @@ class ExponentialMaster(RestrictedMaster):
         return self._calls
 
     def set_C(self, C: float) -> None:
-        """Go on with another C."""
+        """Continue with another C."""
         self.C = C
 
-    def start_at(self, weights: NDArray[np.float64]) -> None:
-        """Go on from other weights of the columns."""
+    def start_at(self, weights: FloatArray) -> None:
+        """Continue from other weights of the columns."""
         self.weights = weights.copy()
         self._refresh()
         self._measure()
@@ -159,27 +165,24 @@ class ExponentialMaster(RestrictedMaster):
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners; their answers must be -1, 0 or 1, for the closed form."""
         if responses.dtype != np.int8 or np.abs(responses).max(initial=0) > 1:
-            raise TaskError("The exponential master needs weak learners with answers in {-1, 0, 1}.")
-        return self._columns.add_responses(responses[:, self._order])
+            raise TaskError(
+                "The exponential master needs weak learners with answers in {-1, 0, 1}."
+            )
+        return self._answers.add(responses[:, self._order])
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero, each one learner on one channel."""
-        columns, learners, channels, coefficients = terms[self._kind]
-        if len(columns) != n_new or not (coefficients == 1.0).all():
-            raise TaskError("The exponential master takes columns of one weak learner on one channel.")
-        self._columns.add_terms((columns + len(self.weights), learners, channels, coefficients))
+        check_single_terms(terms[self._kind], n_new, "exponential")
+        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
-        columns = self._columns
-        columns.columns = np.arange(int(kept.sum()))
-        columns.learners, columns.channels = columns.learners[kept], columns.channels[kept]
-        columns.coefficients = columns.coefficients[kept]
+        self._terms = self._terms.of_columns(kept)
         self.weights = self.weights[kept]
 
-    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
-        """A round of FCD from ``selected``, or L-BFGS-B to its own tolerance; the gap asked for is not used."""
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        """One round of FCD from ``selected``, or L-BFGS-B; ``tolerance`` is not used."""
         if self.formulation.solver == "lbfgs":
             self._solve_by_lbfgs()
         else:
@@ -187,25 +190,23 @@ class ExponentialMaster(RestrictedMaster):
         if not np.isfinite(self.primal):
             raise SolverError(f"The exponential objective is {self.primal!r}; choose a smaller C.")
 
-    def duals(self) -> dict[str, NDArray[np.float64]]:
-        """Lambda of (5), summed over outputs with the sign of their codes; C = 1 where it is infinite."""
-        out = np.empty((len(self._order), self._columns.n_channels))
+    def duals(self) -> dict[str, FloatArray]:
+        """Lambda of (5), summed over outputs with their signs; an infinite C counts as 1."""
+        out = np.empty((len(self._order), self._code.shape[1]))
         out[self._order] = self._channel_duals().T
         return {self._kind: out}
 
-    def violations(self) -> NDArray[np.float64]:
+    def violations(self) -> FloatArray:
         """Violation (16) of the KKT condition of every weight."""
-        edges = np.empty(len(self.weights))
         self._calls += 1
-        column_edges(
-            self._columns.responses, self._columns.learners, self._columns.channels, self._channel_duals(), edges
+        excess = self._edges(self._channel_duals()) - self.min_edge
+        excess[self.weights >= self._largest] = np.minimum(
+            excess[self.weights >= self._largest], 0.0
         )
-        excess = edges - self.min_edge
-        excess[self.weights >= self._largest] = np.minimum(excess[self.weights >= self._largest], 0.0)
         return np.where(self.weights > 0, np.abs(excess), np.maximum(excess, 0.0))
 
     def bound(self, largest_edge: float) -> float | None:
-        """The best multiple ``0 <= s <= 1 / largest_edge`` of the duals in (3a): fact 5 of the design."""
+        """Dual objective (3a) at the best multiple ``0 <= s <= 1 / largest_edge`` of the duals."""
         if np.isinf(self.C):
             return None
         # The margin of a pair is minus the logarithm of its weight without rho.
@@ -217,19 +218,19 @@ class ExponentialMaster(RestrictedMaster):
         scale = min(1.0 / max(largest_edge, 1e-300), float(np.exp(min(margins / mass, 700.0))))
         return max(0.0, float(scale * (mass * (1.0 - np.log(scale)) + margins)))
 
-    def value_and_gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Objective and its gradient: one product of the learners with the scores, one with the duals.
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and its gradient.
 
-        With C infinite it is the logarithm of the risk, whose gradient does not vanish with the risk.
+        With C infinite, the logarithm of the risk: its gradient does not vanish with the risk.
         """
         self._calls += 1
-        columns = self._columns
         by_output = self._code.astype(np.float64) @ self._scores(weights)
-        pairs = self._rho * np.exp(by_output - by_output[self._labels, np.arange(len(self._labels))])
-        duals = np.zeros((columns.n_channels, columns.n_parts))
+        pairs = self._rho * np.exp(
+            by_output - by_output[self._labels, np.arange(len(self._labels))]
+        )
+        duals = np.zeros((self._code.shape[1], len(self._order)))
         channel_weights(pairs, self._signs, self._starts, duals)
-        edges = np.empty(len(weights))
-        column_edges(columns.responses, columns.learners, columns.channels, duals, edges)
+        edges = self._edges(duals)
         if np.isinf(self.C):
             risk = float(pairs.sum())
             return float(np.log(risk)), -edges / risk
@@ -239,28 +240,33 @@ class ExponentialMaster(RestrictedMaster):
     def _largest(self) -> float:
         return LARGEST_WEIGHT if np.isinf(self.C) else np.inf
 
-    def _margins(self) -> NDArray[np.float64]:
+    def _margins(self) -> FloatArray:
         """F_{y_i} - F_y of every pair, shape (n_outputs, n_examples)."""
         scores = self._scores(self.weights)
         by_output = self._code.astype(np.float64) @ scores
         return np.asarray(by_output[self._labels, np.arange(len(self._labels))] - by_output)
 
-    def _scores(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _scores(self, weights: FloatArray) -> FloatArray:
         """Scores, shape (n_channels, n_examples)."""
-        columns = self._columns
-        out = np.zeros((columns.n_channels, columns.n_parts))
-        column_scores(columns.responses, columns.learners, columns.channels, weights, out)
+        out = np.zeros((self._code.shape[1], len(self._order)))
+        self._answers.add_scores(self._terms.weighted(weights), 0, out)
         return out
 
-    def _channel_duals(self) -> NDArray[np.float64]:
+    def _edges(self, duals: FloatArray) -> FloatArray:
+        """Edges of all columns; duals are (n_channels, n_examples)."""
+        out = np.empty(len(self.weights))
+        column_edges(self._answers.rows, self._terms.learners, self._terms.channels, duals, out)
+        return out
+
+    def _channel_duals(self) -> FloatArray:
         """Duals by channel and example, in the master's order of examples."""
-        out = np.zeros((self._columns.n_channels, len(self._order)))
+        out = np.zeros((self._code.shape[1], len(self._order)))
         channel_weights(self._pairs, self._signs, self._starts, out)
         out *= (1.0 if np.isinf(self.C) else self.C) * np.exp(self._log_scale)
         return out
 
     def _refresh(self) -> None:
-        """Pair weights from the scores: no drift, and none larger than its rho, which keeps exp in range."""
+        """Compute pair weights afresh, scaled so that none exceeds its rho: exp stays in range."""
         margins = self._margins()
         top = float(-margins[self._rho > 0].min(initial=np.inf))
         self._log_scale = top if np.isfinite(top) else 0.0
@@ -269,16 +275,16 @@ class ExponentialMaster(RestrictedMaster):
     def _measure(self) -> None:
         self.risk = float(np.exp(self._log_scale) * self._pairs.sum())
 
-    def _solve_by_coordinates(self, selected: NDArray[np.int64]) -> None:
+    def _solve_by_coordinates(self, selected: IntArray) -> None:
         """Algorithm 2."""
-        columns = self._columns
-        order = selected[np.argsort(columns.channels[selected], kind="stable")]
+        terms = self._terms
+        order = selected[np.argsort(terms.channels[selected], kind="stable")]
         for sweep in range(1, self.formulation.tau_max + 1):
             self._calls += len(order)
             half_price = 0.0 if np.isinf(self.C) else 0.5 / self.C * np.exp(-self._log_scale)
             update_coordinates(
-                order, columns.responses, columns.learners, columns.channels, self._signs, self._starts,
-                half_price, self._largest, self._pairs, self.weights,
+                order, self._answers.rows, terms.learners, terms.channels, self._signs,
+                self._starts, half_price, self._largest, self._pairs, self.weights,
             )  # fmt: skip
             if sweep == self.formulation.tau_max:
                 break
@@ -294,5 +300,27 @@ class ExponentialMaster(RestrictedMaster):
     def _solve_by_lbfgs(self) -> None:
         """The same problem by a quasi-Newton method with bounds."""
         bounds = [(0.0, self._largest)] * len(self.weights)
-        answer = minimize(self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds)
+        answer = minimize(
+            self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds
+        )
         self.start_at(np.asarray(answer.x, np.float64))
+
+
+def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:
+    """Raise MemoryError where signs and pair weights are larger than the machine's memory."""
+    needed = n_channels * n_outputs**2 + 2 * 8 * n_outputs * n_examples
+    if needed > _physical_memory():
+        raise MemoryError(
+            f"The exponential loss over {n_outputs} outputs and {n_examples} examples takes "
+            f"{needed / 1e9:.3g} GB: a sign for each channel and pair of outputs, and the weights "
+            f"of all pairs. This machine has {_physical_memory() / 1e9:.3g} GB; use "
+            "formulation='one_slack' (StructBoostClassifier)."
+        )
+
+
+def _physical_memory() -> float:
+    """Bytes; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return np.inf

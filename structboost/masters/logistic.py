@@ -1,4 +1,4 @@
-"""ShareBoost's master: the multi-class logistic loss with the margin inside, weights of free sign, fully re-fitted."""
+"""ShareBoost's master: multi-class logistic loss with the margin inside, weights of free sign."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from structboost.exceptions import TaskError
-from structboost.masters.base import Formulation, Problem, RestrictedMaster, only_kind
-from structboost.masters.kind_columns import Terms
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms, check_single_terms
+from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.runtime.growing import GrowingMatrix
 from structboost.task import OutputCodes
 from structboost.validation import checked_choice, checked_positive, checked_regularisation
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")
 _MAX_ITERATIONS = 1000
-# Learners the buffer has room for at first; it doubles.
-_FIRST_ROOM = 64
 
 
 @dataclass(frozen=True)
 class Logistic(Formulation):
-    """Loss (3) of ShareBoost: ``log sum_c exp(1[c != y] - F_y + F_c)``, the margin inside, averaged over the examples.
+    """Loss (3) of ShareBoost: the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
 
-    Minimises ``L(W) + R(W) / C`` over weights of free sign; with C infinite there is no regulariser.
+    Minimises ``L(W) + R(W) / C`` over weights of free sign; with C infinite there is no
+    regulariser.
 
     Parameters
     ----------
     regulariser : {"frobenius", "l1", "l1_linf"}
-        R: the sum of squares; the sum of absolute values; the sum over learners of the largest absolute value of
-        their weights.  The last two are smoothed: they are the soft maxima of section 2.1.
+        R: the sum of squares; the sum of absolute values; the sum over learners of the largest
+        absolute value of their weights.  The last two are smoothed: they are the soft maxima of
+        section 2.1.
     smoothing : float
         Scale below which a smoothed regulariser is rounded off.
     gradient_tolerance : float
-        Largest entry of the gradient at which a re-fit ends.  On separable data without a regulariser the loss has
-        no minimiser, and this is what stops.
+        Largest entry of the gradient at which a re-fit ends.  On separable data without a
+        regulariser the loss has no minimiser, and this is what stops.
     """
 
     regulariser: str = "frobenius"
@@ -57,7 +58,7 @@ class Logistic(Formulation):
     def master(self, problem: Problem, C: float) -> LogisticMaster:
         """L-BFGS over the learners so far."""
         codes = problem.task.codes(problem.Y)
-        return LogisticMaster(codes, only_kind(problem.stack), problem.example_weights, C, self)
+        return LogisticMaster(codes, problem.only_kind(), problem.example_weights, C, self)
 
 
 class LogisticMaster(RestrictedMaster):
@@ -73,7 +74,7 @@ class LogisticMaster(RestrictedMaster):
         self,
         codes: OutputCodes,
         kind: str,
-        example_weights: NDArray[np.float64],
+        example_weights: FloatArray,
         C: float,
         formulation: Logistic,
     ) -> None:
@@ -84,12 +85,12 @@ class LogisticMaster(RestrictedMaster):
         self._labels = codes.labels
         self._margins = codes.losses[codes.labels]
         self._shares = example_weights
-        self._buffer = np.zeros((_FIRST_ROOM, len(codes.labels)), np.float32)
-        self._n_learners = 0
-        self._learners = np.zeros(0, np.int64)
-        self._channels = np.zeros(0, np.int64)
+        self._answers = GrowingMatrix(len(codes.labels), np.float32)
+        self._terms = Terms.none()
         self._calls = 0
-        self.risk: float = self._loss_and_duals(np.zeros((len(codes.labels), self._code.shape[1])))[0]
+        self.risk: float = self._loss_and_duals(np.zeros((len(codes.labels), self._code.shape[1])))[
+            0
+        ]
 
     @property
     def primal(self) -> float:
@@ -98,7 +99,7 @@ class LogisticMaster(RestrictedMaster):
 
     @property
     def min_edge(self) -> float:
-        """l1 norm of a gradient that a re-fit leaves on its own learners; others within it gain nothing."""
+        """l1 norm of the gradient that a re-fit leaves on its own learners."""
         return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
 
     @property
@@ -107,58 +108,50 @@ class LogisticMaster(RestrictedMaster):
         return self._calls
 
     def set_C(self, C: float) -> None:
-        """Go on with another C."""
+        """Continue with another C."""
         self.C = C
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
-        first = self._n_learners
-        self._n_learners += len(responses)
-        if self._n_learners > len(self._buffer):
-            grown = np.empty((max(self._n_learners, 2 * len(self._buffer)), self._buffer.shape[1]), np.float32)
-            grown[:first] = self._buffer[:first]
-            self._buffer = grown
-        self._buffer[first : self._n_learners] = responses
-        return first
+        return self._answers.append(responses)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero, each one learner on one channel."""
-        columns, learners, channels, coefficients = terms[self._kind]
-        if len(columns) != n_new or not (coefficients == 1.0).all():
-            raise TaskError("The logistic master takes columns of one weak learner on one channel.")
-        self._learners = np.concatenate((self._learners, learners))
-        self._channels = np.concatenate((self._channels, channels))
+        check_single_terms(terms[self._kind], n_new, "logistic")
+        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
-        self._learners, self._channels = self._learners[kept], self._channels[kept]
+        self._terms = self._terms.of_columns(kept)
         self.weights = self.weights[kept]
 
-    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """L-BFGS from the weights so far, to the gradient tolerance (step 6 of Algorithm 1)."""
         self.weights, objective = self._minimised(self.value_and_gradient, self.weights)
         self.risk = objective - self._penalty(self._matrix(self.weights))[0]
 
-    def duals(self) -> dict[str, NDArray[np.float64]]:
-        """Minus the gradient of the loss by (part, channel): ``1[q = y] - rho_q`` of (7), over the examples."""
+    def duals(self) -> dict[str, FloatArray]:
+        """Minus the gradient of the loss by (part, channel): ``1[q = y] - rho_q`` of (7)."""
         return {self._kind: self._loss_and_duals(self._scores(self._matrix(self.weights)))[1]}
 
     def bound(self, largest_edge: float) -> float | None:
         """None: weights of free sign have no dual constraint to scale to."""
         return None
 
-    def value_and_gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Objective and its gradient: a product of the learners with the weights, and one with the duals."""
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and its gradient."""
         self._calls += 1
         matrix = self._matrix(weights)
         loss, duals = self._loss_and_duals(self._scores(matrix))
         penalty, slope = self._penalty(matrix)
         gradient = slope - self._responses @ duals.astype(np.float32)
-        return loss + penalty, np.asarray(gradient[self._learners, self._channels], np.float64)
+        return loss + penalty, np.asarray(
+            gradient[self._terms.learners, self._terms.channels], np.float64
+        )
 
-    def objective_with(self, responses: NDArray[np.float64], edges: NDArray[np.float64], how: str) -> float:
-        """How low the objective gets with a few more learners (section 2.1); the master stays as it is.
+    def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
+        """Lowest objective with a few more learners (section 2.1); the master does not change.
 
         Parameters
         ----------
@@ -176,19 +169,23 @@ class LogisticMaster(RestrictedMaster):
             loss, _ = self._loss_and_duals(scores + step * (new.T @ edges))
             return loss + self._penalty(step * edges)[0]
 
-        def column(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def column(flat: FloatArray) -> tuple[float, FloatArray]:
             own = flat.reshape(edges.shape)
             loss, duals = self._loss_and_duals(scores + new.T @ own)
             penalty, slope = self._penalty(own)
             return loss + penalty, (slope - new @ duals).ravel()
 
-        def every(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def every(flat: FloatArray) -> tuple[float, FloatArray]:
             old, own = flat[: len(self.weights)], flat[len(self.weights) :].reshape(edges.shape)
             whole = self._matrix(old)
             loss, duals = self._loss_and_duals(self._scores(whole) + new.T @ own)
             penalty, slope = self._penalty(np.vstack((whole, own)))
-            by_old = (slope[: len(whole)] - self._responses @ duals.astype(np.float32))[self._learners, self._channels]
-            return loss + penalty, np.concatenate((by_old, (slope[len(whole) :] - new @ duals).ravel()))
+            by_old = (slope[: len(whole)] - self._responses @ duals.astype(np.float32))[
+                self._terms.learners, self._terms.channels
+            ]
+            return loss + penalty, np.concatenate(
+                (by_old, (slope[len(whole) :] - new @ duals).ravel())
+            )
 
         if how == "line_search":
             return held + float(minimize_scalar(along, bracket=(0.0, 1.0), tol=1e-3).fun)
@@ -196,31 +193,37 @@ class LogisticMaster(RestrictedMaster):
             return held + self._minimised(column, np.zeros(edges.size))[1]
         return self._minimised(every, np.concatenate((self.weights, np.zeros(edges.size))))[1]
 
-    def _minimised(self, function: Callable[..., Any], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    def _minimised(
+        self, function: Callable[..., Any], start: FloatArray
+    ) -> tuple[FloatArray, float]:
         """Minimiser and minimum by L-BFGS, to the gradient tolerance."""
         answer = minimize(
             function,
             start,
             jac=True,
             method="L-BFGS-B",
-            options={"gtol": self.formulation.gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
+            options={
+                "gtol": self.formulation.gradient_tolerance,
+                "ftol": 1e-12,
+                "maxiter": _MAX_ITERATIONS,
+            },
         )
         return np.asarray(answer.x, np.float64), float(answer.fun)
 
     @property
     def _responses(self) -> NDArray[np.float32]:
-        return self._buffer[: self._n_learners]
+        return self._answers.rows
 
-    def _matrix(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _matrix(self, weights: FloatArray) -> FloatArray:
         """W, shape (n_learners, n_channels)."""
         out = np.zeros((len(self._responses), self._code.shape[1]))
-        out[self._learners, self._channels] = weights
+        out[self._terms.learners, self._terms.channels] = weights
         return out
 
-    def _scores(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _scores(self, matrix: FloatArray) -> FloatArray:
         return np.asarray(self._responses.T @ matrix.astype(np.float32), np.float64)
 
-    def _loss_and_duals(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def _loss_and_duals(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Mean loss (3), and minus its gradient by the scores, shape (n_examples, n_channels)."""
         rows = np.arange(len(self._labels))
         by_output = scores @ self._code.T
@@ -233,7 +236,7 @@ class LogisticMaster(RestrictedMaster):
         shares[rows, self._labels] += 1.0
         return loss, np.asarray((shares * self._shares[:, None]) @ self._code)
 
-    def _penalty(self, matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def _penalty(self, matrix: FloatArray) -> tuple[float, FloatArray]:
         """R(W) / C and its gradient."""
         if np.isinf(self.C):
             return 0.0, np.zeros_like(matrix)

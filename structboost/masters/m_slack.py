@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from structboost.masters.base import Formulation, HingeMaster, Problem
-from structboost.masters.hinge_program import HingeProgram
-from structboost.masters.kind_columns import Terms
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.cut_pool import CutPool
+from structboost.masters.hinge import HingeMaster
 from structboost.masters.slack_oracle import SlackCuts, SlackOracle
+from structboost.runtime.compiled import compiled
 from structboost.task import Measure
 
 _MAX_IDLE = 3
@@ -27,64 +29,51 @@ class MSlack(Formulation):
 
     def master(self, problem: Problem, C: float) -> MSlackMaster:
         """A linear program whose constraints come when they are violated."""
-        return MSlackMaster(problem.slack_oracle(), C)
+        oracle = SlackOracle(
+            problem.task, problem.X, problem.Y, problem.offsets, problem.example_weights
+        )
+        return MSlackMaster(oracle, C)
 
 
 class MSlackMaster(HingeMaster[SlackOracle]):
     """Every example (every pair of a ranking) has a slack of its own.
 
-    Only constraints that were violated once are in the program; those that stay
-    without a dual for some solves are dropped.
+    The program holds constraints that were violated once.  Those without a dual for some solves are
+    dropped.
     """
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:
-        super().__init__(oracle, C)
-        self._program = HingeProgram()
+        super().__init__(oracle, C, CutPool())
         self._slack_number: dict[int, int] = {}
         self._slacks = np.zeros(0)
         self._costs = np.zeros(0)
-        self._duals = np.zeros(0)
-        self._idle = np.zeros(0, np.int64)
         self._measures = {
-            kind: Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)) for kind in oracle.columns
+            kind: Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+            for kind in oracle.n_channels
         }
-        self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.columns}
-
-    @property
-    def n_cuts(self) -> int:
-        """Constraints held."""
-        return self._program.n_rows
+        self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
 
     def set_C(self, C: float) -> None:
-        """Go on with another C."""
+        """Continue with another C."""
         self.C = C
-        self._program.set_slack_costs(C * self._costs)
+        self.program.set_slack_costs(C * self._costs)
         self._solve_program()
 
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
-        products = self._products(self._measures, self._owners, self.n_cuts, terms, n_new)
-        self.oracle.add_columns(terms, n_new)
-        self._program.add_columns(products)
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
-        self.oracle.keep_columns(kept)
-        self._program.keep_columns(kept)
-        self.weights = self.weights[kept]
-
-    def duals(self) -> dict[str, NDArray[np.float64]]:
+    def duals(self) -> dict[str, FloatArray]:
         """Sum of dual times difference of joint features over the constraints: (7)."""
         out = {}
         for kind, measure in self._measures.items():
-            columns = self.oracle.columns[kind]
-            out[kind] = np.zeros((columns.n_parts, columns.n_channels))
-            np.add.at(out[kind], (measure.parts, measure.channels), measure.values * self._duals[self._owners[kind]])
+            n_parts = self.oracle.answers[kind].rows.shape[1]
+            out[kind] = np.zeros((n_parts, self.oracle.n_channels[kind]))
+            np.add.at(
+                out[kind],
+                (measure.parts, measure.channels),
+                measure.values * self.pool.duals[self._owners[kind]],
+            )
         return out
 
-    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
-        """Add violated constraints until the relative gap over the columns so far is at most ``tolerance``."""
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        """Add violated constraints until the relative gap is at most ``tolerance``."""
         weights = self.weights if np.isinf(self.risk) else self._solve_program()
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
         for _ in range(_MAX_SOLVES):
@@ -102,18 +91,20 @@ class MSlackMaster(HingeMaster[SlackOracle]):
             weights = self._solve_program()
             self._drop_idle_rows()
 
-    def _solve_program(self) -> NDArray[np.float64]:
-        solution = self._program.solve()
-        self._duals = solution.duals
-        self.dual_value = float(solution.duals @ self._program.losses)
-        self._idle = np.where(self._duals > 0, 0, self._idle + 1)
+    def _solve_program(self) -> FloatArray:
+        solution = self.program.solve()
+        self._take_duals(solution.duals, by=1)
         self._slacks = solution.slacks
         return solution.weights
 
     def _add_violated(self, cuts: SlackCuts, limit: int) -> bool:
-        """Add the constraints that the program's slacks do not satisfy, the worst first, at most ``limit``."""
+        """Add up to ``limit`` constraints that the program's slacks violate, the worst first."""
         known = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
-        slack = np.where(known >= 0, self._slacks[known], 0.0) if len(self._slack_number) else np.zeros(len(known))
+        slack = (
+            np.where(known >= 0, self._slacks[known], 0.0)
+            if len(self._slack_number)
+            else np.zeros(len(known))
+        )
         excess = (cuts.violations - slack) * cuts.costs
         chosen = np.flatnonzero(cuts.violations - slack > 1e-9)
         chosen = np.sort(chosen[np.argsort(-excess[chosen], kind="stable")[:limit]])
@@ -124,12 +115,12 @@ class MSlackMaster(HingeMaster[SlackOracle]):
         costs = cuts.costs[fresh][first]
         for number, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
             self._slack_number[int(slack_id)] = number
-        self._program.add_slacks(self.C * costs)
+        self.program.add_slacks(self.C * costs)
         self._costs = np.concatenate((self._costs, costs))
         self._add_rows(cuts, chosen)
         return True
 
-    def _add_rows(self, cuts: SlackCuts, chosen: NDArray[np.int64]) -> None:
+    def _add_rows(self, cuts: SlackCuts, chosen: IntArray) -> None:
         measures, owners = {}, {}
         for kind, difference in cuts.differences.items():
             indptr = cuts.indptr[kind]
@@ -139,17 +130,17 @@ class MSlackMaster(HingeMaster[SlackOracle]):
             entries = np.repeat(indptr[chosen], lengths) + within
             measures[kind] = difference.take(entries)
             owners[kind] = owner
-        all_terms = {kind: columns.terms for kind, columns in self.oracle.columns.items()}
-        products = self._products(measures, owners, len(chosen), all_terms, self.oracle.n_columns)
+        products = self._products_of(
+            measures, owners, len(chosen), self.oracle.columns.terms, self.oracle.n_columns
+        )
         for kind, measure in measures.items():
             self._measures[kind] = self._measures[kind].append(measure)
             self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + self.n_cuts))
         numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
-        self._program.add_rows(products, cuts.losses[chosen], numbers)
-        self._idle = np.concatenate((self._idle, np.zeros(len(chosen), np.int64)))
+        self.pool.add([None] * len(chosen), products, cuts.losses[chosen], numbers)
 
     def _drop_idle_rows(self) -> None:
-        kept = self._idle <= _MAX_IDLE
+        kept = self.pool.in_use(_MAX_IDLE)
         if kept.all():
             return
         number = np.cumsum(kept) - 1
@@ -157,43 +148,45 @@ class MSlackMaster(HingeMaster[SlackOracle]):
             stays = kept[owner]
             self._measures[kind] = self._measures[kind].take(stays)
             self._owners[kind] = number[owner[stays]].astype(np.int64)
-        self._program.keep_rows(kept)
-        self._duals, self._idle = self._duals[kept], self._idle[kept]
+        self.pool.keep(kept)
 
-    def _products(
+    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+        return self._products_of(self._measures, self._owners, self.n_cuts, terms, n_new)
+
+    def _products_of(
         self,
         measures: Mapping[str, Measure],
-        owners: Mapping[str, NDArray[np.int64]],
+        owners: Mapping[str, IntArray],
         n_rows: int,
         terms: Mapping[str, Terms],
         n_columns: int,
-    ) -> NDArray[np.float64]:
+    ) -> FloatArray:
         """Matrix <difference, response> of constraints and columns."""
         out = np.zeros((n_columns, n_rows))
         for kind, of_kind in terms.items():
-            columns = self.oracle.columns[kind]
             measure = measures[kind]
             order = np.argsort(measure.channels, kind="stable")
             sorted_ = measure.take(order)
-            indptr = np.searchsorted(sorted_.channels, np.arange(columns.n_channels + 1))
+            indptr = np.searchsorted(sorted_.channels, np.arange(self.oracle.n_channels[kind] + 1))
             _add_row_products(
-                columns.responses, *of_kind, sorted_.parts, sorted_.values, owners[kind][order], indptr, out
+                self.oracle.answers[kind].rows, *of_kind, sorted_.parts, sorted_.values,
+                owners[kind][order], indptr, out,
             )  # fmt: skip
         return out.T
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_row_products(
     responses: NDArray[np.int8],
-    columns: NDArray[np.int64],
-    learners: NDArray[np.int64],
-    channels: NDArray[np.int64],
-    coefficients: NDArray[np.float64],
-    parts: NDArray[np.int64],
-    values: NDArray[np.float64],
-    owners: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    out: NDArray[np.float64],
+    columns: IntArray,
+    learners: IntArray,
+    channels: IntArray,
+    coefficients: FloatArray,
+    parts: IntArray,
+    values: FloatArray,
+    owners: IntArray,
+    indptr: IntArray,
+    out: FloatArray,
 ) -> None:
     """``out[column, owner] += coefficient * value * response`` over terms and entries."""
     for t in range(len(columns)):

@@ -1,26 +1,28 @@
-"""The masters of MultiBoost.MO and MultiBoost.ECC: exponential loss with the l1 norm of the weights given."""
+"""The master of MultiBoost.MO and .ECC: exponential loss under a bound of the l1 norm."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost.masters.base import Formulation, Problem, only_kind
+from structboost._typing import FloatArray, IntArray
+from structboost.masters.base import Formulation, Problem
 from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster
 from structboost.validation import checked_choice
 
 _MAX_NEWTON_STEPS = 200
 _FINEST = 1e-9
-# Totally corrective: a round's weights are the optimum over the columns so far, however far the others are.
+# Totally corrective: after each round the weights are optimal over the columns so far.
 _COARSEST = 1e-5
-# A large theta on separable data sends the objective below all doubles, where at this floor the relative gap is still
-# right; weights that fail on a pair send it above them.
+# A large theta on separable data sends the objective below all doubles, where at this floor the
+# relative gap is still right; weights that fail on a pair send it above them.
 _LARGEST_LOG = 700.0
-# Share of the gap that a step must gain; where it gains less, directions are computed with all their digits.
+# Share of the gap that a step must gain; where it gains less, directions are computed with all
+# their digits.
 _SLOW = 1e-3
-# Norms on the way to a large one: the first, how much larger each is than the last, and the gap that is good enough.
+# Norms on the way to a large one: the first, how much larger each is than the last, and the gap
+# that is good enough.
 _SMALLEST_NORM = 1.0
 _NORM_STEP = 1.5
 _ON_THE_WAY = 1e-3
@@ -30,14 +32,16 @@ _NEGLIGIBLE = 1e-6
 
 @dataclass(frozen=True)
 class NormBounded(Formulation):
-    """Exponential loss over pairs with ``||w||_1 <= theta``: (4) and (III-C) of MultiBoost.MO and .ECC.
+    """Exponential loss over pairs, ``||w||_1 <= theta``: (4), (III-C) of MultiBoost.MO and .ECC.
 
-    ``C`` of the trainer is theta.  The equality of the paper is reached whenever any column has a positive edge.
+    ``C`` of the trainer is theta.  The equality of the paper is reached whenever any column has a
+    positive edge.
 
     Parameters
     ----------
     pairs : {"bits", "outputs"}
-        ``bits``: each bit of the code is a problem of its own (MO); ``outputs``: each wrong output (ECC).
+        ``bits``: each bit of the code is a problem of its own (MO); ``outputs``: each wrong output
+        (ECC).
     """
 
     pairs: str = "outputs"
@@ -48,7 +52,7 @@ class NormBounded(Formulation):
 
     def master(self, problem: Problem, C: float) -> NormBoundedMaster:
         """Newton's method on the simplex."""
-        kind = only_kind(problem.stack)
+        kind = problem.only_kind()
         return NormBoundedMaster(
             PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs), C
         )
@@ -57,8 +61,8 @@ class NormBounded(Formulation):
 class NormBoundedMaster(PairMaster):
     """``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
 
-    The logarithm of the objective is minimised by an active-set Newton method: the columns of positive weight, one
-    without effect that takes what theta leaves, and the one of largest edge.
+    The logarithm of the objective is minimised by an active-set Newton method: the columns of
+    positive weight, one without effect that takes what theta leaves, and the one of largest edge.
     """
 
     def __init__(self, pairs: PairMargins, theta: float) -> None:
@@ -74,19 +78,19 @@ class NormBoundedMaster(PairMaster):
 
     @property
     def min_edge(self) -> float:
-        """R of Algorithm 3: the largest edge of a column in the master, which a new one must exceed (step 3)."""
+        """R of Algorithm 3: the largest edge of a column in the master (step 3)."""
         edges = self._edges(self._distribution())
         return max(0.0, float(edges.max(initial=0.0)))
 
     def set_C(self, C: float) -> None:
-        """Go on with another theta; the weights keep their proportions."""
+        """Continue with another theta; the weights keep their proportions."""
         scale = C / self.C
         self.weights = self.weights * scale
         self._rest *= scale
         self.C = C
         self.risk = _exp(self._log_objective(self.weights))
 
-    def duals(self) -> dict[str, NDArray[np.float64]]:
+    def duals(self) -> dict[str, FloatArray]:
         """U of (15), summed over the pairs of an example with their signs."""
         return self._pairs.duals(self._distribution())
 
@@ -98,7 +102,7 @@ class NormBoundedMaster(PairMaster):
         largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
         return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
 
-    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
         target = min(max(tolerance, _FINEST), _COARSEST)
         try:
@@ -111,7 +115,7 @@ class NormBoundedMaster(PairMaster):
             self.risk = _exp(self._log_objective(self.weights))
 
     def _newton(self, value: float, target: float) -> tuple[float, float]:
-        """Newton steps until the relative gap is at most ``target``, or nothing is gained; objective and gap."""
+        """Newton steps until the gap is within ``target`` or nothing is gained; both values."""
         self._precise = False
         for _ in range(_MAX_NEWTON_STEPS):
             self._calls += 1
@@ -128,10 +132,11 @@ class NormBoundedMaster(PairMaster):
         return value, gap
 
     def _follow_path(self, value: float, target: float) -> None:
-        """The optimum by way of those of smaller norms, unless it is above ``value``, the objective so far.
+        """Go to the optimum through those of smaller norms, unless it is above ``value``.
 
-        On separable data a large norm lets so few pairs count that a Newton step knows next to nothing of the others.
-        With a small one all of them count, and the optimum of each norm is a good start for the next.
+        On separable data with a large norm, so few pairs count that a Newton step knows next to
+        nothing of the others.  With a small norm all pairs count, and the optimum of each norm is a
+        good start for the next.
         """
         theta, before = self.theta, (self.weights, self._rest)
         steps = max(1, int(np.ceil(np.log(theta / _SMALLEST_NORM) / np.log(_NORM_STEP))))
@@ -142,14 +147,18 @@ class NormBoundedMaster(PairMaster):
             for _ in range(steps):
                 self._newton(self._log_objective(self.weights), _ON_THE_WAY)
                 scale = min(_NORM_STEP, theta / self.C)
-                self.weights, self._rest, self.C = self.weights * scale, self._rest * scale, self.C * scale
+                self.weights, self._rest, self.C = (
+                    self.weights * scale,
+                    self._rest * scale,
+                    self.C * scale,
+                )
             reached, _ = self._newton(self._log_objective(self.weights), target)
         finally:
             self.C = theta
             if reached > value:
                 self.weights, self._rest = before
 
-    def _step(self, distribution: NDArray[np.float64], edges: NDArray[np.float64], value: float) -> float | None:
+    def _step(self, distribution: FloatArray, edges: FloatArray, value: float) -> float | None:
         """A Newton step on the free columns; the new objective, or None where nothing is gained."""
         free = np.flatnonzero(self.weights > 0)
         steepest = int(np.argmax(edges))
@@ -178,8 +187,8 @@ class NormBoundedMaster(PairMaster):
             length *= 0.5
         return None
 
-    def _pairwise_step(self, edges: NDArray[np.float64], value: float) -> float | None:
-        """Weight from the used column of smallest edge to the steepest: always a descent, where Newton is blocked."""
+    def _pairwise_step(self, edges: FloatArray, value: float) -> float | None:
+        """Move weight from the used column of smallest edge to the steepest; None without gain."""
         # The column without effect is the last.
         weights, edges = np.append(self.weights, self._rest), np.append(edges, 0.0)
         used = np.flatnonzero(weights > 0)
@@ -202,15 +211,17 @@ class NormBoundedMaster(PairMaster):
         self.weights, self._rest = weights[:-1], float(weights[-1])
         return new
 
-    def _margins(self, column: int) -> NDArray[np.float64]:
+    def _margins(self, column: int) -> FloatArray:
         """Margins of a column on every pair; the one after the last is without effect."""
         matrix = self._pairs.matrix
-        return matrix[column].astype(np.float64) if column < len(matrix) else np.zeros(matrix.shape[1])
+        return (
+            matrix[column].astype(np.float64) if column < len(matrix) else np.zeros(matrix.shape[1])
+        )
 
     def _direction(
-        self, free: NDArray[np.int64], distribution: NDArray[np.float64], edges: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float]:
-        """Newton direction of the logarithm of the objective with the sum of weights kept, and that of the rest."""
+        self, free: IntArray, distribution: FloatArray, edges: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """Newton direction that keeps the sum of the weights; its entry for the rest of theta."""
         n = len(free)
         # Without any column that would gain by weight, the one without effect is the steepest.
         with_rest = self._rest > 0 or float(edges.max(initial=0.0)) <= 0
@@ -226,8 +237,8 @@ class NormBoundedMaster(PairMaster):
         solution = np.linalg.solve(system, target)
         return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
 
-    def _curvature(self, free: NDArray[np.int64], distribution: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``sum_p u_p rho_pj rho_pk``; a direction rarely needs its last digits or the pairs without weight."""
+    def _curvature(self, free: IntArray, distribution: FloatArray) -> FloatArray:
+        """``sum_p u_p rho_pj rho_pk``; unless ``_precise``, in single precision, few pairs."""
         if self._precise:
             whole = self._pairs.matrix[free].astype(np.float64)
             return (whole * distribution) @ whole.T
@@ -239,18 +250,18 @@ class NormBoundedMaster(PairMaster):
             pairs = np.arange(len(distribution))
         return np.asarray((rows * distribution[pairs].astype(np.float32)) @ rows.T, np.float64)
 
-    def _log_objective(self, weights: NDArray[np.float64]) -> float:
+    def _log_objective(self, weights: FloatArray) -> float:
         exponents = self._logs - weights @ self._pairs.matrix
         top = float(exponents.max())
         return top + float(np.log(np.exp(exponents - top).sum()))
 
-    def _distribution(self) -> NDArray[np.float64]:
+    def _distribution(self) -> FloatArray:
         """u, normalised to sum 1."""
         exponents = self._logs - self.weights @ self._pairs.matrix
         u = np.exp(exponents - exponents.max())
         return np.asarray(u / u.sum())
 
-    def _edges(self, distribution: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _edges(self, distribution: FloatArray) -> FloatArray:
         """``u' rho[h_j]`` of every column."""
         return np.asarray(self._pairs.matrix @ distribution)
 

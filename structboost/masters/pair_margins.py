@@ -1,8 +1,9 @@
-"""Margins of columns on pairs: what the exponential masters of MultiBoost.MO and .ECC know of the training set.
+"""Margins of columns on pairs, for the exponential masters of MultiBoost.MO and .ECC.
 
-A *pair* is an example with a code bit (MO: the margin is ``M(y_i, l) F_l(x_i)``) or with a wrong output (ECC:
-``F_{y_i}(x_i) - F_c(x_i)``).  Each is a signed measure on the channels of the example's one part; the matrix of
-measures and columns, ``rho_{i,k}[h_j]`` of the paper, is kept dense.
+A *pair* is an example with a code bit (MO: the margin is ``M(y_i, l) F_l(x_i)``) or with a wrong
+output (ECC: ``F_{y_i}(x_i) - F_c(x_i)``).  Each is a signed measure on the channels of the
+example's one part; the matrix of measures and columns, ``rho_{i,k}[h_j]`` of the paper, is kept
+dense.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
+from structboost.columns import Terms
 from structboost.masters.base import RestrictedMaster
-from structboost.masters.kind_columns import KindColumns, Terms
+from structboost.runtime.growing import GrowingMatrix
 from structboost.task import OutputCodes
 
 PAIRS = ("bits", "outputs")
@@ -38,7 +41,9 @@ class PairMargins:
         Number of examples times the example's weight, times the loss of the output.
     """
 
-    def __init__(self, codes: OutputCodes, kind: str, example_weights: NDArray[np.float64], pairs: str) -> None:
+    def __init__(
+        self, codes: OutputCodes, kind: str, example_weights: FloatArray, pairs: str
+    ) -> None:
         n = len(codes.labels)
         self._kind = kind
         self._n_examples = n
@@ -56,40 +61,34 @@ class PairMargins:
         self._examples = np.repeat(np.arange(n), weights.shape[1])[kept]
         self._signs = self._signs.reshape(-1, self._n_channels)[kept]
         self.weights = weights.ravel()[kept]
-        self._columns = KindColumns(n, self._n_channels)
-        self._matrix = np.zeros((0, len(self.weights)))
-        self.n_columns = 0
+        self._answers = GrowingMatrix(n)
+        self._margins = GrowingMatrix(len(self.weights), np.float64)
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """Margins, shape (n_columns, n_pairs)."""
-        return self._matrix[: self.n_columns]
+        return self._margins.rows
 
     def add_responses(self, responses: NDArray[np.generic]) -> int:
         """Append learners; returns the number of the first."""
-        return self._columns.add_responses(responses)
+        return self._answers.append(responses)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns."""
         columns, learners, channels, coefficients = terms[self._kind]
-        needed = self.n_columns + n_new
-        if needed > len(self._matrix):
-            grown = np.zeros((max(needed, 2 * len(self._matrix), 16), len(self.weights)))
-            grown[: self.n_columns] = self.matrix
-            self._matrix = grown
-        rows = self._matrix[self.n_columns : needed]
-        rows[:] = 0.0
+        rows = np.zeros((n_new, len(self.weights)))
         for t in range(len(columns)):
-            response = self._columns.responses[learners[t]].astype(np.float64)
-            rows[columns[t]] += coefficients[t] * self._signs[:, channels[t]] * response[self._examples]
-        self.n_columns = needed
+            response = self._answers.rows[learners[t]].astype(np.float64)
+            rows[columns[t]] += (
+                coefficients[t] * self._signs[:, channels[t]] * response[self._examples]
+            )
+        self._margins.append(rows)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
-        self._matrix = self.matrix[kept]
-        self.n_columns = int(kept.sum())
+        self._margins.keep(kept)
 
-    def duals(self, pair_weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def duals(self, pair_weights: FloatArray) -> dict[str, FloatArray]:
         """Signed weight of every (part, channel)."""
         signed = pair_weights[:, None] * self._signs
         out = np.zeros((self._n_examples, self._n_channels))
@@ -106,7 +105,8 @@ class PairMaster(RestrictedMaster):
         Steps taken.
     """
 
-    # A code that was drawn once does not come again, and no weight of a stage-wise master is ever taken back.
+    # A code that was drawn once does not come again, and no weight of a stage-wise master is ever
+    # taken back.
     drops_idle_columns = False
 
     def __init__(self, pairs: PairMargins, C: float) -> None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.masters.products import (
+    inner_product,
+    inner_products,
+    solution,
+    times_vector,
+    weighted_rows,
+)
+from structboost.runtime.compiled import compiled
 
 
 class Curvature(NamedTuple):
@@ -21,8 +30,8 @@ class Curvature(NamedTuple):
         The columns over which the products are taken.
     """
 
-    cuts: NDArray[np.int64]
-    gram: NDArray[np.float64]
+    cuts: IntArray
+    gram: FloatArray
     positive: NDArray[np.bool_]
 
 
@@ -31,23 +40,24 @@ def no_curvature(n_columns: int) -> Curvature:
     return Curvature(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(n_columns, np.bool_))
 
 
-@njit(cache=True, nogil=True)
 def proximal_step(
-    matrix: NDArray[np.float64],
-    losses: NDArray[np.float64],
+    matrix: FloatArray,
+    losses: FloatArray,
     budget: float,
-    center: NDArray[np.float64],
+    center: FloatArray,
     step: float,
-    multipliers: NDArray[np.float64],
+    multipliers: FloatArray,
     tolerance: float,
     max_iterations: int,
     known: Curvature,
-) -> tuple[NDArray[np.float64], float, int, Curvature]:
+    *,
+    ordered: bool = False,
+) -> tuple[FloatArray, float, int, Curvature]:
     """``min sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)`` over w >= 0.
 
-    Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum = budget``,
-    by an active-set Newton method.  For given multipliers the weights are
-    ``w = max(0, center - step + step * matrix' multipliers)``.
+    Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
+    budget``, by an active-set Newton method.  For given multipliers the weights are ``w = max(0,
+    center - step + step * matrix' multipliers)``.
 
     Parameters
     ----------
@@ -63,6 +73,9 @@ def proximal_step(
         Duality gap at which to stop.
     known : Curvature
         What the last step left, its cuts numbered as here; it only saves time.
+    ordered : bool
+        Whether the weights must be the same, bit by bit, whatever BLAS does
+        (:mod:`structboost.masters.products`); slower where there are many cuts.
 
     Returns
     -------
@@ -71,26 +84,65 @@ def proximal_step(
     n_iterations : int
     curvature : Curvature
     """
-    # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come first.
-    # Their rows stand together: a Newton step then touches them only, and a pass over all cuts finds the next.
-    order, n_known, gram = _free_cuts(multipliers, known)
+    weights, gap, n_iterations, cuts, gram, positive = _proximal_step(
+        matrix,
+        losses,
+        budget,
+        center,
+        step,
+        multipliers,
+        tolerance,
+        max_iterations,
+        *known,
+        ordered,
+    )
+    return weights, gap, n_iterations, Curvature(cuts, gram, positive)
+
+
+@compiled
+def _proximal_step(
+    matrix: FloatArray,
+    losses: FloatArray,
+    budget: float,
+    center: FloatArray,
+    step: float,
+    multipliers: FloatArray,
+    tolerance: float,
+    max_iterations: int,
+    known_cuts: IntArray,
+    known_gram: FloatArray,
+    known_positive: NDArray[np.bool_],
+    ordered: bool,
+) -> tuple[FloatArray, float, int, IntArray, FloatArray, NDArray[np.bool_]]:
+    """The same, the fields of the curvature one by one."""
+    # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
+    # first. Their rows stand together: a Newton step then touches them only, and a pass over all
+    # cuts finds the next.
+    order, n_known, gram = _free_cuts(multipliers, known_cuts, known_gram)
     n_free = len(order)
     rows, level, own = matrix[order], losses[order], multipliers[order]
-    positive = known.positive.copy()
+    positive = known_positive.copy()
     is_free = multipliers > 0
-    unclipped = center - step + step * (own @ rows)
+    unclipped = center - step + step * weighted_rows(own, rows, ordered)
     weights = np.maximum(unclipped, 0.0)
     n_iterations = 0
     stuck = False
     while True:
-        slope = losses - matrix @ weights
-        slack = (own @ slope[order]) / budget
+        slope = losses - times_vector(matrix, weights, ordered)
+        slack = inner_product(own, slope[order], ordered) / budget
         steepest = int(np.argmax(slope))
         gap = budget * (slope[steepest] - slack)
         if gap <= tolerance or stuck or n_iterations >= max_iterations:
             multipliers[:] = 0.0
             multipliers[order] = own
-            return weights, gap, n_iterations, Curvature(order[:n_known], gram[:n_known, :n_known].copy(), positive)
+            return (
+                weights,
+                gap,
+                n_iterations,
+                order[:n_known],
+                gram[:n_known, :n_known].copy(),
+                positive,
+            )
         if not is_free[steepest]:
             is_free[steepest] = True
             n_free += 1
@@ -104,14 +156,17 @@ def proximal_step(
             n_iterations += 1
             if len(gram) < n_free:
                 gram = _enlarged(gram, 2 * n_free)
-            _update_gram(rows[:n_known], unclipped, positive, gram)
-            _extend_gram(rows[:n_free], positive, n_known, gram)
+            _update_gram(rows[:n_known], unclipped, positive, gram, ordered)
+            _extend_gram(rows[:n_free], positive, n_known, gram, ordered)
             n_known = n_free
-            free_slope = level - rows[:n_free] @ weights
-            slack = (own @ free_slope) / budget
-            direction = _newton_direction(gram, step, own, free_slope - slack, int(np.argmax(free_slope)))
-            change = direction @ rows[:n_free]
-            length = _step_length(float(level @ direction), change, unclipped, step, own, direction)
+            free_slope = level - times_vector(rows[:n_free], weights, ordered)
+            slack = inner_product(own, free_slope, ordered) / budget
+            direction = _newton_direction(
+                gram, step, own, free_slope - slack, int(np.argmax(free_slope)), ordered
+            )
+            change = weighted_rows(direction, rows[:n_free], ordered)
+            gain = inner_product(level, direction, ordered)
+            length = _step_length(gain, change, unclipped, step, own, direction)
             if length <= 0:
                 stuck = True
                 break
@@ -120,30 +175,30 @@ def proximal_step(
             own *= budget / own.sum()
             unclipped += (length * step) * change
             weights = np.maximum(unclipped, 0.0)
-            free_slope = level - rows[:n_free] @ weights
-            left = budget * (free_slope.max() - (own @ free_slope) / budget)
+            free_slope = level - times_vector(rows[:n_free], weights, ordered)
+            left = budget * (free_slope.max() - inner_product(own, free_slope, ordered) / budget)
             at_rest = left <= inner_tolerance or n_iterations >= max_iterations
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _free_cuts(
-    multipliers: NDArray[np.float64], known: Curvature
-) -> tuple[NDArray[np.int64], int, NDArray[np.float64]]:
+    multipliers: FloatArray, known_cuts: IntArray, known_gram: FloatArray
+) -> tuple[IntArray, int, FloatArray]:
     """Cuts with a multiplier, the ``n_known`` known ones first, and the products of those."""
-    kept = np.flatnonzero(multipliers[known.cuts] > 0)
+    kept = np.flatnonzero(multipliers[known_cuts] > 0)
     is_new = multipliers > 0
-    is_new[known.cuts] = False
+    is_new[known_cuts] = False
     n_known = len(kept)
-    order = np.concatenate((known.cuts[kept], np.flatnonzero(is_new)))
+    order = np.concatenate((known_cuts[kept], np.flatnonzero(is_new)))
     gram = np.zeros((2 * len(order), 2 * len(order)))
     for i in range(n_known):
         for j in range(n_known):
-            gram[i, j] = known.gram[kept[i], kept[j]]
+            gram[i, j] = known_gram[kept[i], kept[j]]
     return order, n_known, gram
 
 
-@njit(cache=True, nogil=True)
-def _with_row(rows: NDArray[np.float64], at: int, row: NDArray[np.float64]) -> NDArray[np.float64]:
+@compiled
+def _with_row(rows: FloatArray, at: int, row: FloatArray) -> FloatArray:
     """``rows`` with ``row`` at its place; twice as large where it was full."""
     if at == len(rows):
         grown = np.empty((2 * len(rows), rows.shape[1]))
@@ -153,17 +208,21 @@ def _with_row(rows: NDArray[np.float64], at: int, row: NDArray[np.float64]) -> N
     return rows
 
 
-@njit(cache=True, nogil=True)
-def _enlarged(gram: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+@compiled
+def _enlarged(gram: FloatArray, size: int) -> FloatArray:
     """``gram`` with room for more cuts."""
     grown = np.zeros((size, size))
     grown[: len(gram), : len(gram)] = gram
     return grown
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _update_gram(
-    rows: NDArray[np.float64], unclipped: NDArray[np.float64], positive: NDArray[np.bool_], gram: NDArray[np.float64]
+    rows: FloatArray,
+    unclipped: FloatArray,
+    positive: NDArray[np.bool_],
+    gram: FloatArray,
+    ordered: bool,
 ) -> None:
     """Bring ``positive`` and the products of the known cuts over its columns up to date."""
     changed = np.flatnonzero((unclipped > 0) != positive)
@@ -178,12 +237,12 @@ def _update_gram(
             signed[i, j] = signs[j] * block[i, j]
     positive[changed] = ~positive[changed]
     if n_known and len(changed):
-        gram[:n_known, :n_known] += signed @ block.T
+        gram[:n_known, :n_known] += inner_products(signed, block, ordered)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _extend_gram(
-    rows: NDArray[np.float64], positive: NDArray[np.bool_], n_known: int, gram: NDArray[np.float64]
+    rows: FloatArray, positive: NDArray[np.bool_], n_known: int, gram: FloatArray, ordered: bool
 ) -> None:
     """Fill the rows of the cuts that became free."""
     n_free = len(rows)
@@ -198,20 +257,21 @@ def _extend_gram(
     for i in range(n_known, n_free):
         for j in columns:
             fresh[i - n_known, j] = rows[i, j]
-    new = fresh @ rows.T
+    new = inner_products(fresh, rows, ordered)
     gram[n_known:n_free, :n_free] = new
     gram[:n_free, n_known:n_free] = new.T
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _newton_direction(
-    gram: NDArray[np.float64],
+    gram: FloatArray,
     step: float,
-    multipliers: NDArray[np.float64],
-    slope: NDArray[np.float64],
+    multipliers: FloatArray,
+    slope: FloatArray,
     entering: int,
-) -> NDArray[np.float64]:
-    """Ascent direction with zero sum on the positive multipliers and the entering one, which must rise."""
+    ordered: bool,
+) -> FloatArray:
+    """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
     n_free = len(multipliers)
     trace = 0.0
     for i in range(n_free):
@@ -233,10 +293,10 @@ def _newton_direction(
                 system[i, j] = step * gram[index[i], index[j]]
             system[i, i] += ridge
             right[i, 0] = slope[index[i]]
-        solution = np.linalg.solve(system, right)
-        shift = solution[:, 0].sum() / solution[:, 1].sum()
+        moves = solution(system, right, ordered)
+        shift = moves[:, 0].sum() / moves[:, 1].sum()
         for i in range(n):
-            direction[index[i]] = solution[i, 0] - shift * solution[i, 1]
+            direction[index[i]] = moves[i, 0] - shift * moves[i, 1]
         blocked = False
         for i in range(n_free):
             if moving[i] and multipliers[i] <= 0 and direction[i] < 0:
@@ -246,16 +306,16 @@ def _newton_direction(
             return direction
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _step_length(
     gain: float,
-    change: NDArray[np.float64],
-    unclipped: NDArray[np.float64],
+    change: FloatArray,
+    unclipped: FloatArray,
     step: float,
-    multipliers: NDArray[np.float64],
-    direction: NDArray[np.float64],
+    multipliers: FloatArray,
+    direction: FloatArray,
 ) -> float:
-    """Exact maximiser of the dual along ``direction``, up to the first multiplier that reaches zero.
+    """Maximiser of the dual along ``direction``, up to the first multiplier that reaches zero.
 
     ``gain`` and ``change`` are the products of the direction with the losses and with the matrix.
     """

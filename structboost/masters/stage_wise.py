@@ -1,4 +1,4 @@
-"""Stage-wise masters: AdaBoost.MO, AdaBoost.MH and AdaBoost.ECC set the weight of a column once and never change it."""
+"""Stage-wise masters: AdaBoost.MO, .MH and .ECC set the weight of a column once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost.masters.base import Formulation, Problem, only_kind
+from structboost._typing import FloatArray, IntArray
+from structboost.masters.base import Formulation, Problem
 from structboost.masters.exponential import LARGEST_WEIGHT
 from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster
 from structboost.validation import checked_choice, checked_regularisation
@@ -16,7 +16,7 @@ from structboost.validation import checked_choice, checked_regularisation
 
 @dataclass(frozen=True)
 class StageWise(Formulation):
-    """Exponential loss over pairs, lowered by one column at a time: Algorithms 1 and 2 of MultiBoost.MO and .ECC.
+    """Exponential loss over pairs, one column at a time: Algorithms 1, 2 of MultiBoost.MO and .ECC.
 
     There is no regularisation: give the trainer ``C=float("inf")``.  There is no bound.
 
@@ -38,15 +38,18 @@ class StageWise(Formulation):
 
     def master(self, problem: Problem, C: float) -> StageWiseMaster:
         """Closed-form weights."""
-        kind = only_kind(problem.stack)
-        pairs = PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs)
+        kind = problem.only_kind()
+        pairs = PairMargins(
+            problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs
+        )
         return StageWiseMaster(pairs, np.inf)
 
 
 class StageWiseMaster(PairMaster):
     """``sum_p rho_p exp(-margin_p(w))``; a column chosen again has its weight added to.
 
-    With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30 (``LARGEST_WEIGHT``).
+    With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30
+    (``LARGEST_WEIGHT``).
     """
 
     @property
@@ -57,7 +60,7 @@ class StageWiseMaster(PairMaster):
     def set_C(self, C: float) -> None:
         """Nothing depends on it."""
 
-    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Set the weights of the columns chosen last, in turn."""
         for j in () if selected is None else selected:
             self._calls += 1
@@ -67,13 +70,19 @@ class StageWiseMaster(PairMaster):
                 continue
             u = np.exp(self._logs - self._logs.max())
             right, wrong = float(u @ np.maximum(margins, 0.0)), float(u @ np.maximum(-margins, 0.0))
-            change = LARGEST_WEIGHT if wrong == 0 else 0.5 / step * float(np.log(right / wrong)) if right > 0 else 0.0
+            change = (
+                LARGEST_WEIGHT
+                if wrong == 0
+                else 0.5 / step * float(np.log(right / wrong))
+                if right > 0
+                else 0.0
+            )
             change = min(max(change, 0.0), LARGEST_WEIGHT)
             self.weights[j] += change
             self._logs -= change * margins
         self.risk = float(np.exp(self._logs).sum())
 
-    def duals(self) -> dict[str, NDArray[np.float64]]:
+    def duals(self) -> dict[str, FloatArray]:
         """Pair weights, normalised to sum 1, with their signs."""
         u = np.exp(self._logs - self._logs.max())
         return self._pairs.duals(u / u.sum())

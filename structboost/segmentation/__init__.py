@@ -1,1 +1,43 @@
-"""Learning to segment images: superpixels, their features, potentials, and CRFs on them (StructBoost, 3.6 and 4.5)."""
+"""Image segmentation by a learned CRF on superpixels (StructBoost, sections 3.6 and 4.5)."""
+
+from structboost.segmentation.crf_training import CRFSettings
+from structboost.segmentation.drawing import contact_sheet, draw_segmentation
+from structboost.segmentation.image_files import (
+    ImageFileError,
+    read_mask,
+    read_photograph,
+    write_png,
+)
+from structboost.segmentation.labelled_folder import (
+    LabelledFolder,
+    LabelledImage,
+    Meaning,
+    read_folder,
+    read_split,
+)
+from structboost.segmentation.made_images import MadeImages, made_images
+from structboost.segmentation.scores import SegmentationScores, break_even, confusion
+from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.unaries import UnarySettings
+
+__all__ = [
+    "CRFSettings",
+    "ImageFileError",
+    "LabelledFolder",
+    "LabelledImage",
+    "MadeImages",
+    "Meaning",
+    "SegmentationScores",
+    "Segmenter",
+    "UnarySettings",
+    "break_even",
+    "confusion",
+    "contact_sheet",
+    "draw_segmentation",
+    "made_images",
+    "read_folder",
+    "read_mask",
+    "read_photograph",
+    "read_split",
+    "write_png",
+]

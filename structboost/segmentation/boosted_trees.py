@@ -1,54 +1,76 @@
-"""Gradient-boosted trees as plain arrays: trained by scikit-learn, scored and saved without it (no pickle)."""
+"""Gradient boosting of the project's own trees, as plain arrays that files hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
+from scipy.special import log_softmax
 
-_ARRAYS = ("feature", "threshold", "left", "right", "value", "roots", "baseline")
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array, DamagedFileError
+from structboost.runtime.compiled import compiled
+from structboost.weak.tree import Tree, TreeFamily
+
+_DEPTH = 4
+_LEARNING_RATE = 0.16
+_RIDGE = 1.0  # added to the curvature of a leaf
 
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """A boosted classifier: sums of trees, one sum for each class (two classes: one sum, the log-odds of the second).
+    """A boosted classifier: for each class a sum of trees.
+
+    Two classes have one sum, the log-odds of the second.
 
     Attributes
     ----------
     feature : ndarray of int64, shape (n_nodes,)
-        What a node splits on; -1 in leaves.
-    threshold, value : ndarray of float64, shape (n_nodes,)
-        Values up to the threshold go left; what a leaf adds.
+        Feature that a node splits on; -1 in leaves.
+    threshold : ndarray of float64, shape (n_nodes,)
+        Values up to the threshold go left.
+    value : ndarray of float64, shape (n_nodes,)
+        What a leaf adds to its sum.
     left, right : ndarray of int64, shape (n_nodes,)
-        Numbers of the children.
+        Numbers of the children, larger than the node's own.
     roots : ndarray of int64, shape (n_rounds, n_sums)
         Roots of the trees.
     baseline : ndarray of float64, shape (n_sums,)
-        What the sums start at.
+        Start of each sum.
     classes : ndarray of int64, shape (n_present,)
-        Classes that the training rows had.
+        Classes that occur in training.
     n_classes : int
     """
 
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    value: NDArray[np.float64]
-    roots: NDArray[np.int64]
-    baseline: NDArray[np.float64]
-    classes: NDArray[np.int64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_nodes",), low=-1, high="n_features - 1"),
+        "threshold": Array("float64", ("n_nodes",), infinite=True),
+        "left": Array("int64", ("n_nodes",), low=0, high="n_nodes - 1"),
+        "right": Array("int64", ("n_nodes",), low=0, high="n_nodes - 1"),
+        "value": Array("float64", ("n_nodes",)),
+        "roots": Array("int64", ("n_rounds", "n_sums"), low=0, high="n_nodes - 1"),
+        "baseline": Array("float64", ("n_sums",)),
+        "classes": Array("int64", ("n_present",), low=0, high="n_labels - 1", rising=True),
+        "n_classes": Array("int64", (), low="n_labels", high="n_labels"),
+    }
+
+    feature: IntArray
+    threshold: FloatArray
+    left: IntArray
+    right: IntArray
+    value: FloatArray
+    roots: IntArray
+    baseline: FloatArray
+    classes: IntArray
     n_classes: int
 
-    def log_probabilities(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
         """Logarithms of the probabilities of all classes, shape (n_rows, n_classes).
 
-        A class that the training rows had not gets the probability 1e-6.
+        A class absent from training gets the probability 1e-6.
         """
         floor = np.log(1e-6)
         out = np.full((len(rows), self.n_classes), floor)
@@ -61,117 +83,121 @@ class BoostedTrees:
             *(self.feature, self.threshold, self.left, self.right, self.value, self.roots),
             sums,
         )
-        if sums.shape[1] == 1:
-            sums = np.hstack((np.zeros_like(sums), sums))
-        sums -= sums.max(axis=1, keepdims=True)
-        sums -= np.log(np.exp(sums).sum(axis=1, keepdims=True))
-        out[:, self.classes] = np.maximum(sums, floor)
+        out[:, self.classes] = np.maximum(_log_chances(sums), floor)
         return out
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
-        return arrays | {"classes": self.classes, "n_classes": np.array(self.n_classes)}
+        """The arrays that a model file holds."""
+        return vars(self) | {"n_classes": np.array(self.n_classes, np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
-        """What :meth:`to_arrays` gave, checked: a damaged file never makes scoring read outside of the arrays.
+        """The classifier that :meth:`to_arrays` took apart; the arrays fit the schema.
 
         Raises
         ------
-        ValueError
-            If a tree names a node that does not come after it.
+        DamagedFileError
+            If a child does not come after its node, so that scoring might never end, or if the
+            number of sums does not fit the classes.
         """
-        made = cls(**{name: arrays[name] for name in (*_ARRAYS, "classes")}, n_classes=int(arrays["n_classes"]))
-        n = len(made.feature)
-        inner = np.flatnonzero(made.feature >= 0)
-        children = np.concatenate((made.left[inner], made.right[inner]))
-        parents = np.concatenate((inner, inner))
-        if not (len(made.threshold) == len(made.left) == len(made.right) == len(made.value) == n):
-            raise ValueError("the nodes of its trees are not equally many")
-        if (children <= parents).any() or (children >= n).any() or not ((made.roots >= 0) & (made.roots < n)).all():
-            raise ValueError("its trees are damaged")
+        made = cls(**{**dict[str, Any](arrays), "n_classes": int(arrays["n_classes"])})
+        inner = made.feature >= 0
+        numbers = np.arange(len(inner))
+        if ((made.left <= numbers) | (made.right <= numbers))[inner].any():
+            raise DamagedFileError("a tree names a node that does not come after it")
+        if not len(made.classes) or len(made.baseline) != (
+            len(made.classes) if len(made.classes) > 2 else 1
+        ):
+            raise DamagedFileError("its trees do not fit their classes")
         return made
 
 
 def fit_trees(
-    rows: NDArray[Any],
-    labels: NDArray[np.int64],
-    n_classes: int,
-    *,
-    n_rounds: int,
-    learning_rate: float = 0.1,
-    max_leaves: int = 16,
-    min_leaf: int = 20,
-    l2: float = 1.0,
-    max_features: float = 1.0,
-    random_state: int = 0,
+    rows: NDArray[Any], labels: IntArray, n_classes: int, *, n_rounds: int
 ) -> BoostedTrees:
-    """Train by ``sklearn.ensemble.HistGradientBoostingClassifier`` and take out its trees.
+    """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
+
+    In each round :class:`structboost.weak.tree.TreeFamily` grows a tree on the gradient of each
+    sum, and a Newton step gives the leaves their values.
 
     Parameters
     ----------
     rows : ndarray, shape (n_rows, n_features)
     labels : ndarray of int64, shape (n_rows,)
         In 0..n_classes-1; not all need occur.
+    n_classes : int
+    n_rounds : int
     """
     classes, codes = np.unique(labels, return_inverse=True)
-    if len(classes) == 1:
-        nothing, indices = np.zeros(0), np.zeros(0, np.int64)
-        roots, baseline = np.zeros((0, 1), np.int64), np.zeros(1)
-        return BoostedTrees(indices, nothing, indices, indices, nothing, roots, baseline, classes, n_classes)
-    booster = HistGradientBoostingClassifier(
-        max_iter=n_rounds,
-        learning_rate=learning_rate,
-        max_leaf_nodes=max_leaves,
-        min_samples_leaf=min_leaf,
-        l2_regularization=l2,
-        max_features=max_features,
-        early_stopping=False,
-        random_state=random_state,
-    )
-    # Without weights: with them scikit-learn bins by weighted percentiles, ten times slower than the rest together.
-    booster.fit(np.ascontiguousarray(rows, np.float32), codes)
-    return _taken_out(booster, classes, n_classes)
+    # Two classes need one sum, the log-odds of the second; a single one needs no tree.
+    n_sums = len(classes) if len(classes) > 2 else 1
+    shares = np.bincount(codes) / len(codes)
+    odds = shares if n_sums > 1 else shares[-1:] / shares[:1]
+    baseline = np.log(odds) if len(classes) > 1 else np.zeros(1)
+    truth = np.eye(len(classes))[codes][:, -n_sums:]
+    family = TreeFamily(np.asarray(rows, np.float32), (-1.0, 1.0), depth=_DEPTH)
+    trees: list[list[Tree]] = []
+    sums = np.tile(baseline, (len(rows), 1))
+    for _ in range(n_rounds if len(classes) > 1 else 0):
+        chances = np.exp(_log_chances(sums))[:, -n_sums:]
+        slopes, curvatures = truth - chances, chances * (1 - chances)
+        found: list[Any] = [None] * n_sums
+        for tree, k, _ in family.price(slopes, 1):
+            leaf = family.leaf_numbers(tree)
+            slope = np.bincount(leaf, slopes[:, k], 2**_DEPTH)
+            curvature = np.bincount(leaf, curvatures[:, k], 2**_DEPTH)
+            steps = _LEARNING_RATE * slope / (curvature + _RIDGE)
+            sums[:, k] += steps[leaf]
+            found[k] = tree._replace(leaves=tuple(steps.tolist()))
+        trees.append(found)
+    return _as_nodes(trees, baseline, classes, n_classes)
 
 
-def _taken_out(booster: Any, classes: NDArray[np.int64], n_classes: int) -> BoostedTrees:
-    """The trees of a fitted booster; its attributes are private, so a test compares the scores with its own."""
-    rounds = booster._predictors
-    roots = np.zeros((len(rounds), len(rounds[0])), np.int64)
-    blocks = []
-    start = 0
-    for i, trees in enumerate(rounds):
-        for j, tree in enumerate(trees):
-            roots[i, j] = start
-            blocks.append((tree.nodes, start))
-            start += len(tree.nodes)
-    nodes = np.concatenate([block for block, _ in blocks])
-    shift = np.concatenate([np.full(len(block), first, np.int64) for block, first in blocks])
-    leaf = nodes["is_leaf"].astype(bool)
+def _as_nodes(
+    rounds: Sequence[Sequence[Tree]], baseline: FloatArray, classes: IntArray, n_classes: int
+) -> BoostedTrees:
+    """Complete trees, inner nodes before leaves, one behind the other."""
+    n_inner = 2**_DEPTH - 1
+    n_nodes = 2 * n_inner + 1
+    trees = [tree for of_round in rounds for tree in of_round]
+    shape = (len(trees), n_nodes)
+    feature, threshold, value = np.full(shape, -1), np.zeros(shape), np.zeros(shape)
+    for t, tree in enumerate(trees):
+        feature[t, :n_inner], threshold[t, :n_inner] = tree.features, tree.thresholds
+        value[t, n_inner:] = tree.leaves
+    first = np.arange(len(trees))[:, None] * n_nodes
+    inner = np.arange(n_nodes) < n_inner
+    left = np.where(inner, first + 2 * np.arange(n_nodes) + 1, first)
     return BoostedTrees(
-        feature=np.where(leaf, -1, nodes["feature_idx"].astype(np.int64)),
-        threshold=nodes["num_threshold"].astype(np.float64),
-        left=nodes["left"].astype(np.int64) + shift,
-        right=nodes["right"].astype(np.int64) + shift,
-        value=nodes["value"].astype(np.float64),
-        roots=roots,
-        baseline=np.asarray(booster._baseline_prediction, np.float64).ravel(),
+        feature=feature.ravel(),
+        threshold=threshold.ravel(),
+        left=left.ravel(),
+        right=(left + inner).ravel(),
+        value=value.ravel(),
+        roots=first.reshape(-1, len(baseline)),
+        baseline=baseline,
         classes=classes.astype(np.int64),
         n_classes=n_classes,
     )
 
 
-@njit(cache=True, nogil=True)
+def _log_chances(sums: FloatArray) -> FloatArray:
+    """Logarithms of the probabilities of the classes that occur."""
+    if sums.shape[1] == 1:
+        sums = np.hstack((np.zeros_like(sums), sums))
+    return np.asarray(log_softmax(sums, axis=1))
+
+
+@compiled
 def _add_trees(
     rows: NDArray[np.float32],
-    feature: NDArray[np.int64],
-    threshold: NDArray[np.float64],
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    value: NDArray[np.float64],
-    roots: NDArray[np.int64],
-    sums: NDArray[np.float64],
+    feature: IntArray,
+    threshold: FloatArray,
+    left: IntArray,
+    right: IntArray,
+    value: FloatArray,
+    roots: IntArray,
+    sums: FloatArray,
 ) -> None:
     for i in range(len(rows)):
         for t in range(roots.shape[0]):

@@ -1,9 +1,9 @@
-"""What the classifiers say of a superpixel's surroundings, as further potentials (auto-context).
+"""The classifiers' answers around a superpixel, as further potentials (auto-context).
 
-Tu and Bai, PAMI 2010: the answers of classifiers, looked up around each superpixel, are features of the next learner.
-Here they are averaged over neighbourhoods in the image, over superpixels of like colour wherever they lie (which is
-what colour models of object and background, made anew for each image, amount to), over the four directions, and over
-the whole image.
+In auto-context (Tu and Bai, PAMI 2010) the answers of classifiers around each superpixel are
+features of the next learner.  Here they are averaged over neighbourhoods in the image, over
+superpixels of similar colour anywhere, over the four directions, and over the whole image.  The
+averages by colour act as colour models of object and background for each image.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost.segmentation.codebook import neighbourhood
+from structboost._typing import FloatArray
 from structboost.segmentation.descriptors import DescribedImage
-
-Floats = NDArray[np.float64]
+from structboost.segmentation.superpixels import neighbourhood
 
 _STEPS = (1, 2, 4)
 _COLOUR_WIDTHS = (8.0, 20.0)  # standard deviations in LUV
 _COLOUR_REACH = 0.25  # of the narrow one, as a share of the image
-# Where little of an image lies (beyond its edge, of a rare colour), the image's mean stands in.
+# Weights of the image's mean, which stands in where little of an image lies.
 _RARE_COLOUR = 1e-4
 _RARE_DIRECTION = 0.02
+# Averages of each probability (:func:`surroundings`), and columns of :func:`place_and_colour`.
+N_SURROUNDINGS = len(_STEPS) + 3 + 4 + 1
+N_OF_PLACE = 18
 
 
-def surroundings(image: DescribedImage, probabilities: Floats) -> Floats:
+def surroundings(image: DescribedImage, probabilities: FloatArray) -> FloatArray:
     """Averages of the labels' probabilities around each superpixel.
 
     Parameters
@@ -37,8 +38,8 @@ def surroundings(image: DescribedImage, probabilities: Floats) -> Floats:
     Returns
     -------
     ndarray, shape (n, 11, n_labels)
-        Over superpixels at most 1, 2, 4 steps away; of like colour nearby, of like colour, of somewhat like colour;
-        left, right, above, below; over the whole image.
+        Averages over superpixels at most 1, 2, 4 steps away; of the same colour nearby, of the
+        same colour, of a similar colour; left, right, above, below; over the whole image.
     """
     shares = image.sizes / image.sizes.sum()
     blocks = [neighbour_means(image, probabilities, steps) for steps in _STEPS]
@@ -53,15 +54,18 @@ def surroundings(image: DescribedImage, probabilities: Floats) -> Floats:
     return np.stack(blocks, axis=1)
 
 
-def neighbour_means(image: DescribedImage, values: Floats, steps: int) -> Floats:
+def neighbour_means(image: DescribedImage, values: FloatArray, steps: int) -> FloatArray:
     """Area-weighted means over the superpixels at most ``steps`` edges away."""
     reach = neighbourhood(image.edges, image.n_superpixels, steps)
     sizes = image.sizes[:, None].astype(np.float64)
     return np.asarray((reach @ (values * sizes)) / (reach @ sizes))
 
 
-def place_and_colour(image: DescribedImage) -> Floats:
-    """Where a superpixel lies, its colour, how that differs from its neighbours' and the image's, and how common it is.
+def place_and_colour(image: DescribedImage) -> FloatArray:
+    """Place and colour of each superpixel.
+
+    The columns are its position, its colour, the difference from the colours of the image and of
+    the neighbours, how common the colour is, and its relative size.
 
     Returns
     -------
@@ -80,23 +84,29 @@ def place_and_colour(image: DescribedImage) -> Floats:
     )
 
 
-def _colour_kernels(image: DescribedImage, shares: Floats) -> list[Floats]:
-    """Weights of the other superpixels: their areas times how like their colours are; the first one nearby only."""
+def _colour_kernels(image: DescribedImage, shares: FloatArray) -> list[FloatArray]:
+    """Weights of the other superpixels: area times similarity of colour; first only nearby."""
     distance = _squared_distances(image.colours.astype(np.float64))
     near = np.exp(-_squared_distances(image.positions.astype(np.float64)) / (2 * _COLOUR_REACH**2))
     kernels = []
-    for width, reach in ((_COLOUR_WIDTHS[0], near), (_COLOUR_WIDTHS[0], 1.0), (_COLOUR_WIDTHS[1], 1.0)):
+    for width, reach in (
+        (_COLOUR_WIDTHS[0], near),
+        (_COLOUR_WIDTHS[0], 1.0),
+        (_COLOUR_WIDTHS[1], 1.0),
+    ):
         kernel = np.exp(-distance / (2 * width**2)) * reach * shares
         np.fill_diagonal(kernel, 0.0)  # its own answer is a potential already
         kernels.append(kernel)
     return kernels
 
 
-def _kernel_means(kernel: Any, values: Floats, shares: Floats, rare: float) -> Floats:
-    """Weighted means; the image's own mean weighs ``rare``."""
-    return np.asarray((kernel @ values + rare * (shares @ values)) / (kernel.sum(axis=1, keepdims=True) + rare))
+def _kernel_means(kernel: Any, values: FloatArray, shares: FloatArray, rare: float) -> FloatArray:
+    """Weighted means; the mean of the image has the weight ``rare``."""
+    return np.asarray(
+        (kernel @ values + rare * (shares @ values)) / (kernel.sum(axis=1, keepdims=True) + rare)
+    )
 
 
-def _squared_distances(rows: Floats) -> Floats:
+def _squared_distances(rows: FloatArray) -> FloatArray:
     squares = (rows**2).sum(axis=1)
     return np.asarray(np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0))

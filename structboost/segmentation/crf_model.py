@@ -1,95 +1,27 @@
-"""A trained CRF as plain arrays: energies of superpixels and edges, and the labels of least energy."""
+"""A trained CRF: energies of superpixels and edges, and the labels of least energy."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 from structboost.boosting import StructBoost
-from structboost.ensemble import Ensemble
+from structboost.ensemble import FORMAT, Ensemble
+from structboost.files.archive import Arrays
+from structboost.files.schema import Array, DamagedFileError, Part, Schema, below, prefixed
 from structboost.inference.alpha_expansion import expanded_labels
-from structboost.lookup_table import LookupTable
-from structboost.model_file import load_model, save_model
-from structboost.segmentation.linear_and_stumps import LinearAndStumpTable
-from structboost.structured_svm import StructuredSVM
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.tasks.superpixel_crf import SuperpixelGraph
-from structboost.weak.stump import StumpTable
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _NODE, _EDGE = "node", "edge"
-_STEPS = ("bias", "features", "thresholds", "indptr", "values")
-
-
-@dataclass(frozen=True)
-class AdditiveEnergy:
-    """Scores of parts: a weight for each potential, a constant, and steps of single potentials.
-
-    Attributes
-    ----------
-    weights : ndarray, shape (n_potentials,)
-    constant : float
-    steps : LookupTable or None
-        What stumps add.
-    """
-
-    weights: NDArray[np.float64]
-    constant: float
-    steps: LookupTable | None = None
-
-    @classmethod
-    def of_stumps(cls, model: Ensemble, kind: str) -> AdditiveEnergy:
-        """Of an ensemble of stumps, or of linear functions and stumps."""
-        member, matrix = model.members[kind], model.matrix(kind)
-        table, weights = member.learners, np.zeros(member.n_features)
-        if isinstance(table, LinearAndStumpTable):
-            weights = matrix[:, 0] @ table.coefficients
-            table = table.stumps
-        assert isinstance(table, StumpTable)
-        return cls(weights, 0.0, LookupTable.of_stumps(table, matrix, member.n_features))
-
-    def scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Shape (n_parts, 1)."""
-        linear = (rows @ self.weights + self.constant)[:, None]
-        return linear if self.steps is None else linear + self.steps.scores(rows)
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        arrays: dict[str, NDArray[Any]] = {"linear": np.append(self.weights, self.constant)}
-        if self.steps is None:
-            return arrays
-        return arrays | {f"steps_{name}": getattr(self.steps, name) for name in _STEPS}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> AdditiveEnergy:
-        """What :meth:`to_arrays` gave, checked: a damaged file never makes scoring read outside of the arrays.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together.
-        """
-        weights, constant = arrays["linear"][:-1], float(arrays["linear"][-1])
-        if "steps_features" not in arrays:
-            return cls(weights, constant)
-        steps = LookupTable(**{name: arrays[f"steps_{name}"] for name in _STEPS}, n_features=len(weights))
-        used, indptr = steps.features, steps.indptr
-        fits = (
-            indptr.shape == (len(used) + 1,)
-            and indptr[0] == 0
-            and (np.diff(indptr) >= 0).all()
-            and indptr[-1] == len(steps.thresholds)
-            and steps.values.shape == (len(steps.thresholds) + len(used), 1)
-            and steps.bias.shape == (1,)
-            and ((used >= 0) & (used < len(weights))).all()
-        )
-        if not fits:
-            raise ValueError("the steps of its energies are damaged")
-        return cls(weights, constant, steps)
+_ENSEMBLE = "ensemble"
 
 
 @dataclass(frozen=True)
@@ -99,12 +31,13 @@ class CRFModel:
     Attributes
     ----------
     n_labels : int
-    model : Ensemble or dict of str to AdditiveEnergy
-        By kind of part: ``node``, and ``edge`` unless edges were left out.  Trees stay an ensemble.
+    model : Ensemble or dict of str to LinearAndSteps
+        By kind of part: ``node``, and ``edge`` unless edges were left out.  Ensembles whose energy
+        is not a linear function and steps stay whole.
     """
 
     n_labels: int
-    model: Ensemble | Mapping[str, AdditiveEnergy]
+    model: Ensemble | Mapping[str, LinearAndSteps]
 
     @classmethod
     def of(cls, trainer: StructBoost | StructuredSVM) -> CRFModel:
@@ -113,34 +46,48 @@ class CRFModel:
         if isinstance(trainer, StructBoost):
             return cls._of_ensemble(n_labels, trainer.model_)
         by_kind = trainer.w_ if isinstance(trainer.w_, dict) else {_NODE: trainer.w_}
-        linear = {_NODE: AdditiveEnergy(by_kind[_NODE][:-1, 0], float(by_kind[_NODE][-1, 0]))}
+        # Behind the weights of nodes is a constant.
+        linear = {_NODE: _linear(by_kind[_NODE][:-1, 0], by_kind[_NODE][-1, 0])}
         if _EDGE in by_kind:
-            linear[_EDGE] = AdditiveEnergy(by_kind[_EDGE][:, 0], 0.0)
+            linear[_EDGE] = _linear(by_kind[_EDGE][:, 0], 0.0)
         return cls(n_labels, linear)
 
     @classmethod
     def _of_ensemble(cls, n_labels: int, model: Ensemble) -> CRFModel:
-        additive = (StumpTable, LinearAndStumpTable)
-        if not all(isinstance(member.learners, additive) for member in model.members.values()):
-            return cls(n_labels, model)
-        return cls(n_labels, {kind: AdditiveEnergy.of_stumps(model, kind) for kind in model.members})
+        by_kind = {}
+        for kind, member in model.members.items():
+            found = model.scorer(kind)
+            if isinstance(found, LookupTable):
+                found = LinearAndSteps(np.zeros((member.n_features, 1)), found)
+            if not isinstance(found, LinearAndSteps):
+                return cls(n_labels, model)
+            by_kind[kind] = found
+        return cls(n_labels, by_kind)
 
-    @property
-    def kinds(self) -> list[str]:
-        """Kinds of parts."""
-        return list(self.model.members if isinstance(self.model, Ensemble) else self.model)
+    def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
+        """Energies of an image.
 
-    def energies(self, graph: SuperpixelGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of each superpixel and label, shape (n, n_labels), and of each edge whose ends differ, shape (n_edges,)."""
+        Returns
+        -------
+        nodes : ndarray, shape (n_superpixels, n_labels)
+        edges : ndarray, shape (n_edges,)
+            What an edge costs whose ends have different labels.
+        """
+        scorers = (
+            {kind: self.model.scorer(kind) for kind in self.model.members}
+            if isinstance(self.model, Ensemble)
+            else self.model
+        )
         rows = graph.potentials.reshape(-1, graph.potentials.shape[2])
-        nodes = self._scores(rows, _NODE).reshape(-1, self.n_labels)
-        if _EDGE not in self.kinds or not len(graph.edges):
-            return nodes, np.zeros(len(graph.edges))
-        edges = self._scores(graph.edge_potentials, _EDGE)[:, 0]
-        # Weights and answers are not negative; sums of table steps may be, by rounding.
+        with one_blas_thread():
+            nodes = scorers[_NODE].raw_scores(rows).reshape(-1, self.n_labels)
+            if _EDGE not in scorers or not len(graph.edges):
+                return nodes, np.zeros(len(graph.edges))
+            edges = scorers[_EDGE].raw_scores(graph.edge_potentials)[:, 0]
+        # Weights and answers are not negative; sums in tables of version 0.1 may be, by rounding.
         return nodes, np.maximum(edges, 0.0)
 
-    def labels(self, graph: SuperpixelGraph, known: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def labels(self, graph: SuperpixelGraph, known: IntArray | None = None) -> IntArray:
         """Labels of least energy.
 
         Parameters
@@ -157,53 +104,94 @@ class CRFModel:
             nodes[fixed, known[fixed]] -= more_than_can_be_saved
         return expanded_labels(nodes, graph.edges, edges)
 
-    def margins(self, graph: SuperpixelGraph) -> NDArray[np.float64]:
-        """How much dearer background is than foreground for each superpixel, given the best labels of the others."""
+    def margins(self, graph: SuperpixelGraph) -> FloatArray:
+        """Energy that foreground saves on each superpixel, given the best labels of the others."""
         nodes, weights = self.energies(graph)
         labels = expanded_labels(nodes, graph.edges, weights)
         return neighbour_margins(nodes, graph.edges, weights, labels)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays a model file holds."""
+    def to_arrays(self) -> Arrays:
+        """The arrays that a model file holds."""
         if isinstance(self.model, Ensemble):
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model"
-                save_model(self.model, path)
-                return {"ensemble": np.frombuffer(path.read_bytes(), np.uint8)}
-        return {
-            f"{kind}_{name}": array for kind, energy in self.model.items() for name, array in energy.to_arrays().items()
-        }
+            return {_ENSEMBLE: np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
+        arrays: Arrays = {}
+        for kind, energy in self.model.items():
+            arrays[f"{kind}_linear"] = np.append(energy.coefficients[:, 0], 0.0)
+            for name in LookupTable.schema:
+                arrays[f"{kind}_steps_{name}"] = getattr(energy.steps, name)
+        return arrays
 
     @classmethod
-    def from_arrays(cls, n_labels: int, arrays: Mapping[str, NDArray[Any]]) -> CRFModel:
-        """What :meth:`to_arrays` gave.
+    def from_arrays(
+        cls, n_labels: int, arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
+    ) -> CRFModel:
+        """The model that :meth:`to_arrays` took apart; the arrays fit its schema.
 
         Raises
         ------
-        ModelFileError, KeyError, ValueError
-            If the arrays are damaged.
+        ModelFileError, DamagedFileError
+            If an ensemble is damaged, or is not of superpixels and edges.
         """
-        if "ensemble" in arrays:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model"
-                path.write_bytes(arrays["ensemble"].tobytes())
-                return cls._of_ensemble(n_labels, load_model(path))
-        by_kind = {
-            kind: {name[len(kind) + 1 :]: array for name, array in arrays.items() if name.startswith(f"{kind}_")}
-            for kind in (_NODE, _EDGE)
-        }
-        if not by_kind[_NODE]:
-            raise KeyError(_NODE)
-        return cls(n_labels, {kind: AdditiveEnergy.from_arrays(own) for kind, own in by_kind.items() if own})
+        if _ENSEMBLE in arrays:
+            with FORMAT.damage("crf/ensemble"):
+                model = Ensemble.from_arrays(
+                    *FORMAT.from_bytes(arrays[_ENSEMBLE].tobytes(), "crf/ensemble")
+                )
+            widths = {kind: member.n_features for kind, member in model.members.items()}
+            if _NODE not in widths or not widths.items() <= sizes.items():
+                raise DamagedFileError("the ensemble of its energies is of other potentials")
+            if any(kind.n_channels != 1 for kind in model.kinds.values()):
+                raise DamagedFileError("the ensemble of its energies has several scores")
+            return cls(n_labels, model)
+        by_kind = {}
+        for kind in (_NODE, _EDGE):
+            if f"{kind}_linear" in arrays:
+                *weights, constant = arrays[f"{kind}_linear"]
+                steps: dict[str, Any] = below(f"{kind}_steps_", arrays)
+                # Version 0.1 had the constant of linear energies here, and no steps beside it.
+                by_kind[kind] = (
+                    LinearAndSteps(
+                        np.array(weights)[:, None], LookupTable(**steps, n_features=len(weights))
+                    )
+                    if steps
+                    else _linear(np.array(weights), constant)
+                )
+        return cls(n_labels, by_kind)
 
-    def _scores(self, rows: NDArray[Any], kind: str) -> NDArray[np.float64]:
-        return self.model.scores(rows, kind) if isinstance(self.model, Ensemble) else self.model[kind].scores(rows)
+    @staticmethod
+    def schema(names: Collection[str], n_potentials: int, n_edge_potentials: int) -> Schema:
+        """What the arrays must be, in a file that has arrays of these names."""
+        if _ENSEMBLE in names:
+            return {"": Part({_ENSEMBLE: Array("uint8", ("n_bytes",))})}
+        parts = {}
+        for kind, size in ((_NODE, n_potentials), (_EDGE, n_edge_potentials)):
+            if kind == _NODE or any(name.startswith(f"{kind}_") for name in names):
+                arrays = {"linear": Array("float64", ("n_features + 1",))}
+                if f"{kind}_steps_features" in names:
+                    arrays |= prefixed("steps_", LookupTable.schema)
+                parts[f"{kind}_"] = Part(arrays, {"n_features": size, "n_channels": 1})
+        return parts
+
+
+def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
+    """A linear energy."""
+    no_splits = LookupTable(
+        bias=np.array([constant]),
+        features=np.zeros(0, np.int64),
+        thresholds=np.zeros(0),
+        indptr=np.zeros(1, np.int64),
+        values=np.zeros((0, 1)),
+        n_features=len(weights),
+    )
+    return LinearAndSteps(weights[:, None], no_splits)
 
 
 def neighbour_margins(
-    nodes: NDArray[np.float64], edges: NDArray[np.int64], weights: NDArray[np.float64], labels: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """E(y_p = 0) - E(y_p = 1) with all other labels as they are, shape (n,); positive where 1 is better.
+    nodes: FloatArray, edges: IntArray, weights: FloatArray, labels: IntArray
+) -> FloatArray:
+    """E(y_p = 0) - E(y_p = 1) with all other labels as they are, shape (n,).
+
+    It is positive where label 1 is better.
 
     Parameters
     ----------

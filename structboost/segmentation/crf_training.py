@@ -10,24 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import IntArray
 from structboost.boosting import StructBoost
-from structboost.segmentation.linear_and_stumps import CrossFittedWeights, LinearAndStumpFamily
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
-from structboost.structured_svm import StructuredSVM
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
+from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
 LEARNERS = ("structboost", "ssvm")
 LINEAR_AND_STUMP = "linear_and_stump"
 WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
 CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-# Of more than two labels a fit takes minutes.
-CANDIDATES_OF_MANY = (0.3,)
-_ALWAYS = 4  # of the candidates are tried in any case
+CANDIDATES_OF_MANY = (0.3,)  # a fit with more than two labels takes minutes
+_ALWAYS = 4  # candidates that are always tried
 _FOLDS = 3
 _LINEAR_TOL = 0.05
 
-Counts = Sequence[NDArray[np.int64]]
+Counts = Sequence[IntArray]
 Trainer = StructBoost | StructuredSVM
 # By kind of part.
 LinearFunction = dict[str, CrossFittedWeights]
@@ -40,23 +41,23 @@ class CRFSettings:
     Parameters
     ----------
     learner : {"structboost", "ssvm"}
-        Weak learners on the potentials, or linear weights.
+        Boosted weak learners on the potentials, or linear weights.
     weak_learner : {"linear_and_stump", "stump", "tree"}
-        Of boosting.  The first has one linear function beside the stumps
-        (:mod:`structboost.segmentation.linear_and_stumps`).
+        Family of weak learners.  The first has one linear function beside the stumps
+        (:mod:`structboost.weak.linear_and_stump`).
     linear_C : float
-        C of the structured SVMs that learn that linear function; :func:`tuned` chooses it.
+        C of the structured SVMs that learn this linear function; :func:`tuned` chooses it.
     max_rounds : int
-        Most rounds of boosting.
+        Largest number of rounds of boosting.
     columns_per_round : int
-        Most weak learners of each kind added in a round: with one, or five, 50 rounds leave a gap of 20 % and more
-        (docs/decisions/superpixel-crf.md).
+        Largest number of weak learners of each kind added per round.  With one to five, 50 rounds
+        leave a gap of 20 % and more (docs/decisions/superpixel-crf.md).
     tol : float
         Relative gap at which training stops.
     pairwise : bool
-        False leaves the edges out.
+        Whether the energy has edges.
     by_area : bool
-        Whether the loss counts pixels, or superpixels.
+        Whether the loss counts pixels; else it counts superpixels.
     """
 
     learner: str = "structboost"
@@ -72,11 +73,13 @@ class CRFSettings:
         if self.learner not in LEARNERS:
             raise ValueError(f"learner is {self.learner!r}; choose one of {', '.join(LEARNERS)}.")
         if self.weak_learner not in WEAK_LEARNERS:
-            raise ValueError(f"weak_learner is {self.weak_learner!r}; choose one of {', '.join(WEAK_LEARNERS)}.")
+            raise ValueError(
+                f"weak_learner is {self.weak_learner!r}; choose one of {', '.join(WEAK_LEARNERS)}."
+            )
 
 
 class _TrainingSet(NamedTuple):
-    """What a CRF is trained on: no superpixel is void."""
+    """Training images without void superpixels."""
 
     task: SuperpixelCRFTask
     X: list[SuperpixelGraph]
@@ -92,7 +95,7 @@ def fit_crf(
     groups: Sequence[int] | None = None,
     linear: LinearFunction | None = None,
 ) -> Trainer:
-    """Train on images; superpixels that are wholly void are left out, images without others too.
+    """Train on images, without superpixels that are wholly void.
 
     Parameters
     ----------
@@ -102,9 +105,11 @@ def fit_crf(
     C : float
         Weight of the loss.
     groups : sequence of int, optional
-        Images of one number are never on both sides of a fold: a photograph that comes again with other scribbles.
+        Images with the same number are never on both sides of a fold, such as a photograph with
+        several scribbles.
     linear : dict of str to CrossFittedWeights, optional
-        What :func:`linear_function` gave for the same images and settings; else it is learned first, where it is used.
+        Result of :func:`linear_function` for the same images and settings.  By default it is
+        learned if it is used.
 
     Raises
     ------
@@ -113,10 +118,14 @@ def fit_crf(
     """
     data = _training_set(graphs, counts, settings, groups)
     if settings.learner == "ssvm":
-        return StructuredSVM(data.task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(data.X, data.Y)
+        return StructuredSVM(data.task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(
+            data.X, data.Y
+        )
     weak_learner: Any = settings.weak_learner
     if weak_learner == LINEAR_AND_STUMP:
-        weak_learner = partial(_linear_and_stumps, linear or _linear_function(data, settings.linear_C))
+        weak_learner = partial(
+            _linear_and_stumps, linear or _linear_function(data, settings.linear_C)
+        )
     trainer = StructBoost(
         data.task,
         C=C,
@@ -129,19 +138,27 @@ def fit_crf(
 
 
 def linear_function(
-    graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, groups: Sequence[int] | None = None
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    groups: Sequence[int] | None = None,
 ) -> LinearFunction | None:
-    """The linear function beside the stumps; None where the settings have none.  It does not depend on C."""
+    """The linear function beside the stumps, which does not depend on C; None without one."""
     if settings.learner == "ssvm" or settings.weak_learner != LINEAR_AND_STUMP:
         return None
     return _linear_function(_training_set(graphs, counts, settings, groups), settings.linear_C)
 
 
 def _training_set(
-    graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, groups: Sequence[int] | None
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    groups: Sequence[int] | None,
 ) -> _TrainingSet:
     X, Y, of_images = [], [], []
-    for graph, count, group in zip(graphs, counts, range(len(graphs)) if groups is None else groups, strict=True):
+    for graph, count, group in zip(
+        graphs, counts, range(len(graphs)) if groups is None else groups, strict=True
+    ):
         labels, kept = true_labels(count, by_area=settings.by_area)
         if kept.any():
             X.append(graph.restricted(kept))
@@ -154,10 +171,10 @@ def _training_set(
 
 
 def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
-    """Weights of structured SVMs, each learned on two thirds of the groups of images, by kind of part.
+    """Weights of structured SVMs by kind of part, each learned on two thirds of the groups.
 
-    Every third group gets the weights learned on the others (on itself if it is the only one): what boosting adds to
-    a linear energy must not be misled by how well that fits its own images.
+    Every third group gets the weights learned on the others (on itself if it is the only one), so
+    that boosting is not misled by how well a linear energy fits its own images.
     """
     task, X, Y, groups = data
     ranks = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -166,30 +183,41 @@ def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
     found = []
     for fold in range(n_folds):
         kept = np.flatnonzero(folds != fold).tolist() if n_folds > 1 else list(range(len(X)))
-        # The fold may have all edges; then there is nothing to learn for them, and their weights are 0.
-        own = task if any(len(X[i].edges) for i in kept) else SuperpixelCRFTask(task.n_labels, pairwise=False)
+        # If the fold has all edges, there is nothing to learn for them: their weights are 0.
+        own = (
+            task
+            if any(len(X[i].edges) for i in kept)
+            else SuperpixelCRFTask(task.n_labels, pairwise=False)
+        )
         svm = StructuredSVM(own, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
-        weights = svm.fit([X[i] for i in kept], [Y[i] for i in kept]).w_
+        weights = uninterrupted(svm.fit([X[i] for i in kept], [Y[i] for i in kept])).w_
         found.append(weights if isinstance(weights, dict) else {"node": weights})
     by_kind = {}
     for kind in task.kinds:
         sizes = [len(task.parts(x)[kind]) for x in X]
         width = task.parts(X[0])[kind].shape[1]
-        # Kinds with free weights have a bias behind them: common to all labels, it changes nothing.
-        weights = [of_fold[kind][:width, 0] if kind in of_fold else np.zeros(width) for of_fold in found]
+        # Kinds with free weights have a bias behind them, which is common to all labels.
+        weights = [
+            of_fold[kind][:width, 0] if kind in of_fold else np.zeros(width) for of_fold in found
+        ]
         by_kind[kind] = CrossFittedWeights(np.array(weights), np.repeat(folds, sizes))
     return by_kind
 
 
 def _linear_and_stumps(
-    linear: dict[str, CrossFittedWeights], features: NDArray[Any], response: tuple[float, float], **settings: Any
+    linear: dict[str, CrossFittedWeights],
+    features: NDArray[Any],
+    response: tuple[float, float],
+    **settings: Any,
 ) -> LinearAndStumpFamily:
     """The family of the kind that has these answers."""
-    return LinearAndStumpFamily(features, response, linear=linear["edge" if min(response) >= 0 else "node"], **settings)
+    return LinearAndStumpFamily(
+        features, response, linear=linear["edge" if min(response) >= 0 else "node"], **settings
+    )
 
 
 class Tuned(NamedTuple):
-    """What a cross-validation chose.
+    """Result of a cross-validation.
 
     Attributes
     ----------
@@ -197,7 +225,7 @@ class Tuned(NamedTuple):
         With ``linear_C`` chosen, where it matters.
     C : float
     scores : dict of float to float
-        Mean IoU of each C that was tried, over the pixels of all images.
+        Mean IoU over the pixels of all images for each C that was tried.
     """
 
     settings: CRFSettings
@@ -213,19 +241,21 @@ def tuned(
     random_state: int = 0,
     groups: Sequence[int] | None = None,
 ) -> Tuned:
-    """C, and before it C of the linear function beside the stumps, by threefold cross-validation over images.
+    """C by threefold cross-validation over images.
 
-    The four smallest candidates are tried in any case (with few images the mean IoU has more than one peak), the others
-    while the last one is the best.  Ties go to the smaller.
+    C of the linear function beside the stumps is chosen first.  The four smallest candidates are
+    always tried, because with few images the mean IoU has more than one peak; the others while the
+    last one is the best.  Ties go to the smaller C.
 
     Parameters
     ----------
     candidates : sequence of float, optional
-        Ascending; a single one is taken as it is.  Default: `CANDIDATES`, or `CANDIDATES_OF_MANY` labels.
+        Candidates for C, ascending; a single one is taken as it is.  The default is `CANDIDATES`,
+        or `CANDIDATES_OF_MANY` for more than two labels.
     random_state : int
-        Of the folds.
+        Seed for the folds.
     groups : sequence of int, optional
-        As :func:`fit_crf` takes them.
+        As in :func:`fit_crf`.
     """
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
 
@@ -242,11 +272,13 @@ def tuned(
     return Tuned(settings, *search(settings))
 
 
-def _searched(candidates: Sequence[float], score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+def _searched(
+    candidates: Sequence[float], score: Callable[[float], float]
+) -> tuple[float, dict[float, float]]:
     """The best of the candidates that were tried, and their scores."""
     scores: dict[float, float] = {}
     for number, C in enumerate(candidates):
-        # A tie goes on: with too small a C all candidates leave a rare class out.
+        # A tie does not stop the search: if C is too small, all candidates miss a rare class.
         if number >= _ALWAYS and scores[candidates[number - 1]] < max(scores.values()):
             break
         scores[C] = score(C)
@@ -268,26 +300,33 @@ class _CrossValidation:
         self.graphs, self.counts, self.settings = graphs, counts, settings
         self.of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
         ranks = np.unique(self.of_images, return_inverse=True)[1]
-        self.folds = (np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
+        self.folds = (
+            np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS
+        )[ranks]
         self.linear: dict[int, LinearFunction | None] = {}
 
     def mean_iou(self, C: float) -> float:
-        """Over all images, each labelled by what was learned on two thirds of the others."""
+        """Mean IoU over all images, each labelled by a model of the other folds."""
         found: list[Any] = [None] * len(self.graphs)
         for fold in np.unique(self.folds).tolist():
-            kept, held_out = np.flatnonzero(self.folds != fold).tolist(), np.flatnonzero(self.folds == fold).tolist()
+            kept, held_out = (
+                np.flatnonzero(self.folds != fold).tolist(),
+                np.flatnonzero(self.folds == fold).tolist(),
+            )
             part = ([self.graphs[i] for i in kept], [self.counts[i] for i in kept])
             groups = self.of_images[kept].tolist()
             if fold not in self.linear:
                 self.linear[fold] = linear_function(*part, self.settings, groups)
-            trainer = fit_crf(*part, self.settings, C, groups, self.linear[fold])
-            for i, predicted in zip(held_out, trainer.predict([self.graphs[i] for i in held_out]), strict=True):
+            trainer = uninterrupted(fit_crf(*part, self.settings, C, groups, self.linear[fold]))
+            for i, predicted in zip(
+                held_out, trainer.predict([self.graphs[i] for i in held_out]), strict=True
+            ):
                 found[i] = predicted
         return superpixel_scores(self.counts, found).mean_iou
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:
-    """Scores in pixels of labels of superpixels."""
+    """Scores of labelled superpixels, counted in pixels."""
     n_labels = counts[0].shape[1]
     confusion = np.zeros((n_labels, n_labels), np.int64)
     for count, found in zip(counts, labels, strict=True):

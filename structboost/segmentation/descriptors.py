@@ -1,20 +1,26 @@
-"""What is known of each superpixel of one image before anything is learned."""
+"""Features of the superpixels of one image, and visual words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+from threadpoolctl import threadpool_limits
 
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.segmentation import patch_planes
-from structboost.segmentation.superpixels import adjacency, region_means, superpixels
+from structboost.segmentation.superpixels import adjacency, neighbourhood, region_means, superpixels
 
-VERSION = 1  # of the features: raised with every change that alters their values
+VERSION = 1  # version of the features; raise it with every change of their values
 
-# Sides of the patches, pixels of an image whose longer side is 320; StructBoost, 4.5, has 4 to 16.
+# Sides of the patches in an image whose longer side is 320 pixels; StructBoost, 4.5, has 4 to 16.
 PATCH_SIZES = (16, 32, 64, 128)
 _REFERENCE_SIDE = 320.0
 _GRID = 4  # "the cell size is a quarter of the patch"
@@ -22,6 +28,22 @@ _GIST_GRID = 2
 _COLOUR_BINS = 8
 _WORD_STEP = 4  # pixels between the points that get a visual word
 _WORD_PATCH = 16
+N_WORDS = 200
+_WORD_REACH = 2  # steps to superpixels whose words count
+_POINTS = 40_000  # sample that the codebook is learned from
+# Means and spreads of eight planes, and six histograms; planes by cells.
+_COLOUR_WIDTH = 2 * 8 + 6 * _COLOUR_BINS
+_PATCH_WIDTHS = {
+    "hog": _GRID**2 * patch_planes.N_ORIENTATIONS,
+    "lbp": _GRID**2 * patch_planes.N_PATTERNS,
+    "gist": _GIST_GRID**2 * patch_planes.N_GABOR_PLANES,
+}
+# Features of each group that needs no codebook.
+GROUP_WIDTHS = {
+    "colour": _COLOUR_WIDTH,
+    **{f"{kind}_{size}": width for kind, width in _PATCH_WIDTHS.items() for size in PATCH_SIZES},
+}
+WORD_WIDTH = _GRID**2 * patch_planes.N_ORIENTATIONS
 
 
 @dataclass(frozen=True)
@@ -44,22 +66,38 @@ class DescribedImage:
     contrasts : ndarray of float32, shape (n_edges,)
         Mean step of L, u, v across the boundary.
     features : dict of str to ndarray of float16, shape (n, d)
-        By group: ``colour``, ``lbp_S``, ``hog_S``, ``gist_S`` for four patch sizes S.
+        Features by group: ``colour``, and ``lbp_S``, ``hog_S``, ``gist_S`` for four patch sizes S.
     points : ndarray of int64, shape (n_points,)
         Superpixel of each grid point.
     point_descriptors : ndarray of uint8, shape (n_points, 144)
         Gradient histograms around the grid points, for visual words.
     """
 
+    schema: ClassVar[Mapping[str, Array]] = {
+        "labels": Array("int32", ("height", "width"), low=0, high="n - 1"),
+        "sizes": Array("int64", ("n",), low=1),
+        "positions": Array("float32", ("n", 2)),
+        "colours": Array("float32", ("n", 3)),
+        "edges": Array("int64", ("n_edges", 2), low=0, high="n - 1"),
+        "boundaries": Array("float64", ("n_edges",), low=0.0),
+        "contrasts": Array("float32", ("n_edges",), low=0.0),
+        "points": Array("int64", ("n_points",), low=0, high="n - 1"),
+        "point_descriptors": Array("uint8", ("n_points", WORD_WIDTH)),
+        **{
+            f"features/{group}": Array("float16", ("n", width))
+            for group, width in GROUP_WIDTHS.items()
+        },
+    }
+
     labels: NDArray[np.int32]
-    sizes: NDArray[np.int64]
+    sizes: IntArray
     positions: NDArray[np.float32]
     colours: NDArray[np.float32]
-    edges: NDArray[np.int64]
-    boundaries: NDArray[np.float64]
+    edges: IntArray
+    boundaries: FloatArray
     contrasts: NDArray[np.float32]
     features: dict[str, NDArray[np.float16]]
-    points: NDArray[np.int64]
+    points: IntArray
     point_descriptors: NDArray[np.uint8]
 
     @property
@@ -76,7 +114,7 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
     image : ndarray of uint8, shape (height, width, 3)
         RGB.
     n_segments : int
-        About how many superpixels.
+        Approximate number of superpixels.
 
     Raises
     ------
@@ -114,8 +152,8 @@ def _features(
     grey: NDArray[np.uint8],
     luv: NDArray[Any],
     labels: NDArray[np.int32],
-    gradients: NDArray[np.float64],
-    centres: NDArray[np.float64],
+    gradients: FloatArray,
+    centres: FloatArray,
 ) -> dict[str, NDArray[np.float16]]:
     """The groups of features that need no codebook."""
     patterns = patch_planes.integral(patch_planes.pattern_planes(grey))
@@ -124,16 +162,22 @@ def _features(
     made = {"colour": _colour_features(image, luv, labels)}
     for size in PATCH_SIZES:
         side = size * scale
-        made[f"hog_{size}"] = patch_planes.normalised(patch_planes.patch_cells(gradients, centres, side, _GRID))
+        made[f"hog_{size}"] = patch_planes.normalised(
+            patch_planes.patch_cells(gradients, centres, side, _GRID)
+        )
         made[f"lbp_{size}"] = patch_planes.patch_cells(patterns, centres, side, _GRID)
         made[f"gist_{size}"] = patch_planes.patch_cells(energies, centres, side, _GIST_GRID)
     return {name: rows.astype(np.float16) for name, rows in made.items()}
 
 
-def _colour_features(image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArray[np.int32]) -> NDArray[Any]:
-    """Means and spreads in RGB, LUV and HSV, and histograms of hue, saturation, value and of L, u, v."""
+def _colour_features(
+    image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArray[np.int32]
+) -> NDArray[Any]:
+    """Means and spreads in RGB, LUV and HSV, and histograms in HSV and LUV."""
     hsv = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)
-    planes = np.concatenate((image / np.float32(255), luv / 100, hsv[:, :, 1:]), axis=2).astype(np.float32)
+    planes = np.concatenate((image / np.float32(255), luv / 100, hsv[:, :, 1:]), axis=2).astype(
+        np.float32
+    )
     means = region_means(labels, planes)
     spreads = np.sqrt(np.maximum(region_means(labels, planes**2) - means**2, 0.0))
     # u and v of photographs lie between -100 and 100 but for a few pixels.
@@ -153,7 +197,9 @@ def _colour_features(image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArra
     return np.hstack((means, spreads, region_means(labels, one_hot)))
 
 
-def boundary_contrasts(labels: NDArray[np.int32], luv: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.float32]:
+def boundary_contrasts(
+    labels: NDArray[np.int32], luv: NDArray[Any], edges: IntArray
+) -> NDArray[np.float32]:
     """Mean distance in LUV between the pixels on the two sides of each boundary."""
     n = int(labels.max()) + 1
     keys, steps = [], []
@@ -168,9 +214,9 @@ def boundary_contrasts(labels: NDArray[np.int32], luv: NDArray[Any], edges: NDAr
 
 
 def _point_descriptors(
-    labels: NDArray[np.int32], gradients: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Gradient histograms (4 x 4 cells of 9 orientations) on a grid, and the superpixel under each point."""
+    labels: NDArray[np.int32], gradients: FloatArray
+) -> tuple[IntArray, NDArray[np.uint8]]:
+    """Superpixels under the points of a grid, and gradient histograms around the points."""
     height, width = labels.shape
     scale = max(labels.shape) / _REFERENCE_SIDE
     step = max(1, round(_WORD_STEP * scale))
@@ -178,4 +224,58 @@ def _point_descriptors(
     grid = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
     cells = patch_planes.patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID)
     rows = patch_planes.normalised(cells)
-    return labels[grid[:, 1], grid[:, 0]].astype(np.int64), np.minimum(rows * 512, 255).astype(np.uint8)
+    return labels[grid[:, 1], grid[:, 0]].astype(np.int64), np.minimum(rows * 512, 255).astype(
+        np.uint8
+    )
+
+
+def learn_codebook(
+    images: Sequence[DescribedImage], n_words: int = N_WORDS, random_state: int = 0
+) -> NDArray[np.float32]:
+    """Centres of k-means over the point descriptors of some images.
+
+    Parameters
+    ----------
+    images : sequence of DescribedImage
+    n_words : int
+        Number of words; there are no more than points.
+    random_state : int
+        Seed for the sample of points and for k-means.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_words, 144)
+    """
+    random = np.random.default_rng(random_state)
+    share = max(1, _POINTS // len(images))
+    drawn = [
+        image.point_descriptors[random.permutation(len(image.point_descriptors))[:share]]
+        for image in images
+    ]
+    points = np.concatenate(drawn).astype(np.float32)
+    means = MiniBatchKMeans(
+        min(n_words, len(points)), batch_size=4096, n_init=1, max_iter=30, random_state=random_state
+    )
+    with threadpool_limits(1):  # sums of several threads would be added in another order
+        return np.asarray(means.fit(points).cluster_centers_, np.float32)
+
+
+def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Shares of the words in each superpixel and all superpixels at most two steps away.
+
+    As in Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).
+
+    Returns
+    -------
+    ndarray of float32, shape (n_superpixels, n_words)
+    """
+    points = image.point_descriptors.astype(np.float32)
+    # |a - b|^2 without |a|^2, which is the same for all words.
+    with one_blas_thread():
+        distances = (codebook**2).sum(axis=1) - 2.0 * points @ codebook.T
+    words = np.argmin(distances, axis=1)
+    n = image.n_superpixels
+    counts = np.bincount(image.points * len(codebook) + words, minlength=n * len(codebook))
+    reach = neighbourhood(image.edges, n, _WORD_REACH)
+    around = reach @ counts.reshape(n, -1).astype(np.float32)
+    return np.asarray(around / np.maximum(around.sum(axis=1, keepdims=True), 1.0), np.float32)

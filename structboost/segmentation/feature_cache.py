@@ -1,11 +1,9 @@
-"""Described images kept on disk, under a key of their pixels, the parameters and the version of the features."""
+"""Described images kept on disk, under a key of pixels, parameters and version of the features."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -14,21 +12,12 @@ from typing import Any
 import joblib
 import numpy as np
 
+from structboost.files.archive import ArchiveFormat, Arrays
+from structboost.files.schema import DamagedFileError, Part, below, prefixed
+from structboost.progress import ProgressLine
 from structboost.segmentation.descriptors import VERSION, DescribedImage, describe
-from structboost.segmentation.image_files import Photograph, write_bytes
-from structboost.segmentation.progress_line import ProgressLine
+from structboost.segmentation.image_files import Photograph
 
-_ARRAYS = (
-    "labels",
-    "sizes",
-    "positions",
-    "colours",
-    "edges",
-    "boundaries",
-    "contrasts",
-    "points",
-    "point_descriptors",
-)
 _GROUP = "features/"
 
 
@@ -38,7 +27,7 @@ class FeatureCache:
     Parameters
     ----------
     folder : str or path
-        Made if it is not there.  Files may be deleted at any time; damaged ones are made anew.
+        Created if it does not exist.  Files may be deleted at any time; damaged ones are replaced.
     """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
@@ -46,22 +35,22 @@ class FeatureCache:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def describe(self, image: Photograph, n_segments: int) -> DescribedImage:
-        """As :func:`structboost.segmentation.descriptors.describe`, read from the folder if it is there."""
+        """As :func:`structboost.segmentation.descriptors.describe`, from the folder if possible."""
         path = self.path(image, n_segments)
         found = _read(path)
-        if found is None:
+        if found is None or found.labels.shape != image.shape[:2]:
             found = describe(image, n_segments)
-            content = io.BytesIO()
-            arrays: dict[str, Any] = {name: getattr(found, name) for name in _ARRAYS}
-            arrays |= {_GROUP + name: rows for name, rows in found.features.items()}
-            np.savez(content, **arrays)
-            write_bytes(path, content.getvalue())
+            arrays: Arrays = {
+                name: array for name, array in vars(found).items() if name != "features"
+            }
+            _FORMAT.write(path, {}, arrays | prefixed(_GROUP, found.features))
         return found
 
     def path(self, image: Photograph, n_segments: int) -> Path:
         """File of an image."""
         identity = json.dumps([VERSION, n_segments, image.shape]).encode()
-        return self.folder / f"{hashlib.sha256(identity + np.ascontiguousarray(image).tobytes()).hexdigest()[:32]}.npz"
+        key = hashlib.sha256(identity + np.ascontiguousarray(image).tobytes()).hexdigest()
+        return self.folder / f"{key[:32]}.npz"
 
 
 def describe_all(
@@ -72,7 +61,7 @@ def describe_all(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> list[DescribedImage]:
-    """Describe images, in processes side by side and with a progress line if asked; the order is kept."""
+    """Describe images in their order, in processes, with a progress line if ``verbose``."""
     line = ProgressLine("superpixels and features", len(images), verbose)
     found = []
     for described in describe_in_turn(images, n_segments, cache=cache, n_jobs=n_jobs):
@@ -83,9 +72,13 @@ def describe_all(
 
 
 def describe_in_turn(
-    images: Sequence[Photograph], n_segments: int, *, cache: FeatureCache | None = None, n_jobs: int | None = None
+    images: Sequence[Photograph],
+    n_segments: int,
+    *,
+    cache: FeatureCache | None = None,
+    n_jobs: int | None = None,
 ) -> Iterator[DescribedImage]:
-    """As :func:`describe_all`, one after the other: not all need be in memory."""
+    """Describe images one after the other, so that not all are in memory."""
     work: Iterable[Any] = (joblib.delayed(_described)(image, n_segments, cache) for image in images)
     yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator")(work)
 
@@ -95,11 +88,25 @@ def _described(image: Photograph, n_segments: int, cache: FeatureCache | None) -
 
 
 def _read(path: Path) -> DescribedImage | None:
-    """What a file holds; None if it is missing or damaged."""
+    """The described image of a file; None if it is missing or damaged."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        groups = {name[len(_GROUP) :]: rows for name, rows in arrays.items() if name.startswith(_GROUP)}
-        return DescribedImage(**{name: arrays[name] for name in _ARRAYS}, features=groups)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        _, arrays = _FORMAT.read(path)
+    except DamagedFileError:
         return None
+    counts = np.bincount(arrays["labels"].ravel(), minlength=len(arrays["sizes"]))
+    if not np.array_equal(counts, arrays["sizes"]) or (np.diff(arrays["edges"], axis=1) <= 0).any():
+        return None
+    alone = {name: array for name, array in arrays.items() if not name.startswith(_GROUP)}
+    return DescribedImage(**alone, features=below(_GROUP, arrays))
+
+
+_FORMAT = ArchiveFormat(
+    name="structboost-features",
+    version=1,
+    what="described image",
+    error=DamagedFileError,
+    remedy="delete it",
+    schema=lambda header, names: {"": Part(DescribedImage.schema)},
+    compressed=False,
+    may_lack_header=True,
+)

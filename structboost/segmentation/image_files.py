@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from structboost.whole_file import whole_file
+from structboost.files.whole_file import write_whole
+from structboost.vision.images import as_rgb, checked_image, decoded_image, swapped_channels
 
 Photograph = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -22,11 +23,11 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".p
 
 
 class ImageFileError(ValueError):
-    """A file of an image or a mask is missing, cannot be read, or does not fit its partner; the message names it."""
+    """A file of an image or a mask is missing, unreadable, or does not fit its partner."""
 
 
 class ReadWhenUsed(Sequence[Any]):
-    """Pictures that are read or made anew whenever one is asked for: of a large folder only one is in memory.
+    """Pictures that are read whenever one is used, so that few are in memory.
 
     Parameters
     ----------
@@ -46,27 +47,28 @@ class ReadWhenUsed(Sequence[Any]):
 
 
 def read_photograph(path: str | PathLike[str]) -> Photograph:
-    """An image as RGB, shape (height, width, 3); turned as its camera says, alpha left out.
+    """An image as RGB, shape (height, width, 3), turned as its camera says, without alpha.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, or it is no image.
+        If there is no such file, or it is not an image.
     """
-    content = np.frombuffer(_bytes(path), np.uint8)
-    pixels = cv2.imdecode(content, cv2.IMREAD_COLOR) if len(content) else None
+    pixels = decoded_image(_bytes(path))
     if pixels is None:
-        raise ImageFileError(f"{path} cannot be read as an image; it may be damaged or of another format.")
-    return np.ascontiguousarray(pixels[:, :, ::-1])
+        raise ImageFileError(
+            f"{path} cannot be read as an image; it may be damaged or of another format."
+        )
+    return as_rgb(pixels)
 
 
 def read_mask(path: str | PathLike[str]) -> Mask:
-    """Values of a mask, shape (height, width); indices where it has a palette.
+    """Values of a mask, shape (height, width): the indices if it has a palette.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, it is no image, or it has colours or more than 8 bits.
+        If there is no such file, or it is not an image of 8-bit indices.
     """
     _bytes(path)
     try:
@@ -80,42 +82,99 @@ def read_mask(path: str | PathLike[str]) -> Mask:
         values = values[:, :, 0]
     if values.ndim != 2:
         raise ImageFileError(
-            f"{path} is a colour picture; give a mask with one channel (or a palette) of class indices."
+            f"{path} is a colour picture; give a mask with one channel (or a palette) of class "
+            "indices."
         )
     if values.dtype != np.uint8:
         if values.min() < 0 or values.max() > VOID:
             raise ImageFileError(
-                f"{path} has values up to {values.max()}; give class indices 0..254, and 255 for void."
+                f"{path} has values up to {values.max()}; give class indices 0..254, and 255 for "
+                "void."
             )
         values = values.astype(np.uint8)
     return values
 
 
+def photograph_of(image: Any, name: str) -> Photograph:
+    """An image that a user passes in, as RGB of shape (height, width, 3).
+
+    Grey is repeated, alpha is dropped.
+
+    Parameters
+    ----------
+    image : ndarray of uint8 or PIL.Image.Image
+        As :func:`structboost.vision.images.checked_image` takes it.
+    name : str
+        Name in error messages.
+
+    Raises
+    ------
+    ValueError
+        If it is not 8-bit, has no pixels, or is neither grey nor RGB.
+    """
+    pixels = checked_image(image, name)
+    return pixels if pixels.ndim == 3 else as_rgb(pixels)
+
+
+def mask_of(mask: Any, name: str) -> Mask:
+    """A mask or scribbles that a user passes in as values of 0..255, shape (height, width).
+
+    Parameters
+    ----------
+    mask : ndarray of integers or bool, shape (height, width), or PIL.Image.Image
+        The values of a Pillow picture with a palette are its indices.
+    name : str
+        Name in error messages.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is not of whole numbers, or has values beyond 0..255.
+    """
+    if isinstance(mask, Image.Image) and mask.mode == "1":
+        mask = mask.convert("L")
+    values = np.asarray(mask)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(
+            f"{name} has shape {values.shape}; give (height, width), one class index per pixel."
+        )
+    if values.dtype.kind not in "iub":
+        raise ValueError(
+            f"{name} is {values.dtype}; give class indices 0..254, and 255 for void, as uint8: "
+            "np.rint(mask).astype(np.uint8) if the values are indices."
+        )
+    if values.dtype != np.uint8 and (values.min() < 0 or values.max() > VOID):
+        raise ValueError(
+            f"{name} has values from {values.min()} to {values.max()}; give class indices 0..254, "
+            "and 255 for void."
+        )
+    return values.astype(np.uint8, copy=False)
+
+
 def write_png(path: str | PathLike[str], pixels: NDArray[np.uint8]) -> None:
-    """Write a mask (height, width) or an RGB picture (height, width, 3): all of the file or nothing.
+    """Write a mask (height, width) or an RGB picture (height, width, 3) as a whole file.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
-    ordered = pixels if pixels.ndim == 2 else pixels[:, :, ::-1]
-    done, encoded = cv2.imencode(".png", np.ascontiguousarray(ordered))
+    done, encoded = cv2.imencode(".png", swapped_channels(pixels))
     if not done:
-        raise ValueError(f"{path}: pixels of shape {pixels.shape} and type {pixels.dtype} are no picture.")
-    write_bytes(path, encoded.tobytes())
-
-
-def write_bytes(path: str | PathLike[str], content: bytes) -> None:
-    """Write all of a file or nothing of it."""
-    with whole_file(path) as file:
-        file.write(content)
+        raise ValueError(
+            f"{path}: pixels of shape {pixels.shape} and type {pixels.dtype} are no picture."
+        )
+    write_whole(path, encoded.tobytes())
 
 
 def fitted(pixels: NDArray[Any], longest: int) -> NDArray[Any]:
-    """A photograph no larger than ``longest`` pixels along its longer side; smaller ones stay as they are."""
+    """A photograph shrunk to ``longest`` pixels along its longer side, if it is larger."""
     size = resized_shape(pixels.shape[:2], longest)
-    return pixels if size == pixels.shape[:2] else cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
+    return (
+        pixels
+        if size == pixels.shape[:2]
+        else cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
+    )
 
 
 def resized_shape(shape: tuple[int, ...], longest: int) -> tuple[int, int]:
@@ -125,7 +184,7 @@ def resized_shape(shape: tuple[int, ...], longest: int) -> tuple[int, int]:
 
 
 def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """A mask at another size; each pixel takes the value nearest to it."""
+    """A mask at another size, by nearest neighbours."""
     if mask.shape == tuple(shape[:2]):
         return mask
     return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)

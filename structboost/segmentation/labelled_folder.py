@@ -1,4 +1,4 @@
-"""A folder of images and a folder of masks: which belong together, what the masks' values mean, what is wrong."""
+"""A folder of images and a folder of masks: pairs, meaning of the values, and problems."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the values of masks stand for.
+    """Meaning of the values of masks.
 
     Parameters
     ----------
     white_is_foreground : bool
-        Whether the masks hold only 0 and 255, and 255 is the foreground.
+        Whether masks hold only 0 and 255, and 255 is the foreground.
     foreground : int or None
-        The class that is taken against all others.
+        Class that is taken against all others.
     """
 
     white_is_foreground: bool = False
@@ -47,7 +47,7 @@ class Meaning:
         return np.where(mask == VOID, VOID, mask == self.foreground).astype(np.uint8)
 
     def values(self, labels: Mask) -> Mask:
-        """Class indices as values of such masks: 255 for the foreground of masks that hold 0 and 255."""
+        """Class indices as values of such masks, 255 for a white foreground."""
         return labels * np.uint8(VOID) if self.white_is_foreground else labels
 
     def __str__(self) -> str:
@@ -58,16 +58,20 @@ class Meaning:
         return "values of masks are class indices, 255 is void"
 
 
+# The meaning of masks that hold only 0 and 255.
+WHITE_IS_FOREGROUND = Meaning(white_is_foreground=True)
+
+
 @dataclass(frozen=True)
 class LabelledImage:
-    """A photograph with its mask; both are read from their files whenever they are asked for.
+    """A photograph with its mask; both are read from their files at each use.
 
     Attributes
     ----------
     name : str
     image_file, mask_file : Path
     meaning : Meaning
-        What the values of the mask stand for.
+        Meaning of the values of the mask.
     """
 
     name: str
@@ -87,14 +91,14 @@ class LabelledImage:
 
 
 class LabelledFolder(NamedTuple):
-    """What was found in two folders.
+    """Images and masks found in two folders.
 
     Attributes
     ----------
     images : list of LabelledImage
     meaning : Meaning
     problems : list of str
-        What was left out, and why; each names its file.
+        Files that were left out, and why.
     """
 
     images: list[LabelledImage]
@@ -111,22 +115,24 @@ def read_folder(
     n_labels: int | None = None,
     strict: bool = False,
 ) -> LabelledFolder:
-    """Photographs with their masks; the mask of ``NAME.jpg`` is ``NAME.png`` (or another lossless format).
+    """Photographs with their masks.
 
-    Masks that hold only 0 and 255 mean 255 = foreground; else a value is the index of a class, and 255 is void.
+    The mask of ``NAME.jpg`` is ``NAME.png``, or has another lossless format.  If all masks hold
+    only 0 and 255, then 255 is the foreground.  Otherwise a value is the index of a class, and 255
+    is void.
 
     Parameters
     ----------
     images, masks : str or path
         Folders.
     names : iterable of str, optional
-        Only these, without suffix.
+        Names of the images to read, without suffix.  By default all are read.
     foreground : int, optional
-        Take one class against all others.
+        Class that is taken against all others.
     n_labels : int, optional
-        Values from here on (but void) are wrong; default: as many labels as the largest value says.
+        Number of labels: larger values but void are problems.  By default any value is a label.
     strict : bool
-        Whether a problem is an error; else the image is left out.
+        Whether a problem is an error; otherwise the image is left out.
 
     Raises
     ------
@@ -144,7 +150,9 @@ def read_folder(
     meaning = _meaning(values, foreground)
     usable = [pair for pair in pairs if pair[0] in values]
     if not meaning.white_is_foreground and foreground is None and n_labels is not None:
-        usable = [pair for pair in usable if _values_fit(pair[2], values[pair[0]], n_labels, problems)]
+        usable = [
+            pair for pair in usable if _values_fit(pair[2], values[pair[0]], n_labels, problems)
+        ]
     if strict and problems:
         raise ImageFileError(problems[0])
     if not usable:
@@ -154,12 +162,12 @@ def read_folder(
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
-    """Which part each image belongs to, from lines ``ID train`` or ``ID test``.
+    """The part that each image belongs to, from lines ``ID train`` or ``ID test``.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, or a line is neither; the message gives its number.
+        If there is no such file, or a line has another form; the message gives its number.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -172,7 +180,8 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
         name, _, part = line.strip().rpartition(" ")
         if not name.strip() or part not in ("train", "test"):
             raise ImageFileError(
-                f"{path}, line {number} is {line.strip()!r}; give an image's name, a space, train or test."
+                f"{path}, line {number} is {line.strip()!r}; give an image's name, a space, and "
+                "train or test."
             )
         parts[name.strip()] = part
     if not parts:
@@ -199,11 +208,15 @@ def n_labels_of(images: Sequence[LabelledImage]) -> int:
     present = np.unique(np.concatenate([np.unique(image.mask) for image in images]))
     present = present[present != VOID]
     if len(present) < 2:
-        raise ImageFileError(f"The masks hold the classes {present.tolist()} only; give at least two to learn from.")
+        raise ImageFileError(
+            f"The masks hold the classes {present.tolist()} only; give at least two to learn from."
+        )
     return int(present.max()) + 1
 
 
-def _pairs(images: Path, masks: Path, names: Iterable[str] | None, problems: list[str]) -> list[tuple[str, Path, Path]]:
+def _pairs(
+    images: Path, masks: Path, names: Iterable[str] | None, problems: list[str]
+) -> list[tuple[str, Path, Path]]:
     found = images_in(images)
     if not masks.is_dir():
         raise ImageFileError(f"There is no folder {masks}.")
@@ -214,13 +227,20 @@ def _pairs(images: Path, masks: Path, names: Iterable[str] | None, problems: lis
     pairs = []
     for name in wanted:
         if name not in found:
-            problems.append(f"{images / name} has no image file ({', '.join(IMAGE_SUFFIXES)}), but is in the split.")
+            problems.append(
+                f"{images / name} has no image file ({', '.join(IMAGE_SUFFIXES)}), "
+                "but is in the split."
+            )
         elif name not in of_masks:
             problems.append(f"{found[name]} has no mask {masks / name}.png.")
         else:
             pairs.append((name, found[name], of_masks[name]))
     if names is None:
-        problems.extend(f"{of_masks[name]} is a mask without an image." for name in of_masks if name not in found)
+        problems.extend(
+            f"{of_masks[name]} is a mask without an image."
+            for name in of_masks
+            if name not in found
+        )
     return pairs
 
 
@@ -229,8 +249,8 @@ def _values_of_pair(image: Path, mask: Path) -> set[int]:
     (height, width), values = read_photograph(image).shape[:2], read_mask(mask)
     if values.shape != (height, width):
         raise ImageFileError(
-            f"{mask} is {values.shape[1]} x {values.shape[0]} pixels, its image {image.name} {width} x {height}; "
-            "they must be of one size."
+            f"{mask} is {values.shape[1]} x {values.shape[0]} pixels, its image {image.name} "
+            f"{width} x {height}; they must be of one size."
         )
     return set(np.unique(values).tolist())
 
@@ -244,5 +264,7 @@ def _meaning(values: Mapping[str, set[int]], foreground: int | None) -> Meaning:
 def _values_fit(mask: Path, values: set[int], n_labels: int, problems: list[str]) -> bool:
     wrong = sorted(value for value in values if value >= n_labels and value != VOID)
     if wrong:
-        problems.append(f"{mask} holds the values {wrong}; the model knows 0..{n_labels - 1} (and 255, void).")
+        problems.append(
+            f"{mask} holds the values {wrong}; the model knows 0..{n_labels - 1} (and 255, void)."
+        )
     return not wrong

@@ -1,7 +1,7 @@
 """Made images with known masks: things cut out of photographs, laid over textures of others.
 
-The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are real; where the
-things lie and what is around them is made.
+The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are
+real; where the things lie and what is around them is made.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
 from structboost.segmentation.image_files import Mask, Photograph
 
 NAME = "made images: coins of scikit-image on its photographs of brick, grass and gravel"
@@ -41,14 +42,16 @@ class MadeImages(NamedTuple):
 
 
 def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
-    """Render pictures: one to three coins, relit and scaled, on a texture; a little noise is added.
+    """Render pictures of one to three coins, relit and scaled, on a texture, with a little noise.
 
     The same arguments give the same pixels.
 
     Parameters
     ----------
     n : int, default=24
+        Number of pictures.
     random_state : int, default=0
+        Seed for scenes and noise.
 
     Raises
     ------
@@ -58,7 +61,9 @@ def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
     if n < 1:
         raise ValueError(f"n is {n}; give at least 1.")
     rng = np.random.default_rng(random_state)
-    images, masks, scribbles = (list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True))
+    images, masks, scribbles = (
+        list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True)
+    )
     return MadeImages(images, masks, scribbles, NAME)
 
 
@@ -83,20 +88,22 @@ def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
 
 
 def _coin(
-    coin: NDArray[np.float64], centre: NDArray[np.float64], radius: float
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    coin: FloatArray, centre: FloatArray, radius: float
+) -> tuple[NDArray[np.bool_], FloatArray]:
     """Pixels inside the coin, and its face at the size of the picture."""
     x, y = np.arange(_WIDTH) - centre[0], np.arange(_HEIGHT) - centre[1]
     inside = np.hypot(x, y[:, None]) <= radius
     scale = coin.shape[0] / (2 * radius)
     columns = np.broadcast_to(((x + radius) * scale).astype(np.float32), inside.shape)
     rows = np.broadcast_to(((y + radius) * scale).astype(np.float32)[:, None], inside.shape)
-    face = cv2.remap(coin.astype(np.float32), columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    face = cv2.remap(
+        coin.astype(np.float32), columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
     return inside, np.asarray(face, np.float64)
 
 
-def _strokes(mask: Mask, disc: tuple[NDArray[np.float64], float]) -> Mask:
-    """A stroke across one coin, and two along the sides of the picture that lie farthest from all coins."""
+def _strokes(mask: Mask, disc: tuple[FloatArray, float]) -> Mask:
+    """A stroke across one coin, and two where the picture is farthest from all coins."""
     (x, y), radius = disc
     strokes = np.zeros_like(mask)
     half = radius / 2
@@ -114,12 +121,14 @@ def _strokes(mask: Mask, disc: tuple[NDArray[np.float64], float]) -> Mask:
 
 
 @lru_cache(maxsize=1)
-def _photographs() -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+def _photographs() -> tuple[list[FloatArray], list[FloatArray]]:
     """Textures and coins, grey, 0..255."""
-    from skimage import data  # here: only who asks for the pictures waits for them
+    from skimage import data  # imported late, because it takes long
 
     textures = [
-        cv2.resize(photograph, None, fx=0.6, fy=0.6, interpolation=cv2.INTER_AREA).astype(np.float64)
+        cv2.resize(photograph, None, fx=0.6, fy=0.6, interpolation=cv2.INTER_AREA).astype(
+            np.float64
+        )
         for photograph in (data.brick(), data.grass(), data.gravel())
     ]
     coins = data.coins().astype(np.float64)

@@ -1,6 +1,7 @@
-"""Dense planes of an image (gradients, local binary patterns, Gabor energies) and their means in the cells of patches.
+"""Dense planes of an image, and their means in the cells of patches.
 
-A mean over a cell is four look-ups in an integral plane, so that patches of any size cost the same.
+The planes are gradients, local binary patterns and Gabor energies.  A mean over a cell takes four
+look-ups in an integral plane, so patches of any size cost the same.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import Any
 import cv2
 import numpy as np
 import scipy.fft
-from numba import njit
 from numpy.typing import NDArray
 from skimage.feature import local_binary_pattern
+
+from structboost._typing import FloatArray
+from structboost.runtime.compiled import compiled
 
 Planes = NDArray[np.float32]
 
@@ -21,14 +24,18 @@ N_ORIENTATIONS = 9
 N_PATTERNS = 10
 _GABOR_SCALES = 4
 _GABOR_ORIENTATIONS = 8
-# Highest frequency, cycles a pixel; each further scale has half of it.
+N_GABOR_PLANES = _GABOR_SCALES * _GABOR_ORIENTATIONS
+# Highest frequency in cycles per pixel; each further scale halves it.
 _TOP_FREQUENCY = 0.25
-# Added to a patch's norm, so that flat patches are not blown up: grey levels.
+# Grey levels added to the norm of a patch, so that flat patches stay small.
 _FLAT = 4.0
 
 
 def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
-    """Length of the gradient by its unsigned orientation, shape (height, width, 9), shared by the two nearest."""
+    """Length of the gradient by unsigned orientation, shape (height, width, 9).
+
+    The two nearest orientations share it.
+    """
     values = grey.astype(np.float32)
     gx = np.asarray(cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1), np.float32)
     gy = np.asarray(cv2.Sobel(values, cv2.CV_32F, 0, 1, ksize=1), np.float32)
@@ -38,25 +45,29 @@ def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
 
 
 def pattern_planes(grey: NDArray[np.uint8]) -> Planes:
-    """Which of the ten uniform local binary patterns (8 points, radius 1) each pixel has, one-hot."""
+    """The uniform local binary pattern of each pixel (8 points, radius 1) of ten, one-hot."""
     codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
     return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
 
 
 def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
-    """Gabor energies at 4 scales and 8 orientations, as GIST uses them: shape (height, width, 32)."""
+    """Gabor energies at 4 scales and 8 orientations, as in GIST, shape (height, width, 32)."""
     height, width = grey.shape
     pad = 16
-    values = np.pad(np.log1p(grey.astype(np.float32)), pad, mode="reflect" if min(grey.shape) > pad else "edge")
+    values = np.pad(
+        np.log1p(grey.astype(np.float32)), pad, mode="reflect" if min(grey.shape) > pad else "edge"
+    )
     shape = tuple(scipy.fft.next_fast_len(size) for size in values.shape)
     spectrum = scipy.fft.fft2(values - values.mean(), shape)
-    out = np.empty((height, width, _GABOR_SCALES * _GABOR_ORIENTATIONS), np.float32)
+    out = np.empty((height, width, N_GABOR_PLANES), np.float32)
     for k, transfer in enumerate(_gabor_transfers(shape)):
-        out[:, :, k] = np.abs(scipy.fft.ifft2(spectrum * transfer))[pad : pad + height, pad : pad + width]
+        out[:, :, k] = np.abs(scipy.fft.ifft2(spectrum * transfer))[
+            pad : pad + height, pad : pad + width
+        ]
     return out
 
 
-def integral(planes: Planes) -> NDArray[np.float64]:
+def integral(planes: Planes) -> FloatArray:
     """Integral planes: entry (r, c) is the sum over the rows below r and the columns below c."""
     out = np.zeros((planes.shape[0] + 1, planes.shape[1] + 1, planes.shape[2]))
     _integrate(planes, out)
@@ -64,7 +75,7 @@ def integral(planes: Planes) -> NDArray[np.float64]:
 
 
 def patch_cells(
-    integrals: NDArray[np.float64], centres: NDArray[np.float64], size: float, grid: int
+    integrals: FloatArray, centres: FloatArray, size: float, grid: int
 ) -> NDArray[np.float32]:
     """Means over the cells of square patches.
 
@@ -74,9 +85,9 @@ def patch_cells(
     centres : ndarray, shape (n_patches, 2)
         x and y, pixels.
     size : float
-        Side of a patch, pixels.  What lies outside the image is moved to its edge.
+        Side of a patch in pixels.  Cells outside the image are moved to its edge.
     grid : int
-        Cells along a side.
+        Number of cells along a side.
 
     Returns
     -------
@@ -96,7 +107,7 @@ def normalised(cells: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def _gabor_transfers(shape: tuple[int, int]) -> list[Any]:
-    """Transfer functions: Gaussians in frequency, one-sided, so that the modulus of the answer is the energy."""
+    """One-sided Gaussians in frequency: the modulus of the answer is the energy."""
     fy = scipy.fft.fftfreq(shape[0])[:, None].astype(np.float32)
     fx = scipy.fft.fftfreq(shape[1])[None, :].astype(np.float32)
     made = []
@@ -106,12 +117,16 @@ def _gabor_transfers(shape: tuple[int, int]) -> list[Any]:
             angle = np.pi * turn / _GABOR_ORIENTATIONS
             along = fx * np.cos(angle) + fy * np.sin(angle) - centre
             across = -fx * np.sin(angle) + fy * np.cos(angle)
-            made.append(np.exp(-(along**2 / (2 * (centre / 3) ** 2)) - across**2 / (2 * (centre / 4) ** 2)))
+            made.append(
+                np.exp(-(along**2 / (2 * (centre / 3) ** 2)) - across**2 / (2 * (centre / 4) ** 2))
+            )
     return made
 
 
-@njit(cache=True, nogil=True)
-def _spread_gradients(gx: NDArray[np.float32], gy: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+@compiled
+def _spread_gradients(
+    gx: NDArray[np.float32], gy: NDArray[np.float32], out: NDArray[np.float32]
+) -> None:
     height, width, n = out.shape
     for y in range(height):
         for x in range(width):
@@ -128,8 +143,8 @@ def _spread_gradients(gx: NDArray[np.float32], gy: NDArray[np.float32], out: NDA
             out[y, x, (low + 1) % n] += length * share
 
 
-@njit(cache=True, nogil=True)
-def _integrate(planes: NDArray[np.float32], out: NDArray[np.float64]) -> None:
+@compiled
+def _integrate(planes: NDArray[np.float32], out: FloatArray) -> None:
     height, width, n = planes.shape
     row = np.empty(n)
     for y in range(height):
@@ -140,9 +155,9 @@ def _integrate(planes: NDArray[np.float32], out: NDArray[np.float64]) -> None:
                 out[y + 1, x + 1, k] = out[y, x + 1, k] + row[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_cells(
-    integrals: NDArray[np.float64], centres: NDArray[np.float64], size: float, out: NDArray[np.float32]
+    integrals: FloatArray, centres: FloatArray, size: float, out: NDArray[np.float32]
 ) -> None:
     n, grid, _, n_planes = out.shape
     height, width = integrals.shape[0] - 1, integrals.shape[1] - 1
@@ -163,7 +178,7 @@ def _fill_cells(
                     out[p, i, j, k] = total / area
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _span(start: float, length: float, limit: int) -> tuple[int, int]:
     """First pixel and end of a cell along one axis, moved inside, at least a pixel long."""
     first = int(np.floor(start + 0.5))

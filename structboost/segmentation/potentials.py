@@ -1,25 +1,39 @@
-"""From answers of classifiers to the potentials of a CRF: unary (32), and pairwise (33), (34) with contrast."""
+"""From answers of classifiers to potentials of a CRF: unary (32), pairwise (33), (34)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.segmentation.context import neighbour_means, place_and_colour, surroundings
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.segmentation.context import (
+    N_OF_PLACE,
+    N_SURROUNDINGS,
+    neighbour_means,
+    place_and_colour,
+    surroundings,
+)
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.unaries import combined, log_odds
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
-Floats = NDArray[np.float64]
-
-PAIRWISE = ("colour", "boundary", "contrast", "colour x boundary", "contrast x boundary", "agreement", "constant")
+PAIRWISE = (
+    "colour",
+    "boundary",
+    "contrast",
+    "colour x boundary",
+    "contrast x boundary",
+    "agreement",
+    "constant",
+)
 # Added to an image's mean difference in LUV, so that flat images have no outlines.
 _FLAT = 1.0
-# Standardised potentials beyond are cut off.
+# Bound on standardised potentials.
 _FAR = 5.0
 
 
@@ -30,8 +44,13 @@ class PotentialScale:
     Linear learners need potentials of one scale; to stumps it makes no difference.
     """
 
-    mean: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "mean": Array("float64", ("n_unary",)),
+        "spread": Array("float64", ("n_unary",), low=0.0, nonzero=True),
+    }
+
+    mean: FloatArray
+    spread: FloatArray
 
     @classmethod
     def of(cls, potentials: Sequence[NDArray[Any]]) -> PotentialScale:
@@ -45,8 +64,10 @@ class PotentialScale:
         return np.clip((potentials - self.mean) / self.spread, -_FAR, _FAR).astype(np.float32)
 
 
-def unary_potentials(image: DescribedImage, answers: Floats, *, appearance: bool = True) -> Floats:
-    """What the CRF learns a superpixel's energies from, before scaling.
+def unary_potentials(
+    image: DescribedImage, answers: FloatArray, *, appearance: bool = True
+) -> FloatArray:
+    """Unary potentials of the CRF, before scaling.
 
     Parameters
     ----------
@@ -54,15 +75,16 @@ def unary_potentials(image: DescribedImage, answers: Floats, *, appearance: bool
     answers : ndarray, shape (n_superpixels, n_classifiers, n_labels)
         Log-probabilities.
     appearance : bool
-        Whether place, colour and surroundings tell labels apart: not where strokes say what is what, and how near each
-        superpixel is to them is among the answers already.  Then own answers are all there is.
+        Whether place, colour and surroundings are among the potentials.  With scribbles they are
+        not, because the answers already measure the distance from the strokes.
 
     Returns
     -------
     ndarray, shape (n_superpixels, n_labels, n_unary); (n_superpixels, 1, n_unary) for two labels
-        For each label minus the classifiers' log-odds (32), the same averaged over the neighbours, and minus the
-        averages of its probability around the superpixel (:mod:`structboost.segmentation.context`).  For two labels
-        these are of foreground, and place and colour are among them.
+        For each label minus the log-odds of the classifiers (32), their averages over the
+        neighbours, and minus the averages of its probability around the superpixel
+        (:mod:`structboost.segmentation.context`).  For two labels these are the foreground's, with
+        place and colour.
     """
     odds = log_odds(answers)
     probabilities = combined(answers)
@@ -78,59 +100,83 @@ def unary_potentials(image: DescribedImage, answers: Floats, *, appearance: bool
     return -np.concatenate((odds, probabilities[:, None, :], around), axis=1).transpose(0, 2, 1)
 
 
+def n_unary_potentials(n_classifiers: int, n_labels: int, *, appearance: bool = True) -> int:
+    """Last size of :func:`unary_potentials`."""
+    if n_labels == 2:
+        return n_classifiers + 1 + appearance * (n_classifiers + N_SURROUNDINGS + N_OF_PLACE)
+    return n_classifiers + 1 + N_SURROUNDINGS
+
+
 def superpixel_graph(
-    image: DescribedImage, answers: Floats, scale: PotentialScale, *, appearance: bool = True
+    image: DescribedImage, answers: FloatArray, scale: PotentialScale, *, appearance: bool = True
 ) -> SuperpixelGraph:
     """The CRF of an image.
 
-    Of two labels, background has the potentials 0: only the difference counts, -y F (32) up to what both have in
-    common, and stumps see the foreground's evidence from both sides.  An indicator of each label but the first is
-    added.
+    With two labels the background has the potentials 0.  Only the difference counts, -y F (32) up
+    to a common term, and stumps see the evidence for the foreground from both sides.  An indicator
+    of each label but the first is added.
     """
     n, n_labels = answers.shape[0], answers.shape[2]
     scaled = scale.scaled(unary_potentials(image, answers, appearance=appearance))
     if n_labels == 2:
         scaled = np.concatenate((np.zeros_like(scaled), scaled), axis=1)
-    indicators = np.broadcast_to(np.eye(n_labels, dtype=np.float32)[:, 1:], (n, n_labels, n_labels - 1))
+    indicators = np.broadcast_to(
+        np.eye(n_labels, dtype=np.float32)[:, 1:], (n, n_labels, n_labels - 1)
+    )
     pairwise = pairwise_potentials(image, combined(answers))
     return SuperpixelGraph(np.concatenate((scaled, indicators), axis=2), image.edges, pairwise)
 
 
-def pairwise_potentials(image: DescribedImage, probabilities: Floats) -> NDArray[np.float32]:
-    """What an edge between different labels may cost, shape (n_edges, 7), none negative; `PAIRWISE` names them.
+def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDArray[np.float32]:
+    """Potentials of edges between different labels, shape (n_edges, 7), none negative.
 
-    ``exp(-|difference of mean LUV| / its mean)`` (33), the shared boundary over its mean (34), the like of (33)
-    for the step right at the boundary, their products, how much the classifiers agree on both ends, and 1.
+    `PAIRWISE` names them: ``exp(-|difference of mean LUV| / its mean)`` (33), the shared boundary
+    over its mean (34), the analogue of (33) for the step at the boundary, their products, the
+    agreement of the classifiers on both ends, and 1.
     """
     p, q = image.edges.T
-    colour = _likeness(np.linalg.norm(image.colours[p].astype(np.float64) - image.colours[q], axis=1))
+    colour = _likeness(
+        np.linalg.norm(image.colours[p].astype(np.float64) - image.colours[q], axis=1)
+    )
     contrast = _likeness(image.contrasts.astype(np.float64))
     boundary = image.boundaries / image.boundaries.mean() if len(p) else image.boundaries
     agreement = 1 - 0.5 * np.abs(probabilities[p] - probabilities[q]).sum(axis=1)
-    columns = (colour, boundary, contrast, colour * boundary, contrast * boundary, agreement, np.ones(len(p)))
+    columns = (
+        colour,
+        boundary,
+        contrast,
+        colour * boundary,
+        contrast * boundary,
+        agreement,
+        np.ones(len(p)),
+    )
     return np.asarray(np.maximum(np.column_stack(columns), 0.0), np.float32)
 
 
-def true_labels(counts: NDArray[np.int64], *, by_area: bool = True) -> tuple[TrueLabels, NDArray[np.bool_]]:
-    """The true label of each superpixel that is not void, and which ones are not.
+def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, NDArray[np.bool_]]:
+    """True labels of the superpixels that are not void, and a mask of these superpixels.
 
     Parameters
     ----------
     counts : ndarray of int64, shape (n_superpixels, n_labels)
         Pixels of each class.
     by_area : bool
-        Whether a wrong label costs the pixels that the true one has more than the next, over the superpixels' mean
-        size; else 1, the Hamming loss (26).
+        Whether a wrong label costs the margin in pixels of the true label over the next one,
+        relative to the mean size of the superpixels.  Otherwise it costs 1, the Hamming loss (26).
     """
     known = counts.sum(axis=1)
     kept = known > 0
     ranked = np.sort(counts[kept], axis=1)
-    areas = (ranked[:, -1] - ranked[:, -2]) / max(float(known[kept].mean()), 1.0) if kept.any() else np.zeros(0)
+    areas = (
+        (ranked[:, -1] - ranked[:, -2]) / max(float(known[kept].mean()), 1.0)
+        if kept.any()
+        else np.zeros(0)
+    )
     labels = np.argmax(counts[kept], axis=1).astype(np.int64)
     return TrueLabels(labels, areas if by_area else np.ones(len(labels))), kept
 
 
-def _likeness(differences: NDArray[Any]) -> Floats:
-    """One where there is no difference, falling with the difference over its mean in the image."""
+def _likeness(differences: NDArray[Any]) -> FloatArray:
+    """Likeness: 1 without a difference, falling with the difference over its mean."""
     mean = float(differences.mean()) if len(differences) else 0.0
     return np.asarray(np.exp(-differences / (mean + _FLAT)), np.float64)

@@ -1,4 +1,4 @@
-"""How good segmentations are: intersection over union, accuracies, and the point where precision equals recall."""
+"""Scores of segmentations: intersection over union, accuracies, and the break-even point."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 
-def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
-    """Pixels by true and by predicted class, shape (n_labels, n_labels); void pixels of the truth do not count.
+
+def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> IntArray:
+    """Pixels by true and by predicted class, without void pixels, shape (n_labels, n_labels).
 
     Parameters
     ----------
     truth, predicted : ndarray of uint8, of one shape
-        Class indices; in ``truth`` what is not below ``n_labels`` is void.
+        Class indices; values of ``truth`` from ``n_labels`` on are void.
 
     Raises
     ------
     ValueError
-        If the shapes differ, or a predicted class is out of range where the truth is not void.
+        If the shapes differ, or a predicted class is out of range.
     """
     if truth.shape != predicted.shape:
-        raise ValueError(f"truth has shape {truth.shape} and predicted {predicted.shape}; they must be equal.")
+        raise ValueError(
+            f"truth has shape {truth.shape} and predicted {predicted.shape}; they must be equal."
+        )
     known = truth < n_labels
     found = predicted[known].astype(np.int64)
     if len(found) and found.max() >= n_labels:
         raise ValueError(f"predicted has the class {found.max()}; there are 0..{n_labels - 1}.")
     keys = truth[known].astype(np.int64) * n_labels + found
-    return np.asarray(np.bincount(keys, minlength=n_labels**2).reshape(n_labels, n_labels), np.int64)
+    return np.asarray(
+        np.bincount(keys, minlength=n_labels**2).reshape(n_labels, n_labels), np.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,10 @@ class SegmentationScores:
         Pixels by true and predicted class.
     """
 
-    confusion: NDArray[np.int64]
+    confusion: IntArray
 
     @classmethod
-    def of(cls, confusions: Sequence[NDArray[np.int64]]) -> SegmentationScores:
+    def of(cls, confusions: Sequence[IntArray]) -> SegmentationScores:
         """Scores of several images together."""
         return cls(np.sum(confusions, axis=0))
 
@@ -56,14 +62,14 @@ class SegmentationScores:
         return _share(np.trace(self.confusion), self.confusion.sum())
 
     @property
-    def iou(self) -> NDArray[np.float64]:
-        """Intersection over union of each class; NaN for one that is neither true nor predicted anywhere."""
+    def iou(self) -> FloatArray:
+        """Intersection over union of each class; NaN for a class that occurs nowhere."""
         right = np.diag(self.confusion).astype(np.float64)
         union = self.confusion.sum(axis=0) + self.confusion.sum(axis=1) - right
         return np.asarray(np.divide(right, union, out=np.full(len(right), np.nan), where=union > 0))
 
     @property
-    def class_accuracies(self) -> NDArray[np.float64]:
+    def class_accuracies(self) -> FloatArray:
         """Share of each class's pixels with the right class; NaN for one that does not occur."""
         right = np.diag(self.confusion).astype(np.float64)
         total = self.confusion.sum(axis=1)
@@ -80,19 +86,25 @@ class SegmentationScores:
         return _mean(self.class_accuracies)
 
     def as_record(self) -> dict[str, float | None]:
-        """What ``structboost segment evaluate`` writes; null where a class does not occur."""
+        """The record that ``structboost segment evaluate`` writes; null for unknown scores."""
         if len(self.confusion) == 2:
-            background, foreground = (None if np.isnan(v) else float(v) for v in self.iou)
-            return {"iou_foreground": foreground, "iou_background": background, "accuracy": self.accuracy}
-        return {
-            "mean_iou": self.mean_iou,
-            "global_accuracy": self.accuracy,
-            "class_accuracy": self.class_accuracy,
-        }
+            background, foreground = self.iou
+            scores = {
+                "iou_foreground": foreground,
+                "iou_background": background,
+                "accuracy": self.accuracy,
+            }
+        else:
+            scores = {
+                "mean_iou": self.mean_iou,
+                "global_accuracy": self.accuracy,
+                "class_accuracy": self.class_accuracy,
+            }
+        return {name: None if np.isnan(value) else float(value) for name, value in scores.items()}
 
 
-def break_even(truth: NDArray[np.int64], margins: NDArray[np.float64], areas: NDArray[np.float64]) -> float:
-    """Precision where it equals recall: of the foreground as many pixels are taken as there are true ones.
+def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float:
+    """Precision where it equals recall: as many pixels are taken as are true foreground.
 
     Fulkerson et al., ICCV 2009; Table 6 of StructBoost.
 
@@ -112,7 +124,7 @@ def break_even(truth: NDArray[np.int64], margins: NDArray[np.float64], areas: ND
     order = np.argsort(-margins, kind="stable")
     taken = np.concatenate(([0.0], np.cumsum(areas[order])))
     hit = np.concatenate(([0.0], np.cumsum(foreground[order])))
-    # Precision hit / taken equals recall hit / total where as much is taken as there is.
+    # Precision hit / taken equals recall hit / total at taken = total.
     return float(np.interp(total, taken, hit) / total)
 
 
@@ -120,5 +132,5 @@ def _share(part: Any, whole: Any) -> float:
     return float(part) / float(whole) if whole else float("nan")
 
 
-def _mean(values: NDArray[np.float64]) -> float:
+def _mean(values: FloatArray) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")

@@ -6,17 +6,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
+from structboost._typing import FloatArray, IntArray
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.image_files import ImageFileError, Mask
 
 NOTHING, OBJECT, BACKGROUND = 0, 1, 2
-# Likelihood ratios and distances as log-odds: the CRF learns the real scale.
+# Bound on log-odds; the CRF learns their scale.
 _MOST = 13.0
 
 
-def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribbles") -> NDArray[np.int64]:
-    """Label of each superpixel that has strokes on it: 1 object, 0 background, -1 none; the longer stroke wins.
+def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribbles") -> IntArray:
+    """Label of the strokes on each superpixel: 1 object, 0 background, -1 none.
+
+    The longer stroke wins.
 
     Parameters
     ----------
@@ -24,12 +29,12 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
     scribbles : ndarray of uint8, shape (height, width)
         0 nothing, 1 object, 2 background.
     name : str
-        How errors call them.
+        Name in error messages.
 
     Raises
     ------
     ImageFileError
-        If the size differs from the image's, there are other values, or either kind is missing.
+        If sizes differ, or the strokes hold other values or only one kind.
     """
     if scribbles.shape != image.labels.shape:
         raise ImageFileError(
@@ -38,21 +43,26 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
         )
     values = set(np.unique(scribbles).tolist())
     if not values <= {NOTHING, OBJECT, BACKGROUND}:
-        raise ImageFileError(f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background.")
+        raise ImageFileError(
+            f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background."
+        )
     if not {OBJECT, BACKGROUND} <= values:
         raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
     n = image.n_superpixels
-    counts = [np.bincount(image.labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
+    counts = [
+        np.bincount(image.labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)
+    ]
     labels = np.where(counts[1] > counts[0], 1, 0)
     labels[counts[0] + counts[1] == 0] = -1
     return labels.astype(np.int64)
 
 
-def scribble_features(image: DescribedImage, labels: NDArray[np.int64]) -> NDArray[np.float32]:
-    """How much nearer each superpixel is to object strokes than to background strokes, by several measures.
+def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.float32]:
+    """How much nearer each superpixel is to object strokes than to background strokes.
 
-    Colour (log-likelihood ratio of Gaussian kernels on LUV, two widths), place, and geodesic distance over the graph,
-    where a step costs the colour difference (Bai and Sapiro, ICCV 2007).
+    The measures are colour (log-likelihood ratio of Gaussian kernels on LUV, two widths), place,
+    and geodesic distance over the graph, where a step costs the difference of colours (Bai and
+    Sapiro, ICCV 2007).
 
     Returns
     -------
@@ -72,15 +82,17 @@ def scribble_features(image: DescribedImage, labels: NDArray[np.int64]) -> NDArr
     return np.column_stack(columns).astype(np.float32)
 
 
-def scribble_answers(image: DescribedImage, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The features as classifiers' answers: log-probabilities, shape (n_superpixels, 5, 2), whose log-odds they are."""
+# Number of answers that scribbles give in place of classifiers.
+N_ANSWERS = 5
+
+
+def scribble_answers(image: DescribedImage, labels: IntArray) -> FloatArray:
+    """Log-probabilities whose log-odds are the features, shape (n_superpixels, 5, 2)."""
     odds = np.clip(scribble_features(image, labels).astype(np.float64), -_MOST, _MOST)
     return np.stack((-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)), axis=2)
 
 
-def _likelihood_ratio(
-    rows: NDArray[np.float64], labels: NDArray[np.int64], areas: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _likelihood_ratio(rows: FloatArray, labels: IntArray, areas: FloatArray) -> FloatArray:
     """Logarithm of the ratio of two kernel densities, object over background."""
     densities = []
     for label in (0, 1):
@@ -91,16 +103,15 @@ def _likelihood_ratio(
     return np.asarray(np.log(densities[1] / densities[0]))
 
 
-def _nearest(places: NDArray[np.float64], strokes: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _nearest(places: FloatArray, strokes: NDArray[np.bool_]) -> FloatArray:
     """Distance to the nearest of the strokes, as a share of the image."""
-    return np.asarray(np.sqrt(((places[:, None] - places[None, strokes]) ** 2).sum(axis=2)).min(axis=1))
+    return np.asarray(
+        np.sqrt(((places[:, None] - places[None, strokes]) ** 2).sum(axis=2)).min(axis=1)
+    )
 
 
-def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> FloatArray:
     """Length of the shortest path to a stroke, each step costing the difference in LUV."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import dijkstra
-
     n = image.n_superpixels
     a, b = image.edges.T
     steps = np.linalg.norm(image.colours[a].astype(np.float64) - image.colours[b], axis=1) + 0.5

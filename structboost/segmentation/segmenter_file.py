@@ -1,140 +1,193 @@
-"""Files of segmenters: a JSON header and plain arrays, versioned; loading never runs code."""
+"""Files of segmenters: a JSON header and plain arrays, versioned and checked.
+
+Loading never runs code.
+"""
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from structboost.exceptions import ModelFileError
+from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    finite_number,
+    prefixed,
+    whole_number,
+)
 from structboost.segmentation.boosted_trees import BoostedTrees
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings
+from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
-from structboost.segmentation.image_files import write_bytes
-from structboost.segmentation.joint_classifier import JointClassifier
+from structboost.segmentation.image_files import VOID
+from structboost.segmentation.joint_classifier import JointClassifier, n_joint_features
 from structboost.segmentation.labelled_folder import Meaning
-from structboost.segmentation.potentials import PotentialScale
-from structboost.segmentation.unaries import GROUPS, UnaryClassifiers, UnarySettings
+from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
+from structboost.segmentation.scribbles import N_ANSWERS
+from structboost.segmentation.unaries import GROUPS, WORDS, UnaryClassifiers, UnarySettings
 
-if TYPE_CHECKING:
-    from structboost.segmentation.segmenter import Segmenter
-
-_FORMAT = "structboost-segmenter"
-_VERSION = 3
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
+_MOST_FOLDS = 1000
 
 
-def save_segmenter(segmenter: Segmenter, path: str | PathLike[str]) -> None:
-    """Write a fitted segmenter: all of the file or nothing.
+def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None:
+    """Write parameters and fitted attributes of a segmenter: all of the file or nothing.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    classifiers = segmenter.classifiers_
+    classifiers = parts["classifiers_"]
     header = {
-        "format": _FORMAT,
-        "version": _VERSION,
         "features": FEATURES_VERSION,
-        "parameters": {name: getattr(segmenter, name) for name in _PARAMETERS},
-        "crf": asdict(segmenter.crf),
-        "unaries": asdict(segmenter.unaries),
-        "n_labels": segmenter.n_labels_,
-        "C": segmenter.C_,
-        "history": segmenter.history_,
-        "validation": segmenter.validation_,
-        "meaning": asdict(segmenter.meaning),
-        "groups": None if classifiers is None else {group: len(classifiers.groups[group]) for group in GROUPS},
+        "parameters": {name: parts[name] for name in _PARAMETERS},
+        "crf": asdict(parts["crf"]),
+        "unaries": asdict(parts["unaries"]),
+        "n_labels": parts["n_labels_"],
+        "C": parts["C_"],
+        "history": parts["history_"],
+        "validation": parts["validation_"],
+        "meaning": asdict(parts["meaning"]),
+        "groups": None
+        if classifiers is None
+        else {group: len(classifiers.groups[group]) for group in GROUPS},
         "joint": None if classifiers is None else len(classifiers.joint),
     }
-    arrays: dict[str, NDArray[Any]] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
-    arrays |= {f"crf/{name}": array for name, array in segmenter.crf_model_.to_arrays().items()}
-    arrays |= {"scale/mean": segmenter.scale_.mean, "scale/spread": segmenter.scale_.spread}
+    arrays: Arrays = prefixed("crf/", parts["crf_model_"].to_arrays())
+    arrays |= prefixed("scale/", vars(parts["scale_"]))
     if classifiers is not None:
         arrays["codebook"] = classifiers.codebook
         for place, classifier in _places(classifiers).items():
-            arrays |= {f"{place}/{name}": array for name, array in classifier.to_arrays().items()}
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
-    write_bytes(path, content.getvalue())
+            arrays |= prefixed(f"{place}/", classifier.to_arrays())
+    FORMAT.write(path, header, arrays)
 
 
-def load_segmenter(path: str | PathLike[str]) -> Segmenter:
-    """Read what :func:`save_segmenter` wrote.
+def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
+    """What :func:`write_segmenter` was given.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ModelFileError
-        If it is no segmenter, is damaged, or is of a newer version or of other features.
+        If it is not a segmenter, is damaged, or is of another version or of other features.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no model file {path}.")
-    try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes().decode())
-        name, version, features = header["format"], int(header["version"]), int(header["features"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise ModelFileError(f"{path} is not a structboost segmenter, or is truncated ({error}).") from error
-    if name != _FORMAT:
-        raise ModelFileError(f"{path} is a file of the format {name!r}, not a structboost segmenter.")
-    if version != _VERSION or features != FEATURES_VERSION:
-        raise ModelFileError(
-            f"{path} is of format version {version} with features of version {features}; this structboost reads "
-            f"{_VERSION} with features {FEATURES_VERSION}. Update structboost, or train again."
-        )
-    try:
-        return _assembled(header, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ModelFileError(f"{path} is damaged: {error}.") from error
-
-
-def _assembled(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Segmenter:
-    from structboost.segmentation.segmenter import Segmenter
-
-    segmenter = Segmenter(
-        **header["parameters"], crf=CRFSettings(**header["crf"]), unaries=UnarySettings(**header["unaries"])
-    )
-    segmenter.meaning = Meaning(**header["meaning"])
-    segmenter.n_labels_ = int(header["n_labels"])
-    segmenter.C_, segmenter.history_ = float(header["C"]), list(header["history"])
-    segmenter.validation_ = [(float(C), float(score)) for C, score in header["validation"]]
-    segmenter.crf_model_ = CRFModel.from_arrays(segmenter.n_labels_, _under("crf", arrays))
-    segmenter.scale_ = PotentialScale(arrays["scale/mean"], arrays["scale/spread"])
-    segmenter.classifiers_ = None
-    if header["groups"] is not None:
-        groups = {
-            group: [_trees(f"groups/{group}/{fold}", arrays) for fold in range(header["groups"][group])]
-            for group in GROUPS
+    header, arrays = FORMAT.read(path)
+    with FORMAT.damage(path):
+        sizes = _sizes(header)
+        return {
+            **_parameters(header),
+            "crf": CRFSettings(**header["crf"]),
+            "unaries": UnarySettings(**header["unaries"]),
+            "meaning": Meaning(**header["meaning"]),
+            "n_labels_": sizes["n_labels"],
+            "C_": finite_number(header["C"], "C"),
+            "history_": list(header["history"]),
+            "validation_": [(float(C), float(score)) for C, score in header["validation"]],
+            "crf_model_": CRFModel.from_arrays(sizes["n_labels"], below("crf/", arrays), sizes),
+            "scale_": PotentialScale(**below("scale/", arrays)),
+            "classifiers_": None if header["groups"] is None else _classifiers(header, arrays),
         }
-        joint = [JointClassifier.from_arrays(_under(f"joint/{fold}", arrays)) for fold in range(header["joint"])]
-        segmenter.classifiers_ = UnaryClassifiers(segmenter.n_labels_, arrays["codebook"], groups, joint)
-    return segmenter
+
+
+def _schema(header: Header, names: Collection[str]) -> Schema:
+    if header["features"] != FEATURES_VERSION:
+        raise ModelFileError(
+            f"The segmenter has features of version {header['features']!r:.20}; this structboost "
+            f"has version {FEATURES_VERSION}. Update structboost, or train again."
+        )
+    sizes = _sizes(header)
+    potentials = CRFModel.schema(
+        [name.removeprefix("crf/") for name in names], sizes["node"], sizes["edge"]
+    )
+    schema: dict[str, Part] = prefixed("crf/", potentials)
+    schema["scale/"] = Part(PotentialScale.schema, {"n_unary": sizes["n_unary"]})
+    if header["groups"] is None:
+        return schema
+    labels = {"n_labels": sizes["n_labels"]}
+    schema[""] = Part({"codebook": Array("float32", ("n_words", WORD_WIDTH))})
+    widths: dict[str, int | str] = {**GROUP_WIDTHS, WORDS: "n_words"}
+    for group in GROUPS:
+        for fold in range(whole_number(header["groups"][group], "number of folds", 1, _MOST_FOLDS)):
+            schema[f"groups/{group}/{fold}/"] = Part(
+                BoostedTrees.schema, {**labels, "n_features": widths[group]}
+            )
+    for fold in range(whole_number(header["joint"], "number of folds", 1, _MOST_FOLDS)):
+        schema[f"joint/{fold}/"] = Part(JointClassifier.schema, labels)
+    return schema
+
+
+def _sizes(header: Header) -> dict[str, int]:
+    """Numbers of labels and of potentials, by the header."""
+    n_labels = whole_number(header["n_labels"], "number of labels", 2, VOID)
+    by_scribbles = header["groups"] is None
+    n_classifiers = N_ANSWERS if by_scribbles else len(GROUPS) + 1
+    n_unary = n_unary_potentials(n_classifiers, n_labels, appearance=not by_scribbles)
+    # The indicators of all labels but the first are potentials too.
+    return {
+        "n_labels": n_labels,
+        "n_unary": n_unary,
+        "node": n_unary + n_labels - 1,
+        "edge": len(PAIRWISE),
+    }
+
+
+def _parameters(header: Header) -> Header:
+    parameters = header["parameters"]
+    for name in ("n_segments", "longest"):
+        whole_number(parameters[name], name, 1)
+    if parameters["C"] is not None:
+        finite_number(parameters["C"], "C")
+    return {name: parameters[name] for name in _PARAMETERS}
+
+
+def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
+    groups = {
+        group: [
+            BoostedTrees.from_arrays(below(f"groups/{group}/{fold}/", arrays))
+            for fold in range(n_folds)
+        ]
+        for group, n_folds in header["groups"].items()
+    }
+    joint = [
+        JointClassifier.from_arrays(below(f"joint/{fold}/", arrays))
+        for fold in range(header["joint"])
+    ]
+    n_words = len(arrays["codebook"])
+    if any(len(classifier.mean) != n_joint_features(n_words) for classifier in joint):
+        raise DamagedFileError("its joint classifiers are of other features")
+    return UnaryClassifiers(header["n_labels"], arrays["codebook"], groups, joint)
 
 
 def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees | JointClassifier]:
     """All classifiers by their place in the file."""
     of_groups = {
-        f"groups/{group}/{fold}": trees for group in GROUPS for fold, trees in enumerate(classifiers.groups[group])
+        f"groups/{group}/{fold}": trees
+        for group in GROUPS
+        for fold, trees in enumerate(classifiers.groups[group])
     }
-    return of_groups | {f"joint/{fold}": classifier for fold, classifier in enumerate(classifiers.joint)}
+    return of_groups | {
+        f"joint/{fold}": classifier for fold, classifier in enumerate(classifiers.joint)
+    }
 
 
-def _trees(place: str, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
-    return BoostedTrees.from_arrays(_under(place, arrays))
-
-
-def _under(place: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name[len(place) + 1 :]: array for name, array in arrays.items() if name.startswith(f"{place}/")}
+FORMAT = ArchiveFormat(
+    name="structboost-segmenter",
+    version=3,
+    what="structboost segmenter",
+    error=ModelFileError,
+    remedy="train the model again, or take another copy of the file",
+    schema=_schema,
+)

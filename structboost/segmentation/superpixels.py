@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+import scipy.sparse
 from numpy.typing import NDArray
 from skimage.measure import label as connected_regions
 from skimage.segmentation import slic
 
-# Of 5, 10, 20 with and without smoothing, these lose the fewest pixels to superpixels that lie across an outline.
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+# Of 5, 10, 20 with and without smoothing, these lose the fewest pixels to superpixels that lie
+# across an outline.
 _COMPACTNESS = 20.0
 _SMOOTHING = 1.0
 
@@ -26,8 +30,8 @@ class Adjacency(NamedTuple):
         Shared boundary length: pairs of 4-neighbours of which each has one pixel.
     """
 
-    edges: NDArray[np.int64]
-    boundaries: NDArray[np.float64]
+    edges: IntArray
+    boundaries: FloatArray
 
 
 def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.int32]:
@@ -47,7 +51,9 @@ def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.i
     """
     if n_segments < 1:
         raise ValueError(f"n_segments is {n_segments}; give at least 1.")
-    found = slic(image, n_segments=n_segments, compactness=_COMPACTNESS, sigma=_SMOOTHING, start_label=1)
+    found = slic(
+        image, n_segments=n_segments, compactness=_COMPACTNESS, sigma=_SMOOTHING, start_label=1
+    )
     return np.asarray(connected_regions(found, connectivity=1) - 1, np.int32)
 
 
@@ -69,7 +75,19 @@ def adjacency(labels: NDArray[np.int32]) -> Adjacency:
     return Adjacency(np.column_stack((pairs // n, pairs % n)), counts.astype(np.float64))
 
 
-def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> NDArray[np.float64]:
+def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array:
+    """Superpixels at most ``steps`` edges apart, themselves included: a matrix of 0 and 1."""
+    ones = np.ones(len(edges), np.float32)
+    near = scipy.sparse.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n))
+    near = near + near.T + scipy.sparse.eye_array(n, dtype=np.float32, format="csr")
+    reach = near
+    for _ in range(steps - 1):
+        reach = reach @ near
+    reach.data[:] = 1.0
+    return reach.tocsr()
+
+
+def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
     """Mean of each plane over each superpixel.
 
     Parameters
@@ -86,7 +104,7 @@ def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> NDArray[np.
     return sums / np.bincount(labels.ravel())[:, None]
 
 
-def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: int) -> NDArray[np.int64]:
+def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: int) -> IntArray:
     """Pixels of each class in each superpixel; what is not in 0..n_labels-1, void, is not counted.
 
     Returns
@@ -99,8 +117,10 @@ def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: i
     return np.asarray(np.bincount(keys, minlength=n * n_labels).reshape(n, n_labels), np.int64)
 
 
-@njit(cache=True, nogil=True)
-def _add_by_region(labels: NDArray[np.int32], planes: NDArray[np.float32], sums: NDArray[np.float64]) -> None:
+@compiled
+def _add_by_region(
+    labels: NDArray[np.int32], planes: NDArray[np.float32], sums: FloatArray
+) -> None:
     height, width, n_planes = planes.shape
     for y in range(height):
         for x in range(width):

@@ -1,4 +1,4 @@
-"""Unary potentials from boosted classifiers on superpixels (StructBoost, (32)), cross-fitted over images."""
+"""Unary potentials from boosted classifiers (StructBoost, (32)), cross-fitted over images."""
 
 from __future__ import annotations
 
@@ -12,19 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
-from structboost.segmentation.codebook import learn_codebook, word_histograms
-from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage
+from structboost.segmentation.descriptors import (
+    PATCH_SIZES,
+    DescribedImage,
+    learn_codebook,
+    word_histograms,
+)
 from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
 
 WORDS = "words"
-# The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four sizes.
-GROUPS = (WORDS, "colour", *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp") for size in PATCH_SIZES))
+# The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four
+# sizes.
+GROUPS = (
+    WORDS,
+    "colour",
+    *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp") for size in PATCH_SIZES),
+)
 _LEAST_PROBABILITY = 1e-6
-# Probabilities of independent groups would multiply; these are not, and averaging their log-odds is too timid.
+# Probabilities of independent groups would multiply, and averaging log-odds would be too timid; the
+# groups are in between.
 _SHARPNESS = 1.5
 
-Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
 Report = Callable[[str], None]
 
@@ -36,12 +47,13 @@ class UnarySettings:
     Parameters
     ----------
     n_folds : int
-        Parts of the training images; each part's potentials come from classifiers of the other parts.
+        Number of folds of the training images; the potentials of a fold come from classifiers of
+        the other folds.
     group_rounds : int
-        Rounds of boosting for a group of features.
+        Rounds of boosting for each group of features.
     group_rows, joint_rows : int
-        Most superpixels that a classifier of a group, and the one on all features
-        (:mod:`structboost.segmentation.joint_classifier`), is trained on, drawn at random.
+        Largest number of superpixels, drawn at random, for the classifier of a group and for the
+        one on all features (:mod:`structboost.segmentation.joint_classifier`).
     """
 
     n_folds: int = 3
@@ -52,16 +64,16 @@ class UnarySettings:
 
 @dataclass(frozen=True)
 class UnaryClassifiers:
-    """Trained classifiers: those of all folds, whose answers are averaged on new images.
+    """Trained classifiers of all folds; their answers are averaged on new images.
 
     Attributes
     ----------
     n_labels : int
     codebook : ndarray of float32, shape (n_words, 144)
     groups : dict of str to list of BoostedTrees
-        By group of features, a classifier a fold.
+        For each group of features, one classifier per fold.
     joint : list of JointClassifier
-        Classifiers on all features, one a fold.
+        Classifiers on all features, one per fold.
     """
 
     n_labels: int
@@ -69,8 +81,11 @@ class UnaryClassifiers:
     groups: Mapping[str, Sequence[BoostedTrees]]
     joint: Sequence[JointClassifier]
 
-    def log_probabilities(self, image: DescribedImage) -> Floats:
-        """Of each label by the groups' classifiers and the joint one: (n_superpixels, n_classifiers, n_labels)."""
+    def log_probabilities(self, image: DescribedImage) -> FloatArray:
+        """Log-probabilities of the labels, shape (n_superpixels, n_classifiers, n_labels).
+
+        The joint classifier comes last.
+        """
         features = group_features(image, word_histograms(image, self.codebook))
         by_group = [
             np.mean([trees.log_probabilities(rows) for trees in self.groups[group]], axis=0)
@@ -82,40 +97,42 @@ class UnaryClassifiers:
         return np.concatenate((answers, jointly[:, None, :]), axis=1)
 
 
-def group_features(image: DescribedImage, histograms: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    """Features of the superpixels by group, in the order of `GROUPS`; ``histograms`` of the visual words."""
+def group_features(
+    image: DescribedImage, histograms: NDArray[np.float32]
+) -> dict[str, NDArray[Any]]:
+    """Features of the superpixels by group; ``histograms`` are those of the visual words."""
     return {group: histograms if group == WORDS else image.features[group] for group in GROUPS}
 
 
 def fit_unaries(
     images: Sequence[DescribedImage],
-    counts: Sequence[NDArray[np.int64]],
+    counts: Sequence[IntArray],
     settings: UnarySettings | None = None,
     *,
     random_state: int = 0,
     n_jobs: int | None = None,
     report: Report | None = None,
-) -> tuple[UnaryClassifiers, list[Floats]]:
+) -> tuple[UnaryClassifiers, list[FloatArray]]:
     """Train the classifiers on the superpixels of some images.
 
     Parameters
     ----------
     images : sequence of DescribedImage
     counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
-        Pixels of each class in each superpixel; those without any are void.
+        Pixels of each class in each superpixel; a superpixel without any is void.
     settings : UnarySettings, optional
     random_state : int
-        Codebook, folds and drawn superpixels.
+        Seed for the codebook, the folds and the samples of superpixels.
     n_jobs : int or None
-        Processes; the result does not depend on it.
+        Number of processes; the result does not depend on it.
     report : callable, optional
-        Told what is done.
+        Called with a text at each step.
 
     Returns
     -------
     classifiers : UnaryClassifiers
     log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
-        For each image the answers of classifiers that have not seen it.
+        Answers for each image by classifiers that have not seen it.
 
     Raises
     ------
@@ -134,7 +151,9 @@ def fit_unaries(
     for number, group in enumerate(GROUPS):
         report(f"classifier {number + 1} of {len(GROUPS)}: {group}")
         blocks = histograms if group == WORDS else [image.features[group] for image in images]
-        groups[group], found = training.cross_fit(blocks, settings.group_rounds, settings.group_rows)
+        groups[group], found = training.cross_fit(
+            blocks, settings.group_rounds, settings.group_rows
+        )
         answers.append(found)
     report("classifier on all features")
     pairs = zip(images, histograms, strict=True)
@@ -145,20 +164,21 @@ def fit_unaries(
     return UnaryClassifiers(training.n_labels, codebook, groups, joint), by_image
 
 
-def log_odds(log_probabilities: Floats) -> Floats:
+def log_odds(log_probabilities: FloatArray) -> FloatArray:
     """Logarithm of p / (1 - p) of each label; F(x) of (32) where there are two."""
     p = np.clip(np.exp(log_probabilities), _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
     return np.asarray(np.log(p) - np.log1p(-p))
-
-
-_GROUP_TREES: dict[str, Any] = {"learning_rate": 0.12, "max_leaves": 16, "min_leaf": 20, "l2": 1.0, "max_features": 1.0}
 
 
 class _Training:
     """Labels and folds of the training superpixels."""
 
     def __init__(
-        self, counts: Sequence[NDArray[np.int64]], settings: UnarySettings, random_state: int, n_jobs: int | None
+        self,
+        counts: Sequence[IntArray],
+        settings: UnarySettings,
+        random_state: int,
+        n_jobs: int | None,
     ) -> None:
         self.n_labels = counts[0].shape[1]
         self.ends = np.cumsum([len(count) for count in counts])[:-1]
@@ -173,36 +193,40 @@ class _Training:
         self.of_images = of_images
         self.folds = np.repeat(of_images, [len(count) for count in counts])
 
-    def split(self, rows: Floats) -> list[Floats]:
-        """Rows of all superpixels as blocks, one an image."""
+    def split(self, rows: FloatArray) -> list[FloatArray]:
+        """Rows of all superpixels as blocks, one per image."""
         return np.split(rows, self.ends)
 
     def cross_fit(
         self, blocks: Sequence[NDArray[Any]], n_rounds: int, n_rows: int
-    ) -> tuple[list[BoostedTrees], Floats]:
+    ) -> tuple[list[BoostedTrees], FloatArray]:
         """Boosted trees for each fold, trained on the others, and their answers on the fold."""
-        fit = partial(fit_trees, n_rounds=n_rounds, random_state=self.random_state, **_GROUP_TREES)
+        fit = partial(fit_trees, n_rounds=n_rounds)
         return self._cross_fit(np.concatenate(blocks).astype(np.float32), n_rows, fit)
 
-    def cross_fit_joint(self, blocks: Sequence[Floats32], n_rows: int) -> tuple[list[JointClassifier], Floats]:
+    def cross_fit_joint(
+        self, blocks: Sequence[Floats32], n_rows: int
+    ) -> tuple[list[JointClassifier], FloatArray]:
         """Linear classifiers, as :meth:`cross_fit`."""
         return self._cross_fit(np.concatenate(blocks), n_rows, fit_joint, rare_more_often=False)
 
     def _cross_fit(
         self, rows: Floats32, n_rows: int, fit: Callable[..., Any], *, rare_more_often: bool = True
-    ) -> tuple[list[Any], Floats]:
+    ) -> tuple[list[Any], FloatArray]:
         fitted = joblib.Parallel(n_jobs=self.n_jobs)(
             joblib.delayed(_fit_on_one_thread)(fit, rows[drawn], self.labels[drawn], self.n_labels)
-            for drawn in (self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds))
+            for drawn in (
+                self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)
+            )
         )
         answers = np.empty((len(rows), self.n_labels))
         for fold, classifier in enumerate(fitted):
             inside = self.folds == fold
-            with threadpool_limits(1):
+            with one_blas_thread():
                 answers[inside] = classifier.log_probabilities(rows[inside])
         return fitted, answers
 
-    def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> NDArray[np.int64]:
+    def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
         """Superpixels of the other folds that are not void, at most ``n_rows`` of them."""
         usable = np.flatnonzero((self.folds != fold) & self.known)
         if not len(usable):
@@ -223,8 +247,8 @@ def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
         return fit(*arguments)
 
 
-def combined(answers: Floats) -> Floats:
-    """One probability of each label: the joint classifier's, or from those of the groups if there is none."""
+def combined(answers: FloatArray) -> FloatArray:
+    """One probability per label: that of the joint classifier, or from those of the groups."""
     if answers.shape[1] > len(GROUPS):
         scores = answers[:, -1]
     elif answers.shape[2] == 2:

@@ -1,13 +1,13 @@
-"""Measures on the parts of one block, in few bytes: a cut of many rows is as large as the training set."""
+"""Measures on the parts of one block in few bytes: a cut can be as large as the training set."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost.runtime.compiled import compiled
 from structboost.task import Measure
 
 _MAX_LEVELS = 16
@@ -21,8 +21,8 @@ class BlockMeasure(NamedTuple):
     parts : ndarray of uint16
         Rows of the block.
     codes : ndarray of uint8
-        Entry e has the value ``levels[codes[e]]``: three bytes an entry where the values are few, as they are where
-        examples weigh the same.  Empty where they are many: ``levels`` are the values then.
+        Entry e has the value ``levels[codes[e]]``.  Few values, as with examples of equal weight,
+        take three bytes per entry.  Empty if values are many: ``levels`` then holds all of them.
     levels : ndarray of float64
     indptr : ndarray of int64, shape (n_channels + 1,)
         Entries of channel c are ``indptr[c]:indptr[c + 1]``.
@@ -54,23 +54,29 @@ def block_measure(
     return BlockMeasure(parts, codes, levels, indptr)
 
 
-@njit(cache=True, nogil=True)
-def add_measure(measure: BlockMeasure, weight: float, out: NDArray[np.float64]) -> None:
-    """``out[part, channel] += weight * value`` over the entries."""
-    parts, codes, levels, indptr = measure
+@compiled
+def add_measure(
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    weight: float,
+    out: NDArray[np.float64],
+) -> None:
+    """``out[part, channel] += weight * value`` over the entries of a :class:`BlockMeasure`."""
     values = entry_values(codes, levels)
     for c in range(len(indptr) - 1):
         for e in range(indptr[c], indptr[c + 1]):
             out[parts[e], c] += weight * values[e]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def entry_values(codes: NDArray[np.uint8], levels: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values of all entries."""
     return levels[codes] if len(codes) else levels
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _group_by_channel(
     parts: NDArray[np.int64],
     channels: NDArray[np.int64],
@@ -102,9 +108,9 @@ def _group_by_channel(
     return grouped_parts, grouped_values, indptr
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _levels(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Which of the distinct values each value is, and these; nothing and the values themselves if they are too many."""
+    """Code of each value and the distinct values; no codes and all values if they are too many."""
     codes = np.empty(len(values), np.uint8)
     levels = np.empty(_MAX_LEVELS)
     n_levels = 0

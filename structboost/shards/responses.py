@@ -1,46 +1,38 @@
-"""What the weak learners answer on the rows of a shard, and the two sums that a master asks of them."""
+"""Answers of the weak learners on the rows of a shard, and the two sums that a master needs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
+from structboost.runtime.compiled import compiled
+from structboost.runtime.growing import GrowingMatrix
 from structboost.shards.measures import BlockMeasure, entry_values
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.stump import StumpCodes
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-
-
-class LearnerTerms(NamedTuple):
-    """Weak learners on channels, each with a weight."""
-
-    learners: IntArray
-    channels: IntArray
-    weights: FloatArray
 
 
 class Responses(ABC):
     """Answers of all learners so far on the rows of one kind in a shard."""
 
     @abstractmethod
-    def add(self, new: Any) -> None:
-        """Append learners."""
+    def add(self, new: Any) -> int:
+        """Append learners; returns the number of the first."""
 
     @abstractmethod
-    def add_scores(self, terms: LearnerTerms, first: int, out: FloatArray) -> None:
-        """``out[channel] += weight * answer`` over all terms; out is (n_channels, n_rows) from row ``first`` on."""
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        """``out[channel] += coefficient * answer`` over all terms, for rows from ``first`` on."""
 
     @abstractmethod
     def add_products(
-        self, learners: IntArray, channels: IntArray, measure: BlockMeasure, first: int, out: FloatArray
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        """``out[t] += <measure on channel t, answers of learner t>``, the block beginning at row ``first``."""
+        """``out[t] += <measure on the channel, answers>`` of term t, for the block at ``first``."""
 
 
 class StumpResponses(Responses):
@@ -53,21 +45,29 @@ class StumpResponses(Responses):
 
     def __init__(self, binned: BinnedFeatures) -> None:
         self.codes = binned.codes
-        self.stumps = StumpCodes(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+        self.stumps = StumpCodes(
+            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        )
 
-    def add(self, new: StumpCodes) -> None:
-        """Append stumps."""
-        self.stumps = StumpCodes(*(np.concatenate(pair) for pair in zip(self.stumps, new, strict=True)))
+    def add(self, new: StumpCodes) -> int:
+        """Append stumps; returns the number of the first."""
+        first = len(self.stumps.feature)
+        self.stumps = StumpCodes(
+            *(np.concatenate(pair) for pair in zip(self.stumps, new, strict=True))
+        )
+        return first
 
-    def add_scores(self, terms: LearnerTerms, first: int, out: FloatArray) -> None:
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
         """By a comparison of codes for each term."""
-        _add_stump_scores(self.codes, *self.stumps, *terms, first, out)
+        _add_stump_scores(self.codes, *self.stumps, *terms[1:], first, out)
 
     def add_products(
-        self, learners: IntArray, channels: IntArray, measure: BlockMeasure, first: int, out: FloatArray
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
         """By a look-up of codes for each entry and term."""
-        _add_stump_products(self.codes, *self.stumps, learners, channels, measure, first, out)
+        _add_stump_products(
+            self.codes, *self.stumps, terms.learners, terms.channels, *measure, first, out
+        )
 
 
 class StoredResponses(Responses):
@@ -79,35 +79,29 @@ class StoredResponses(Responses):
     """
 
     def __init__(self, n_rows: int) -> None:
-        self._n_learners = 0
-        self._answers = np.empty((0, n_rows), np.int8)
+        self._answers = GrowingMatrix(n_rows)
 
-    def add(self, new: NDArray[Any]) -> None:
-        """Append answers, shape (n_new, n_rows)."""
-        first = self._n_learners
-        needed = first + len(new)
-        if new.dtype != self._answers.dtype and first == 0:
-            self._answers = self._answers.astype(new.dtype)
-        if needed > len(self._answers):
-            room = max(needed, 2 * len(self._answers), 16)
-            grown = np.empty((room, self._answers.shape[1]), self._answers.dtype)
-            grown[:first] = self._answers[:first]
-            self._answers = grown
-        self._answers[first:needed] = new
-        self._n_learners = needed
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The answers, shape (n_learners, n_rows)."""
+        return self._answers.rows
 
-    def add_scores(self, terms: LearnerTerms, first: int, out: FloatArray) -> None:
+    def add(self, new: NDArray[Any]) -> int:
+        """Append answers, shape (n_new, n_rows); returns the number of the first."""
+        return self._answers.append(new)
+
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
         """By one pass over the answers of each learner."""
-        _add_stored_scores(self._answers, *terms, first, out)
+        _add_stored_scores(self.rows, *terms[1:], first, out)
 
     def add_products(
-        self, learners: IntArray, channels: IntArray, measure: BlockMeasure, first: int, out: FloatArray
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
         """By the answers at the entries."""
-        _add_stored_products(self._answers, learners, channels, measure, first, out)
+        _add_stored_products(self.rows, terms.learners, terms.channels, *measure, first, out)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_stump_scores(
     codes: NDArray[Any],
     feature: IntArray,
@@ -134,7 +128,7 @@ def _add_stump_scores(
                 row[p] += at_left if code[p] <= bin_[k] else at_right
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_stump_products(
     codes: NDArray[Any],
     feature: IntArray,
@@ -143,11 +137,13 @@ def _add_stump_products(
     right: FloatArray,
     learners: IntArray,
     channels: IntArray,
-    measure: BlockMeasure,
+    parts: NDArray[np.uint16],
+    value_codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
     first: int,
     out: FloatArray,
 ) -> None:
-    parts, value_codes, levels, indptr = measure
     values = entry_values(value_codes, levels)
     for t in range(len(learners)):
         k = learners[t]
@@ -159,7 +155,7 @@ def _add_stump_products(
         out[t] += total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_stored_scores(
     answers: NDArray[Any],
     learners: IntArray,
@@ -176,16 +172,18 @@ def _add_stored_scores(
             row[p] += weights[t] * answer[p]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_stored_products(
     answers: NDArray[Any],
     learners: IntArray,
     channels: IntArray,
-    measure: BlockMeasure,
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
     first: int,
     out: FloatArray,
 ) -> None:
-    parts, codes, levels, indptr = measure
     values = entry_values(codes, levels)
     for t in range(len(learners)):
         answer = answers[learners[t], first:]

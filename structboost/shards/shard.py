@@ -4,30 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from structboost.binned_table import StoredCodes
-from structboost.exceptions import TaskError
-from structboost.row_blocks import Blocks, tree_sum
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
+from structboost.shards.blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
-from structboost.shards.responses import LearnerTerms, Responses, StoredResponses, StumpResponses
-from structboost.task import Separation, StackedParts, Task
-from structboost.weak.binning import BinnedFeatures, Thresholds, bin_codes, binned_features
+from structboost.shards.responses import Responses, StoredResponses, StumpResponses
+from structboost.task import KeptTruth, StackedParts, Task
+from structboost.task_calls import separation
+from structboost.weak.binning import (
+    BinnedFeatures,
+    Thresholds,
+    bin_codes,
+    binned_features,
+    codes_sum,
+)
 from structboost.weak.histogram import histograms
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-# Of each kind: the learners, and on which channels, whose products with a cut are asked for.
-Wanted = Mapping[str, tuple[IntArray, IntArray]]
+
+class FeaturesToBin(Protocol):
+    """Features of one kind in a shard."""
+
+    def codes(self, bins: Thresholds) -> NDArray[Any]:
+        """Bins of the features, shape (n_features, n_rows)."""
+
+
+@dataclass(frozen=True)
+class RowsToBin:
+    """Features that are not binned yet, shape (n_rows, n_features)."""
+
+    rows: NDArray[Any]
+
+    def codes(self, bins: Thresholds) -> NDArray[Any]:
+        """Bins of the rows."""
+        return bin_codes(self.rows, bins)
 
 
 @dataclass(frozen=True)
 class ShardSource:
-    """What a shard is made of: plain data, which can be sent and kept.
+    """What a shard is made of: plain data that can be sent to a worker.
 
     Parameters
     ----------
@@ -37,17 +56,15 @@ class ShardSource:
     Y : sequence
         True outputs.
     example_weights : ndarray, shape (n_examples,)
-        Share of each in the risk of all examples.
+        Share of each example in the risk.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         First row of each example, by kind, from 0.
     blocks : Blocks
-        From 0.
+        Blocks of the shard, numbered from 0.
     bins : dict of str to Thresholds
-        Of the kinds whose weak learners are stumps.
-    rows : dict of str to ndarray, shape (n_rows, n_features)
-        Features of those kinds, to be binned; not needed where there are codes.
-    codes : dict of str to StoredCodes
-        Features of those kinds that are binned already, on disk.
+        Thresholds of the kinds whose weak learners are stumps.
+    features : dict of str to FeaturesToBin
+        Features of those kinds.
     first_example : int
         Number of the first example among all, for errors.
     """
@@ -59,16 +76,16 @@ class ShardSource:
     offsets: Mapping[str, IntArray]
     blocks: Blocks
     bins: Mapping[str, Thresholds]
-    rows: Mapping[str, NDArray[Any]]
-    codes: Mapping[str, StoredCodes]
+    features: Mapping[str, FeaturesToBin]
     first_example: int = 0
 
 
 class Shard:
     """Rows, answers of the weak learners and cuts of a run of blocks.
 
-    Its state is a function of its source, the learners added and the cuts made: it can be made again anywhere.
-    Every sum that it returns is one over its blocks along their tree (:mod:`structboost.row_blocks`).
+    Its state follows from its source, the learners added and the cuts made, so that it can be made
+    again anywhere.  Every sum that it returns is over its blocks, along their tree
+    (:mod:`structboost.shards.blocks`).
     """
 
     def __init__(self, source: ShardSource) -> None:
@@ -80,10 +97,13 @@ class Shard:
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in source.task.kinds.items()}
         self.binned = {kind: _binned(source, kind) for kind in source.bins}
         self.responses: dict[str, Responses] = {
-            kind: StumpResponses(self.binned[kind]) if kind in self.binned else StoredResponses(int(starts[-1]))
+            kind: StumpResponses(self.binned[kind])
+            if kind in self.binned
+            else StoredResponses(int(starts[-1]))
             for kind, starts in source.blocks.rows.items()
         }
         self.cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = {}
+        self._truth = [KeptTruth() for _ in range(len(source.blocks))]
         self._weighted: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros(0))
         self._duals: dict[str, FloatArray] = {}
 
@@ -98,7 +118,9 @@ class Shard:
         """Append weak learners: :class:`StumpCodes` where the kind has bins, else their answers."""
         self.responses[kind].add(learners)
 
-    def cut(self, number: int, model: Mapping[str, LearnerTerms], wanted: Wanted) -> FloatArray:
+    def cut(
+        self, number: int, model: Mapping[str, Terms], wanted: Mapping[str, Terms]
+    ) -> FloatArray:
         """Make the cut ``number`` at a model.
 
         Returns
@@ -111,35 +133,44 @@ class Shard:
         for b in range(len(self.blocks)):
             first, last = (int(i) for i in self.blocks.examples[b : b + 2])
             scores = StackedParts(self._scores(model, b), self._offsets(b))
-            inputs: Any = None if self.X is None else examples_between(self.X, first, last)
-            try:
-                found = self.task.separate(inputs, examples_between(self.Y, first, last), scores)
-            except TaskError as error:
-                raise error.counted_from(self.first_example + first) from error
-            violation = violations(found, scores)
+            X = None if self.X is None else examples_between(self.X, first, last)
+            Y = examples_between(self.Y, first, last)
+            found = separation(
+                self.task, X, Y, scores, self.first_example + first, truth=self._truth[b]
+            )
+            violation = found.violations(scores)
             # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
             share = np.where(violation > 0, self.example_weights[first:last], 0.0)
             sums[b, 0] = share @ found.losses
             sums[b, 1] = share @ np.maximum(violation, 0.0)
             for kind, difference in found.differences.items():
-                measure = block_measure(difference, self.n_channels[kind], found.indptr[kind], share)
+                measure = block_measure(
+                    difference, self.n_channels[kind], found.indptr[kind], share
+                )
                 measures[kind].append(measure)
             self._add_products(measures, b, wanted, sums[b, 2:])
         self.cuts[number] = measures
         return tree_sum(sums)
 
-    def keep_cut(self, number: int, wanted: Wanted, measures: Mapping[str, Sequence[BlockMeasure]]) -> FloatArray:
+    def keep_cut(
+        self,
+        number: int,
+        wanted: Mapping[str, Terms],
+        measures: Mapping[str, Sequence[BlockMeasure]],
+    ) -> FloatArray:
         """Keep a cut that was made elsewhere; returns its products with the learners wanted."""
         self.cuts[number] = measures
         return self.products([number], wanted)
 
-    def products(self, numbers: Sequence[int], wanted: Wanted) -> FloatArray:
+    def products(self, numbers: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
         """Products of cuts with learners, shape (n_cuts * n_wanted,)."""
         n_wanted = _size(wanted)
         sums = np.zeros((len(self.blocks), len(numbers) * n_wanted))
         for b in range(len(self.blocks)):
             for i, number in enumerate(numbers):
-                self._add_products(self.cuts[number], b, wanted, sums[b, i * n_wanted : (i + 1) * n_wanted])
+                self._add_products(
+                    self.cuts[number], b, wanted, sums[b, i * n_wanted : (i + 1) * n_wanted]
+                )
         return tree_sum(sums)
 
     def forget(self, numbers: Sequence[int]) -> None:
@@ -147,7 +178,7 @@ class Shard:
         for number in numbers:
             del self.cuts[number]
 
-    def scores(self, model: Mapping[str, LearnerTerms]) -> dict[str, FloatArray]:
+    def scores(self, model: Mapping[str, Terms]) -> dict[str, FloatArray]:
         """Scores of all rows under a model, by kind, each of shape (n_rows, n_channels)."""
         parts = [self._scores(model, b) for b in range(len(self.blocks))]
         return {kind: np.concatenate([rows[kind] for rows in parts]) for kind in self.n_channels}
@@ -158,22 +189,26 @@ class Shard:
         self._duals = {}
 
     def duals(self, kind: str) -> FloatArray:
-        """Signed weight of every (row, channel): the sum of multiplier times measure (mu of (11))."""
+        """Signed weight of every (row, channel): sum of multiplier times measure (mu of (11))."""
         if kind not in self._duals:
             starts = self.blocks.rows[kind]
             out = np.zeros((int(starts[-1]), self.n_channels[kind]))
             for b in range(len(self.blocks)):
                 of_block = out[starts[b] : starts[b + 1]]
                 for number, weight in zip(*self._weighted, strict=True):
-                    add_measure(self.cuts[int(number)][kind][b], float(weight), of_block)
+                    add_measure(*self.cuts[int(number)][kind][b], float(weight), of_block)
             self._duals[kind] = out
         return self._duals[kind]
 
     def histograms(self, kind: str, first: int, last: int) -> FloatArray:
-        """Histograms of the duals over the features ``first <= f < last``, and below them the totals (one more row)."""
+        """Histograms of the duals over the features ``first <= f < last``; the last row: totals."""
         return histograms(self.binned[kind], self.duals(kind), first, last)
 
-    def _scores(self, model: Mapping[str, LearnerTerms], b: int) -> dict[str, FloatArray]:
+    def codes_sum(self, kind: str, first_row: int) -> int:
+        """Hash of the bins of the rows of a kind, the first being number ``first_row`` of all."""
+        return int(codes_sum(self.binned[kind].codes, first_row))
+
+    def _scores(self, model: Mapping[str, Terms], b: int) -> dict[str, FloatArray]:
         """Scores of the rows of a block."""
         rows = {}
         for kind, terms in model.items():
@@ -186,28 +221,34 @@ class Shard:
     def _offsets(self, b: int) -> dict[str, IntArray]:
         """First row of each example of a block, from 0."""
         first, last = self.blocks.examples[b : b + 2]
-        return {kind: starts[first : last + 1] - starts[first] for kind, starts in self.offsets.items()}
+        return {
+            kind: starts[first : last + 1] - starts[first] for kind, starts in self.offsets.items()
+        }
 
     def _add_products(
-        self, measures: Mapping[str, Sequence[BlockMeasure]], b: int, wanted: Wanted, out: FloatArray
+        self,
+        measures: Mapping[str, Sequence[BlockMeasure]],
+        b: int,
+        wanted: Mapping[str, Terms],
+        out: FloatArray,
     ) -> None:
         """Add the products of the measures of a block, kind after kind."""
         at = 0
-        for kind, (learners, channels) in wanted.items():
-            start = int(self.blocks.rows[kind][b])
-            of_kind = out[at : at + len(learners)]
-            self.responses[kind].add_products(learners, channels, measures[kind][b], start, of_kind)
-            at += len(learners)
+        for kind, terms in wanted.items():
+            start, n = int(self.blocks.rows[kind][b]), len(terms.learners)
+            of_kind = out[at : at + n]
+            self.responses[kind].add_products(terms, measures[kind][b], start, of_kind)
+            at += n
 
 
 def _binned(source: ShardSource, kind: str) -> BinnedFeatures:
     bins = source.bins[kind]
-    codes = source.codes[kind].open() if kind in source.codes else bin_codes(source.rows[kind], bins)
+    codes = source.features[kind].codes(bins)
     return binned_features(codes, bins, source.blocks.rows[kind])
 
 
-def _size(wanted: Wanted) -> int:
-    return sum(len(learners) for learners, _ in wanted.values())
+def _size(wanted: Mapping[str, Terms]) -> int:
+    return sum(len(terms.learners) for terms in wanted.values())
 
 
 def examples_between(examples: Sequence[Any], first: int, last: int) -> Sequence[Any]:
@@ -217,25 +258,3 @@ def examples_between(examples: Sequence[Any], first: int, last: int) -> Sequence
     if isinstance(examples, np.ndarray | list | tuple):
         return examples[first:last]
     return [examples[i] for i in range(first, last)]
-
-
-def violations(found: Separation, scores: StackedParts) -> FloatArray:
-    """``loss - <difference, scores>`` of every output."""
-    out = found.losses.astype(np.float64, copy=True)
-    for kind, difference in found.differences.items():
-        _subtract_products(
-            difference.parts, difference.channels, difference.values, found.indptr[kind],
-            scores.rows[kind], out,
-        )  # fmt: skip
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _subtract_products(
-    parts: IntArray, channels: IntArray, values: FloatArray, indptr: IntArray, scores: FloatArray, out: FloatArray
-) -> None:
-    for k in range(len(out)):
-        total = 0.0
-        for e in range(indptr[k], indptr[k + 1]):
-            total += values[e] * scores[parts[e], channels[e]]
-        out[k] -= total

@@ -8,12 +8,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
 from structboost.inference.pair_sorting import (
-    count_pairs,
     most_violated_pairs,
-    violated_pair_counts,
+    violated_pair_weights,
+    weigh_pairs,
 )
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.validation import shown
 
 
 class PairOrder(NamedTuple):
@@ -23,54 +26,79 @@ class PairOrder(NamedTuple):
     ``loss`` the share of pairs swapped; the pairs themselves are never listed.
     """
 
-    counts: NDArray[np.float64]
+    counts: FloatArray
     loss: float
+
+
+class WeightedRelevance(NamedTuple):
+    """True output of a query whose items differ in weight: a pair weighs the product of its items.
+
+    Parameters
+    ----------
+    relevance : array-like, shape (n_items,)
+    weights : ndarray of float64, shape (n_items,)
+    """
+
+    relevance: Any
+    weights: FloatArray
+
+
+class _Judged(NamedTuple):
+    """Relevance of the items of a query as dense ranks, their weights, and that of all pairs."""
+
+    levels: IntArray
+    n_levels: int
+    weights: FloatArray
+    all_pairs: float
+
+    def violated(self, scores: FloatArray, margin: float) -> tuple[FloatArray, float]:
+        """Shares of the violated pairs: signed of each item, and in all."""
+        signed, violated = violated_pair_weights(
+            scores, self.levels, self.n_levels, self.weights, margin
+        )
+        return signed / self.all_pairs, violated / self.all_pairs
 
 
 class RankingTask(Task):
     """Order the items of a query so that better ones score higher.
 
-    An example is a query: its input a table (n_items, n_features), its true output the relevance of each item
-    (two levels: the AUC).  The loss is the share of pairs of different relevance in the wrong order, so
-    a query counts the same whatever its size; with one query this is (14).  Queries without two levels of
-    relevance have no pairs and no loss.
+    An example is a query: its input a table (n_items, n_features), its true output the relevance of
+    each item (two levels: the AUC), or a :class:`WeightedRelevance`.  The loss is the share of
+    pairs of different relevance in the wrong order, so a query counts the same whatever its size;
+    with one query this is (14).  Queries without two levels of relevance have no pairs and no loss.
     """
 
     reads_inputs: ClassVar[bool] = False
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
-    comparable_outputs = False
 
     def parts(self, x: Any) -> NDArray[Any]:
         """The items of the query."""
         return np.asarray(x)
 
-    def joint_feature(self, x: Any, y: Any) -> NDArray[np.float64]:
+    def joint_feature(self, x: Any, y: Any) -> FloatArray:
         """Signed share of pairs of each item: +1 as the better half, -1 as the worse.
 
         ``y`` is a relevance vector or the order that :meth:`argmax` found.
         """
         if isinstance(y, PairOrder):
             return y.counts.reshape(-1, 1)
-        levels, n_levels = _levels(y)
-        n_pairs = count_pairs(levels, n_levels)
-        if n_pairs == 0:
-            return np.zeros((len(levels), 1))
-        counts, _ = violated_pair_counts(np.zeros(len(levels)), levels, n_levels, 1.0)
-        return (counts / (2.0 * n_pairs)).reshape(-1, 1)
+        judged = _judged(y)
+        if judged.all_pairs == 0:
+            return np.zeros((len(judged.levels), 1))
+        signed, _ = judged.violated(np.zeros(len(judged.levels)), 1.0)
+        return (0.5 * signed).reshape(-1, 1)
 
     def loss(self, y: Any, y_pred: Any) -> float:
         """Share of the pairs of different relevance that ``y_pred`` swaps; ties are not swapped."""
         if isinstance(y_pred, PairOrder):
             return y_pred.loss
-        levels, n_levels = _levels(y)
-        n_pairs = count_pairs(levels, n_levels)
-        if n_pairs == 0:
+        judged = _judged(y)
+        if judged.all_pairs == 0:
             return 0.0
-        order = np.asarray(y_pred, dtype=np.float64).ravel()
-        _, wrong = violated_pair_counts(order, levels, n_levels, 0.0)
-        return wrong / n_pairs
+        order = y_pred.relevance if isinstance(y_pred, WeightedRelevance) else y_pred
+        return judged.violated(np.asarray(order, dtype=np.float64).ravel(), 0.0)[1]
 
-    def argmax(self, x: Any, scores: NDArray[np.float64], y: Any = None) -> Any:
+    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
         """Ranks of the items by score; with ``y`` the most violated :class:`PairOrder`.
 
         A pair is swapped where its margin is below 1, the rule of line 8 of Algorithm 2.
@@ -79,14 +107,13 @@ class RankingTask(Task):
         if y is None:
             return np.unique(flat, return_inverse=True)[1].astype(np.float64)
         true = self.joint_feature(x, y)[:, 0]
-        levels, n_levels = _levels(y)
-        n_pairs = count_pairs(levels, n_levels)
-        if n_pairs == 0:
+        judged = _judged(y)
+        if judged.all_pairs == 0:
             return PairOrder(true, 0.0)
-        counts, swapped = violated_pair_counts(flat, levels, n_levels, 1.0)
-        return PairOrder(true - counts / n_pairs, swapped / n_pairs)
+        signed, swapped = judged.violated(flat, 1.0)
+        return PairOrder(true - signed, swapped)
 
-    def predict(self, x: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, x: Any, scores: FloatArray) -> FloatArray:
         """The scores of the items."""
         return np.array(scores[:, 0])
 
@@ -97,35 +124,38 @@ class RankingTask(Task):
         losses = np.zeros(len(Y))
         weights = np.zeros(len(flat))
         for i in range(len(Y)):
-            levels, n_levels = _levels(Y[i])
-            n_pairs = count_pairs(levels, n_levels)
-            if n_pairs:
+            judged = _judged(Y[i], i)
+            if judged.all_pairs:
                 own = slice(offsets[i], offsets[i + 1])
-                counts, swapped = violated_pair_counts(np.ascontiguousarray(flat[own]), levels, n_levels, 1.0)
-                weights[own] = counts / n_pairs
-                losses[i] = swapped / n_pairs
+                weights[own], losses[i] = judged.violated(np.ascontiguousarray(flat[own]), 1.0)
         rows = np.flatnonzero(weights)
         difference = Measure(rows, np.zeros(len(rows), np.int64), weights[rows])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(rows, offsets)})
 
-    def separate_slacks(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int) -> Separation:
+    def separate_slacks(
+        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    ) -> Separation:
         """Violated pairs, each with the slack that (14) gives it; at most about ``limit``."""
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
         n_rows = len(flat)
-        better, worse, weights = [], [], []
+        better, worse, weights, queries = [], [], [], []
         for i in range(len(Y)):
-            levels, n_levels = _levels(Y[i])
-            n_pairs = count_pairs(levels, n_levels)
-            if n_pairs:
+            judged = _judged(Y[i], i)
+            if judged.all_pairs:
                 start = offsets[i]
                 own = np.ascontiguousarray(flat[start : offsets[i + 1]])
                 per_item = max(1, limit // len(own))
-                upper, lower = most_violated_pairs(own, levels, 1.0, per_item)
+                upper, lower = most_violated_pairs(own, judged.levels, 1.0, per_item)
                 better.append(upper + start)
                 worse.append(lower + start)
-                weights.append(np.full(len(upper), 1.0 / (n_pairs * len(Y))))
-        upper, lower = (np.concatenate(pairs) if pairs else np.zeros(0, np.int64) for pairs in (better, worse))
+                pairs = judged.weights[upper] * judged.weights[lower]
+                weights.append(pairs / (judged.all_pairs * len(Y)))
+                queries.append(np.full(len(upper), i))
+        upper, lower, query = (
+            np.concatenate(own) if own else np.zeros(0, np.int64)
+            for own in (better, worse, queries)
+        )
         weight = np.concatenate(weights) if weights else np.zeros(0)
         violation = 1.0 - (flat[upper] - flat[lower])
         taken = np.sort(np.argsort(-violation, kind="stable")[:limit])
@@ -142,15 +172,48 @@ class RankingTask(Task):
             indptr={"x": 2 * np.arange(n + 1, dtype=np.int64)},
             slacks=upper * n_rows + lower,
             weights=weight[taken],
+            examples=query[taken],
         )
 
 
-def _levels(y: Any) -> tuple[NDArray[np.int64], int]:
-    """Relevance as dense ranks 0..n_levels-1."""
+def _judged(y: Any, sample: int | None = None) -> _Judged:
+    """A true output as a cut needs it."""
+    relevance = y.relevance if isinstance(y, WeightedRelevance) else y
+    levels, n_levels = _levels(relevance, sample)
+    weights = (
+        np.asarray(y.weights, np.float64)
+        if isinstance(y, WeightedRelevance)
+        else np.ones(len(levels))
+    )
+    return _Judged(levels, n_levels, weights, weigh_pairs(levels, n_levels, weights))
+
+
+def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
+    """Relevance as dense ranks 0..n_levels-1.
+
+    Raises
+    ------
+    TaskError
+        If it is not of numbers, or has NaN.
+    """
     relevance = np.asarray(y).ravel()
-    if relevance.dtype.kind in "iu" and len(relevance) and 0 <= relevance.min() and relevance.max() < len(relevance):
+    if (
+        relevance.dtype.kind in "iu"
+        and len(relevance)
+        and 0 <= relevance.min()
+        and relevance.max() < len(relevance)
+    ):
         # Without a sort: this runs for every cut.
         ranks = np.cumsum(np.bincount(relevance) > 0) - 1
         return ranks[relevance], int(ranks[-1]) + 1
+    if len(relevance) and relevance.dtype.kind not in "biuf":
+        raise _no_relevance(f"holds {relevance.dtype}, such as {shown(relevance[0])}", sample)
     values, levels = np.unique(relevance, return_inverse=True)
+    if len(values) and np.isnan(values[-1]):
+        raise _no_relevance("has NaN", sample)
     return levels.astype(np.int64), len(values)
+
+
+def _no_relevance(fault: str, sample: int | None) -> TaskError:
+    name = "The relevance of a query" if sample is None else "Y[{sample}]"
+    return TaskError(f"{name} {fault}; give numbers, larger for better.", sample)

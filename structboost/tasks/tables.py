@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.task import StackedParts
 
@@ -26,7 +27,10 @@ def stack_table(X: Any) -> StackedParts:
     """
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.size == 0:
-        raise TaskError(f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features).")
+        raise TaskError(
+            f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), X[[i]] "
+            "for one example."
+        )
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
     if rows.dtype.kind == "f":
@@ -37,7 +41,7 @@ def stack_table(X: Any) -> StackedParts:
     return StackedParts({"x": rows}, {"x": np.arange(len(rows) + 1, dtype=np.int64)})
 
 
-def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> NDArray[np.int64]:
+def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
     """Labels as int64, each of them in 0..n_classes-1.
 
     Raises
@@ -46,27 +50,47 @@ def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> NDArray[np.i
         If one is not; the message names it and the task.
     """
     labels = np.asarray(Y)
-    y = labels.astype(np.int64)
-    bad = np.flatnonzero((y != labels) | (y < 0) | (y >= n_classes))
-    if len(bad):
-        first = int(bad[0])
+    if labels.ndim != 1:
         raise TaskError(
-            f"Y[{{sample}}] is {labels[first].item()!r}; this {task} takes the labels 0..{n_classes - 1}.", first
+            f"Y has shape {labels.shape}; this {task} takes one label for each example."
         )
-    return y
+    if labels.dtype.kind in "fiub":
+        good = (0 <= labels) & (labels < n_classes) & (np.floor(labels) == labels)
+    else:
+        good = np.array([_is_class(label, n_classes) for label in Y], bool)
+    if not good.all():
+        first = int(np.argmin(good))
+        shown = next(label for i, label in enumerate(Y) if i == first)
+        shown = shown.item() if isinstance(shown, np.generic) else shown
+        raise TaskError(
+            f"Y[{{sample}}] is {shown!r}; this {task} takes the labels 0..{n_classes - 1}. Number "
+            "other labels, as "
+            "sklearn.preprocessing.LabelEncoder does.",
+            first,
+        )
+    return labels.astype(np.int64)
+
+
+def _is_class(label: Any, n_classes: int) -> bool:
+    is_number = isinstance(label, int | float | np.integer | np.floating)
+    return is_number and bool(0 <= label < n_classes and int(label) == label)
 
 
 def merge_repeated_rows(
-    rows: NDArray[Any], labels: NDArray[np.int64], weights: NDArray[np.float64]
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
+    rows: NDArray[Any], labels: IntArray, weights: FloatArray
+) -> tuple[NDArray[Any], IntArray, FloatArray]:
     """Distinct pairs of a row and a label, in a fixed order, with their weights added up.
 
     The training problem is the same and smaller; and repeating a row is exactly the same as
     weighing it, whatever the order of the rows.
     """
     contiguous = np.ascontiguousarray(rows)
-    keys = contiguous.view(np.dtype((np.void, contiguous.dtype.itemsize * contiguous.shape[1]))).ravel()
+    keys = contiguous.view(
+        np.dtype((np.void, contiguous.dtype.itemsize * contiguous.shape[1]))
+    ).ravel()
     row_number = np.unique(keys, return_inverse=True)[1]
     n_labels = int(labels.max()) + 1
-    _, first, pair = np.unique(row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True)
+    _, first, pair = np.unique(
+        row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True
+    )
     return rows[first], labels[first], np.bincount(pair, weights=weights).astype(np.float64)

@@ -1,16 +1,38 @@
-"""Tracking a box through a video: the trackers, frames in and out, features, evaluation, drawing."""
+"""Tracking a box through a video: trackers, frames in and out, evaluation, drawing."""
 
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
+from structboost.tracking.box_learner import BoxLearner, BoxScorer
+from structboost.tracking.box_tracker import BoxTracker
+from structboost.tracking.boxes_file import read_boxes, write_boxes
+from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
+from structboost.tracking.drawing import contact_sheet, draw_box
+from structboost.tracking.made_clip import made_clip
+from structboost.tracking.measures import TrackingMeasures, evaluate
 from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.tracked_frames import TrackedFrames, track_frames
-from structboost.tracking.video import open_frames
+from structboost.tracking.video import VideoError, open_frames
+from structboost.tracking.video_writer import VideoWriter
 
 __all__ = [
     "AdaBoostTracker",
+    "BoxLearner",
+    "BoxScorer",
+    "BoxTracker",
+    "FrameCurvesDisplay",
     "StruckTracker",
     "StructBoostTracker",
+    "SuccessDisplay",
     "TrackedFrames",
+    "TrackingMeasures",
+    "VideoError",
+    "VideoWriter",
+    "contact_sheet",
+    "draw_box",
+    "evaluate",
+    "made_clip",
     "open_frames",
+    "read_boxes",
     "track_frames",
+    "write_boxes",
 ]

@@ -1,41 +1,43 @@
-"""A tracker by binary AdaBoost: what StructBoost is compared with in Table 4."""
+"""A tracker by binary AdaBoost, with which Table 4 compares StructBoost."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from structboost.tracking.box_sampling import Boxes
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+from structboost.tracking.box_learner import StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
-from structboost.tracking.online_boosting import StumpVote, stump_vote
 from structboost.validation import checked_positive
 
-# Overlap above which a box is the object, and up to which it is not; those between are left out (section 4.4).
+# Overlap above which a box is the object, and up to which it is not; those between are left out
+# (section 4.4).
 _POSITIVE_ABOVE, _NEGATIVE_UP_TO = 0.8, 0.3
 _FIRST_SHARE = 0.1
-# A training looks at so many boxes of the kept frames, and in each round at so many features, drawn at random.
+# Boxes drawn at random for a training, and features drawn in each round.
 _N_ROWS = 1500
 _N_TRIED = 48
 _SMALLEST_ERROR = 1e-6
 
 
 class AdaBoostTracker(BoxTracker):
-    """Discrete AdaBoost on stumps, object against background, in the loop of :class:`StructBoostTracker`.
+    """Discrete AdaBoost on stumps, object against background, in the same loop.
 
-    Boxes that overlap the object by more than 0.8 are examples of it, those by at most 0.3 of the background;
-    both have half of the weight.  It is trained anew each time, on 1,500 boxes of the frames kept and, in each round,
-    on 48 features, all drawn at random: 500 rounds over everything would take seconds.
+    Boxes that overlap the object by more than 0.8 are positive examples, those by at most 0.3
+    negative ones; each class has half of the weight.  Each training starts anew, on 1,500 boxes of
+    the frames kept and 48 features per round, all drawn at random: 500 rounds over everything would
+    take seconds.
 
     Parameters
     ----------
     n_rounds : int
-        Stumps; the paper has 500.
+        Number of stumps; the paper has 500.
     n_kept : int
-        Frames kept, the first ones included.
+        Number of frames kept, the first ones included.
     n_boxes, every, lost_below, random_state
-        As in :class:`structboost.tracking.box_tracker.BoxTracker`.
+        As in :class:`structboost.tracking.BoxTracker`.
     """
 
     def __init__(
@@ -48,38 +50,52 @@ class AdaBoostTracker(BoxTracker):
         lost_below: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        super().__init__(n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state)
+        learner = AdaBoostLearner(n_rounds=n_rounds, n_kept=n_kept)
+        super().__init__(
+            learner, n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state
+        )
+
+
+class AdaBoostLearner:
+    """AdaBoost on kept frames: the learner of :class:`AdaBoostTracker`."""
+
+    def __init__(self, *, n_rounds: int, n_kept: int) -> None:
         self.n_rounds = int(checked_positive(n_rounds, "n_rounds"))
         self.n_kept = int(checked_positive(n_kept, "n_kept"))
 
-    def _begin(self, n_features: int) -> None:
-        self._frames = KeptFrames(self.n_kept, self.n_boxes, n_features, _FIRST_SHARE)
+    def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
+        """Forget everything."""
+        self._frames = KeptFrames(self.n_kept, n_boxes, n_features, _FIRST_SHARE)
+        self._random = random
 
-    def _take_in(self, features: NDArray[np.float32], boxes: Boxes, shares: NDArray[np.float64], first: bool) -> None:
-        self._frames.add(features, 1.0 - shares, first=first)
+    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
+        """Take in a frame."""
+        self._frames.add(features, boxes, first=first)
 
-    def _train(self, *, initial: bool) -> None:
+    def train(self, *, initial: bool) -> StumpVote:
+        """Boost anew on the frames so far."""
         frames = self._frames
         overlap = 1.0 - frames.losses[: frames.n_rows]
-        positive = np.flatnonzero(overlap > _POSITIVE_ABOVE)
-        negative = np.flatnonzero(overlap <= _NEGATIVE_UP_TO)
-        rows = [self._random.permutation(part)[: _N_ROWS // 2] for part in (positive, negative)]
-        signs = np.repeat([1.0, -1.0], [len(part) for part in rows])
-        weights = np.repeat([0.5 / max(len(part), 1) for part in rows], [len(part) for part in rows])
+        classes = (
+            np.flatnonzero(overlap > _POSITIVE_ABOVE),
+            np.flatnonzero(overlap <= _NEGATIVE_UP_TO),
+        )
+        rows = [self._random.permutation(part)[: _N_ROWS // 2] for part in classes]
+        sizes = [len(part) for part in rows]
+        signs = np.repeat([1.0, -1.0], sizes)
+        weights = np.repeat([0.5 / max(size, 1) for size in sizes], sizes)
         codes = np.ascontiguousarray(frames.codes[np.concatenate(rows)].T)
         tried = self._random.randint(0, len(codes), (self.n_rounds, _N_TRIED))
         features, bins, votes = _adaboost(codes, signs, weights, tried)
-        self._vote = stump_vote(features, frames.thresholds[features, bins], votes / np.abs(votes).sum())
-
-    def _learned(self) -> StumpVote:
-        return self._vote
+        thresholds = frames.thresholds[features, bins]
+        return stump_vote(features, thresholds, votes / np.abs(votes).sum())
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _adaboost(
-    codes: NDArray[np.uint8], signs: NDArray[np.float64], weights: NDArray[np.float64], tried: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Feature, bin and vote of a stump each round; its vote is for the object up to the bin.
+    codes: NDArray[np.uint8], signs: FloatArray, weights: FloatArray, tried: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Feature, bin and vote of each round's stump, which votes for the object up to the bin.
 
     Parameters
     ----------
@@ -87,10 +103,11 @@ def _adaboost(
     signs, weights : ndarray, shape (n_rows,)
         1 for the object, -1 for the background; the weights sum to 1.
     tried : ndarray, shape (n_rounds, n_tried)
-        Features looked at in each round.
+        Features to look at in each round.
     """
     n_rounds = len(tried)
-    features, bins, votes = np.zeros(n_rounds, np.int64), np.zeros(n_rounds, np.int64), np.zeros(n_rounds)
+    features, bins = np.zeros(n_rounds, np.int64), np.zeros(n_rounds, np.int64)
+    votes = np.zeros(n_rounds)
     weights = weights.copy()
     histogram = np.zeros(N_BINS)
     for r in range(n_rounds):

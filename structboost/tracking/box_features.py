@@ -1,40 +1,40 @@
-"""Features of boxes, from planes that are made once a frame: grey values, oriented gradients and colours.
+"""Features of boxes: grey values, oriented gradients and colours, from planes made once per frame.
 
-A sum over a rectangle is four look-ups in an integral plane, so that a feature costs the same for any size of box, and
-only the features that a model uses need to be computed.
+A sum over a rectangle is four look-ups in an integral plane.  So a feature costs the same for any
+size of box, and only the features that a model uses need to be computed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost.runtime.compiled import compiled
 from structboost.tracking.colour_palette import ColourPalette
+from structboost.vision.images import as_grey, checked_image
 
 GREY_GRID = 12
 GRADIENT_GRID = 6
 COLOUR_GRID = 4
 N_ORIENTATIONS = 9
 N_GREY = GREY_GRID**2
-# Cells of gradients and of colours go on for one cell around the box: what surrounds the object tells where it ends.
+# Gradients and colours have one more cell on each side: surroundings tell where an object ends.
 N_GRADIENT = (GRADIENT_GRID + 2) ** 2 * N_ORIENTATIONS
 N_COLOUR_CELLS = (COLOUR_GRID + 2) ** 2
-# Added to the spread of grey values and to the mean gradient, in grey levels: flat boxes are not blown up.
+# Added to the spread of grey values and to the mean gradient, in grey levels, for flat boxes.
 _FLAT = 4.0
-# Gradients are summed in eighths of a grey level, as integers: sums are exact, and may wrap around as long as that of
-# a box does not.
+# Gradients are summed as integers, in eighths of a grey level: sums are exact, and those over the
+# whole plane may wrap around.
 _FINENESS = 8.0
 _GREY, _GREY_SQUARE, _GRADIENT = 0, 1, 2
 _ORIENTATION = 3
 _COLOUR = _ORIENTATION + N_ORIENTATIONS
-# Edges of the grids' cells along one side of a box, in box lengths, one after the other: grey, gradient and colour;
-# the latter two go on around the box, gradients by one more, for the means around cells.
+# Edges of the cells along one side of a box, in box lengths: of grey, gradients and colours.  Those
+# of gradients go on by one more cell, for the means around cells.
 _EDGES = np.concatenate(
     (
         np.arange(GREY_GRID + 1) / GREY_GRID,
@@ -42,23 +42,24 @@ _EDGES = np.concatenate(
         np.arange(-1, COLOUR_GRID + 2) / COLOUR_GRID,
     )
 )
-# Where the first cell, which lies outside of the box, begins.
+# Edge where the first cell begins, which lies outside of the box.
 _GRADIENT_EDGE = GREY_GRID + 2
 _COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 5
 _WHOLE = (0, GREY_GRID)
 
 
 class Planes(NamedTuple):
-    """Integral planes of a region of a frame; entry (k, r, c) is the sum over rows below r and columns below c.
+    """Integral planes of a region of a frame.
 
     Parameters
     ----------
     sums : ndarray of int32, shape (n_planes, height + 1, width + 1)
-        Grey values, their squares, gradient lengths, those by orientation, and pixels by colour of the palette.
+        Entry (k, r, c) is the sum over rows below r and columns below c.  Planes: grey values,
+        their squares, gradient lengths, those by orientation, pixels by colour of the palette.
     left, top : int
-        Where the region lies in the frame.
+        Corner of the region in the frame.
     scale : (float, float)
-        Pixels of the planes to a pixel of the frame, across and down.
+        Pixels of the planes per pixel of the frame, across and down.
     """
 
     sums: NDArray[np.int32]
@@ -70,26 +71,6 @@ class Planes(NamedTuple):
     def n_features(self) -> int:
         """Features of a box."""
         return n_features(len(self.sums) - _COLOUR)
-
-
-@dataclass(frozen=True)
-class FrameBoxes:
-    """Candidate boxes of one frame, their features computed when asked for (:class:`structboost.BoxOverlapTask`).
-
-    Parameters
-    ----------
-    boxes : ndarray, shape (n_boxes, 4)
-        x, y, width, height, in pixels of the frame.
-    planes : Planes
-        Of a region; what of a box lies outside counts as if it were not there.
-    """
-
-    boxes: NDArray[np.float64]
-    planes: Planes
-
-    def features(self, selected: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-        """Shape (n_boxes, n_features), or the selected ones."""
-        return box_features(self.planes, self.boxes, selected)
 
 
 def n_features(n_colours: int) -> int:
@@ -109,28 +90,27 @@ def frame_planes(
     Parameters
     ----------
     image : ndarray of uint8, shape (height, width) or (height, width, 3)
-        Grey or BGR.
+        Grey or RGB.
     region : (int, int, int, int), optional
-        x, y, width and height of what is needed; it is cut to the frame.
+        x, y, width and height; it is cut to the frame.
     scale : float
-        The region is resized by this first.
+        Factor by which the region is resized first.
     palette : ColourPalette, optional
-        Without, there are no colour features.
+        Without it there are no colour features.
 
     Raises
     ------
     ValueError
-        If the image has another shape or type, or the region lies outside of it.
+        If it is no such image, or the region lies outside of it.
     """
-    if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
-        raise ValueError(f"image has shape {image.shape} and type {image.dtype}; give 8 bit, grey or BGR.")
+    image = checked_image(image)
     left, top, right, bottom = _cut(region, image.shape)
     part = image[top:bottom, left:right]
     if scale != 1.0:
         size = max(2, round(scale * (right - left))), max(2, round(scale * (bottom - top)))
         method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
         part = np.asarray(cv2.resize(part, size, interpolation=method), np.uint8)
-    grey = part if part.ndim == 2 else np.asarray(cv2.cvtColor(part, cv2.COLOR_BGR2GRAY), np.uint8)
+    grey = as_grey(part)
     gx = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 1, 0, ksize=1), np.float32)
     gy = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 0, 1, ksize=1), np.float32)
     n_colours = 0 if palette is None else palette.n_colours
@@ -145,17 +125,18 @@ def box_features(
 ) -> NDArray[np.float32]:
     """Features of boxes.
 
-    The first 144 are mean grey values of a 12 x 12 grid, less the mean of the box and over its spread; then 9
-    orientations in 6 x 6 cells and a ring of cells around the box, the gradients' lengths over their mean in the cell
-    and one cell around it; then, with a palette, the share of each colour in 4 x 4 cells and a ring of cells around
-    the box.  The first two kinds are invariant to brightness and contrast.
+    The first 144 are the mean grey values of 12 x 12 cells, less the mean of the box and divided
+    by its spread.  Then come the lengths of gradients by 9 orientations in 6 x 6 cells and a ring
+    around the box, divided by the mean length in and around the cell; then, with a palette, the
+    share of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not depend on
+    brightness and contrast.
 
     Parameters
     ----------
     planes : Planes
     boxes : ndarray, shape (n_boxes, 4)
     selected : ndarray of int64, optional
-        Which features, in which order; default all.
+        Numbers of the features to compute, in this order; by default all.
 
     Returns
     -------
@@ -164,7 +145,9 @@ def box_features(
     total = planes.n_features
     which = np.arange(total) if selected is None else np.asarray(selected, np.int64)
     if len(which) and not 0 <= which.min() <= which.max() < total:
-        raise ValueError(f"selected goes from {which.min()} to {which.max()}; there are {total} features.")
+        raise ValueError(
+            f"selected goes from {which.min()} to {which.max()}; there are {total} features."
+        )
     out = np.empty((len(which), len(boxes)), np.float32)
     cells = _cells(len(planes.sums) - _COLOUR)[which]
     _fill(planes.sums, *_grid_lines(planes, boxes), cells, out)
@@ -174,26 +157,25 @@ def box_features(
 @lru_cache(maxsize=8)
 def _cells(n_colours: int) -> NDArray[np.int64]:
     """Plane, first and last edge across, first and last edge down of each feature."""
-    rows = [(_GREY, c, c + 1, r, r + 1) for r in range(GREY_GRID) for c in range(GREY_GRID)]
-    at = _GRADIENT_EDGE
-    rows += [
-        (_ORIENTATION + k, at + c, at + c + 1, at + r, at + r + 1)
-        for r in range(GRADIENT_GRID + 2)
-        for c in range(GRADIENT_GRID + 2)
-        for k in range(N_ORIENTATIONS)
-    ]
-    at = _COLOUR_EDGE
-    rows += [
-        (_COLOUR + k, at + c, at + c + 1, at + r, at + r + 1)
-        for r in range(COLOUR_GRID + 2)
-        for c in range(COLOUR_GRID + 2)
-        for k in range(n_colours)
+    grids = (
+        (_GREY, 1, 0, GREY_GRID),
+        (_ORIENTATION, N_ORIENTATIONS, _GRADIENT_EDGE, GRADIENT_GRID + 2),
+        (_COLOUR, n_colours, _COLOUR_EDGE, COLOUR_GRID + 2),
+    )
+    rows = [
+        (plane + k, edge + c, edge + c + 1, edge + r, edge + r + 1)
+        for plane, n_planes, edge, size in grids
+        for r in range(size)
+        for c in range(size)
+        for k in range(n_planes)
     ]
     return np.array(rows, np.int64)
 
 
-def _grid_lines(planes: Planes, boxes: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Columns and rows of the planes at which the cells of each box begin and end, each (n_edges, n_boxes)."""
+def _grid_lines(
+    planes: Planes, boxes: NDArray[np.float64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Columns and rows of the planes at the edges of the cells, each (n_edges, n_boxes)."""
     height, width = planes.sums.shape[1] - 1, planes.sums.shape[2] - 1
     lines = []
     for axis, (origin, limit) in enumerate(((planes.left, width), (planes.top, height))):
@@ -204,17 +186,21 @@ def _grid_lines(planes: Planes, boxes: NDArray[np.float64]) -> tuple[NDArray[np.
     return lines[0], lines[1]
 
 
-def _cut(region: tuple[int, int, int, int] | None, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of what of the region lies in the image."""
+def _cut(
+    region: tuple[int, int, int, int] | None, shape: tuple[int, ...]
+) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of the part of the region that lies in the image."""
     height, width = shape[:2]
     x, y, w, h = (0, 0, width, height) if region is None else region
     left, top, right, bottom = max(0, x), max(0, y), min(width, x + w), min(height, y + h)
     if left >= right or top >= bottom:
-        raise ValueError(f"region is {region}; nothing of it lies in the image of {width} x {height} pixels.")
+        raise ValueError(
+            f"region is {region}; nothing of it lies in the image of {width} x {height} pixels."
+        )
     return left, top, right, bottom
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _integrate(
     grey: NDArray[np.uint8],
     gx: NDArray[np.float32],
@@ -250,7 +236,7 @@ def _integrate(
                 plane[r + 1, c + 1] = np.int32(row + plane[r, c + 1])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill(
     sums: NDArray[np.int32],
     columns: NDArray[np.int32],
@@ -258,7 +244,7 @@ def _fill(
     cells: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Features by look-ups; cells are cut to the region, an empty one counts as the mean of the box."""
+    """Features by look-ups; cells are cut to the region, and an empty one counts as 0."""
     n_boxes = columns.shape[1]
     mean, spread = np.empty(n_boxes), np.empty(n_boxes)
     for i in range(n_boxes):
@@ -283,13 +269,17 @@ def _fill(
             if k == _GREY:
                 value = (value - mean[i]) / spread[i]
             elif k < _COLOUR:
-                left, right, top, bottom = columns[x0 - 1, i], columns[x1 + 1, i], rows[y0 - 1, i], rows[y1 + 1, i]
-                around = _sum(sums[_GRADIENT], left, top, right, bottom) / ((right - left) * (bottom - top))
+                left, right = columns[x0 - 1, i], columns[x1 + 1, i]
+                top, bottom = rows[y0 - 1, i], rows[y1 + 1, i]
+                count = (right - left) * (bottom - top)
+                around = _sum(sums[_GRADIENT], left, top, right, bottom) / count
                 value /= around + _FLAT * _FINENESS
             out[f, i] = value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _sum(plane: NDArray[np.int32], left: int, top: int, right: int, bottom: int) -> float:
-    """Sum of a plane over a rectangle; right even where the plane has wrapped around."""
-    return np.float64(np.int32(plane[bottom, right] - plane[top, right] - plane[bottom, left] + plane[top, left]))
+    """Sum of a plane over a rectangle; correct even where the plane has wrapped around."""
+    return np.float64(
+        np.int32(plane[bottom, right] - plane[top, right] - plane[bottom, left] + plane[top, left])
+    )

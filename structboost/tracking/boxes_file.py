@@ -1,4 +1,4 @@
-"""Boxes as text: one ``x,y,w,h`` a line, the line's number (from 0) the frame's."""
+"""Boxes as text: one ``x,y,w,h`` per line, a line for each frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structboost.whole_file import whole_file
+from structboost.files.whole_file import whole_file
 
 _SEPARATORS = re.compile(r"\s*,\s*|\s+")
 
@@ -20,8 +20,8 @@ def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
     Parameters
     ----------
     path : str or path
-        One box a line: left, top, width and height in pixels, counted from 0, with commas, tabs or spaces between;
-        ``NaN,NaN,NaN,NaN`` where the box is unknown.
+        One box per line: left, top, width and height in pixels, counted from 0, separated by
+        commas, tabs or spaces; ``NaN,NaN,NaN,NaN`` where the box is unknown.
 
     Returns
     -------
@@ -43,12 +43,12 @@ def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
         raise ValueError(f"{path} is not a text file of boxes ({error}).") from error
     lines = text.rstrip().splitlines()
     if not lines:
-        raise ValueError(f"{path} is empty; give one x,y,w,h a line.")
+        raise ValueError(f"{path} is empty; give one x,y,w,h per line.")
     return np.array([_box(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)])
 
 
 def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
-    """Write boxes so that :func:`read_boxes` gives the same numbers: all of the file or nothing.
+    """Write boxes that :func:`read_boxes` reads as the same numbers; all of the file or nothing.
 
     Parameters
     ----------
@@ -75,9 +75,14 @@ def _box(line: str, where: str) -> list[float]:
     except ValueError:
         box = []
     if len(box) != 4:
-        raise ValueError(f"{where} is {line.strip()!r}; give the four numbers x,y,w,h, or NaN,NaN,NaN,NaN.")
+        raise ValueError(
+            f"{where} is {line.strip()!r}; give the four numbers x,y,w,h, or NaN,NaN,NaN,NaN."
+        )
     if np.isinf(box).any() or np.isnan(box).any() != np.isnan(box).all():
-        raise ValueError(f"{where} is {line.strip()!r}; give four finite numbers, or four NaN where it is unknown.")
+        raise ValueError(
+            f"{where} is {line.strip()!r}; give four finite numbers, "
+            "or four NaN where the box is unknown."
+        )
     return box
 
 

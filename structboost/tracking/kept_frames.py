@@ -1,33 +1,43 @@
-"""The training set of a tracker: candidate boxes of its first frames, kept for good, and of the most recent ones."""
+"""The training set of a tracker: its first frames, kept for good, and the most recent ones."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.inference.box_search import overlaps
+from structboost.runtime.compiled import compiled
+from structboost.tasks.boxes import BoxChoice, BoxTable, chosen
 
 N_BINS = 32  # a power of two
 
 
 class KeptFrames:
-    """Binned features and losses of the boxes of some frames, each frame in a slot of its own.
+    """Boxes of some frames with their binned features and losses, each frame in its own slot.
 
-    The first frames keep their slots; the others share the rest as a ring, the oldest giving way to the newest.  Box 0
-    of a frame is the object.  Thresholds are quantiles over the first frame, and never change: a box is binned once.
+    The first frames keep their slots; the others share the rest as a ring, where the newest
+    replaces the oldest.  Box 0 of a frame is the object.  Thresholds are quantiles over the first
+    frame and never change, so a box is binned once.
 
     Parameters
     ----------
     n_slots : int
-        Frames kept at most.
+        Number of frames kept at most.
     n_boxes, n_features : int
-        Of each frame.
+        Number of boxes of each frame, and of features of each box.
     first_share : float
         Least share of the first frames in the risk.
 
     Attributes
     ----------
+    candidates : list of BoxTable
+        Inputs of :class:`structboost.BoxOverlapTask`, by slot; their tables are codes.
+    objects : list of BoxChoice
+        The true outputs.
     codes : ndarray of uint8, shape (n_slots * n_boxes, n_features)
-        Bins, slot by slot; ``codes <= b`` exactly where the feature is at most ``thresholds[feature, b]``.
+        Bins, slot by slot; ``codes <= b`` exactly where the feature is at most
+        ``thresholds[feature, b]``.
     losses : ndarray, shape (n_slots * n_boxes,)
         1 - intersection / union of each box with the object of its frame (21).
     shares : ndarray, shape (n_slots,)
@@ -38,6 +48,8 @@ class KeptFrames:
     def __init__(self, n_slots: int, n_boxes: int, n_features: int, first_share: float) -> None:
         self.n_slots, self.n_boxes, self.n_features = n_slots, n_boxes, n_features
         self.first_share = first_share
+        self.candidates: list[BoxTable] = []
+        self.objects: list[BoxChoice] = []
         self.codes = np.zeros((n_slots * n_boxes, n_features), np.uint8)
         self.losses = np.zeros(n_slots * n_boxes)
         self.shares = np.zeros(n_slots)
@@ -47,53 +59,62 @@ class KeptFrames:
 
     @property
     def n_frames(self) -> int:
-        """Slots in use."""
-        return self._n_first + min(self._n_recent, self.n_slots - self._n_first)
+        """Number of slots in use."""
+        return len(self.candidates)
 
     @property
     def n_rows(self) -> int:
-        """Boxes in use: they stand before the others."""
+        """Number of boxes in use: they come before the others."""
         return self.n_frames * self.n_boxes
 
     def rows(self, slot: int) -> slice:
-        """Where a slot's boxes stand."""
+        """Rows of a slot's boxes."""
         return slice(slot * self.n_boxes, (slot + 1) * self.n_boxes)
 
-    def add(self, features: NDArray[np.float32], losses: NDArray[np.float64], *, first: bool) -> int:
+    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> int:
         """Put a frame into a slot; returns the slot.
 
         Parameters
         ----------
         features : ndarray of float32, shape (n_boxes, n_features)
-        losses : ndarray, shape (n_boxes,)
+        boxes : ndarray, shape (n_boxes, 4)
+            The object first.
         first : bool
-            Whether it stays for good; all such frames come before the others.
+            Whether the frame stays for good; all such frames come before the others.
         """
         if not self.n_frames:
             levels = np.arange(1, N_BINS) / N_BINS
-            self.thresholds = np.ascontiguousarray(np.quantile(features, levels, axis=0).T, np.float32)
+            self.thresholds = np.ascontiguousarray(
+                np.quantile(features, levels, axis=0).T, np.float32
+            )
         if first:
             slot = self._n_first
             self._n_first += 1
         else:
             slot = self._n_first + self._n_recent % (self.n_slots - self._n_first)
             self._n_recent += 1
-        _bin(features, self.thresholds, self.codes[self.rows(slot)])
-        self.losses[self.rows(slot)] = losses
+        codes = self.codes[self.rows(slot)]
+        _bin(features, self.thresholds, codes)
+        x = BoxTable(boxes, codes)
+        self.candidates[slot : slot + 1] = [x]
+        self.objects[slot : slot + 1] = [chosen(x, 0)]
+        self.losses[self.rows(slot)] = 1.0 - overlaps(boxes[0], boxes)
         self._share_out()
         return slot
 
     def _share_out(self) -> None:
-        """All frames alike, but the first ones together ``first_share`` at least."""
+        """Equal shares, but the first frames together have ``first_share`` at least."""
         n_recent = self.n_frames - self._n_first
         share = max(self.first_share, self._n_first / self.n_frames) if n_recent else 1.0
         self.shares[: self._n_first] = share / max(self._n_first, 1)
         self.shares[self._n_first : self.n_frames] = (1.0 - share) / max(n_recent, 1)
 
 
-@njit(cache=True, nogil=True)
-def _bin(features: NDArray[np.float32], thresholds: NDArray[np.float32], out: NDArray[np.uint8]) -> None:
-    """Number of thresholds below each value, by bisection; without branches, which nothing could predict."""
+@compiled
+def _bin(
+    features: NDArray[np.float32], thresholds: NDArray[np.float32], out: NDArray[np.uint8]
+) -> None:
+    """Number of thresholds below each value, by bisection without branches."""
     for f in range(features.shape[1]):
         row = thresholds[f]
         for i in range(features.shape[0]):

@@ -1,6 +1,6 @@
 """A made clip with known boxes: a head from one photograph moves over another one, which drifts.
 
-The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.
+The photographs come with scikit-image (``skimage.data``), so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.tracking.frame_image import FrameImage
+from structboost._typing import FloatArray
+from structboost.vision.images import Pixels
 
-Floats = NDArray[np.float64]
 Picture = NDArray[np.float32]
 
 _WIDTH, _HEIGHT = 320, 240
@@ -30,20 +30,20 @@ class MadeClip(NamedTuple):
     Attributes
     ----------
     frames : ndarray of uint8, shape (n_frames, 240, 320, 3)
-        BGR.
+        RGB.
     boxes : ndarray, shape (n_frames, 4)
         True box of each frame: left, top, width and height, pixels, not rounded.
     visible : ndarray, shape (n_frames,)
         Share of the box that the occluder leaves free, 0..1.
     fps : float
-        Frames a second to show it at.
+        Frames per second to show it at.
     name : str
         Says that it is made, and from what.
     """
 
-    frames: FrameImage
-    boxes: Floats
-    visible: Floats
+    frames: Pixels
+    boxes: FloatArray
+    visible: FloatArray
     fps: float
     name: str
 
@@ -51,15 +51,16 @@ class MadeClip(NamedTuple):
 def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
     """Render the clip.
 
-    A head moves along a smooth path, is scaled (0.8 to 1.25), relit (0.6 to 1.2) and passes behind a post, over a
-    background that drifts; a little noise is added.  The same arguments give the same pixels.
+    A head moves along a smooth path, is scaled (0.8 to 1.25), relit (0.6 to 1.2) and passes behind
+    a post, over a background that drifts; a little noise is added.  The same arguments give the
+    same pixels.
 
     Parameters
     ----------
     n_frames : int, default=120
         More frames make the clip longer, not slower.
     random_state : int, default=0
-        Sets the phases of the motion and the noise.
+        Seed for the phases of the motion and for the noise.
 
     Raises
     ------
@@ -71,9 +72,10 @@ def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
     rng = np.random.default_rng(random_state)
     phases = rng.uniform(-0.3, 0.3, size=5)
     phases[2] = -abs(phases[2])  # the head starts left of the post, all of it visible
-    at = np.arange(n_frames) / 120  # a round of the path takes 120 frames
+    at = np.arange(n_frames) / 120  # the path closes after 120 frames
     drift = _waves(at, (0.5, 0.7), (50.0, 24.0), phases[:2])
-    centres = np.array([_WIDTH / 2, _HEIGHT / 2]) + _waves(at, (1.0, 1.5), (92.0, 48.0), phases[2:4])
+    path = _waves(at, (1.0, 1.5), (92.0, 48.0), phases[2:4])
+    centres = np.array([_WIDTH / 2, _HEIGHT / 2]) + path
     scales = 1.025 + 0.225 * np.sin(2 * np.pi * at + phases[4])
     lights = 0.9 + 0.3 * np.cos(2 * np.pi * 1.3 * at)
     sizes = scales[:, None] * np.array(_HEAD_SIZE)
@@ -86,37 +88,42 @@ def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
         scene = _placed(table, (1.0, 1.0), (drift[number] - (140.0, 70.0)))
         _lay_over(scene, head, boxes[number], lights[number])
         _lay_post(scene, brick, posts[number])
-        scene += _NOISE * rng.standard_normal(scene.shape, np.float32)
+        # The noise of blue is drawn first, as when the clip was BGR: its pixels stay the same.
+        scene += _NOISE * rng.standard_normal(scene.shape, np.float32)[:, :, ::-1]
         frames[number] = np.clip(np.rint(scene), 0, 255)
-    return MadeClip(frames, boxes, _free_share(boxes, posts), 25.0, "made clip: astronaut's head over a coffee table")
+    name = "made clip: astronaut's head over a coffee table"
+    return MadeClip(frames, boxes, _free_share(boxes, posts), 25.0, name)
 
 
-def _waves(at: Floats, rounds: tuple[float, float], size: tuple[float, float], phase: Floats) -> Floats:
+def _waves(
+    at: FloatArray, rounds: tuple[float, float], size: tuple[float, float], phase: FloatArray
+) -> FloatArray:
     """Smooth motion in x and y, pixels."""
     return np.asarray(np.sin(2 * np.pi * at[:, None] * np.array(rounds) + phase) * np.array(size))
 
 
 def _photographs() -> tuple[Picture, Picture, Picture]:
-    """Head, background and post as BGR (height, width, 3) of floats in 0..255."""
+    """Head, background and post as RGB (height, width, 3) of floats in 0..255."""
     from skimage import data  # here: only who asks for the clip waits for scikit-image
 
-    head = data.astronaut()[_HEAD_ROWS, _HEAD_COLUMNS, ::-1]
     # Shrunk once, near the size it is shown at: a larger source would flicker when it is scaled.
-    head = cv2.resize(head, (round(_HEAD_SIZE[0] * 1.25), round(_HEAD_SIZE[1] * 1.25)), interpolation=cv2.INTER_AREA)
+    size = round(_HEAD_SIZE[0] * 1.25), round(_HEAD_SIZE[1] * 1.25)
+    head = data.astronaut()[_HEAD_ROWS, _HEAD_COLUMNS]
+    head = cv2.resize(head, size, interpolation=cv2.INTER_AREA)
     brick = np.repeat(data.brick()[100 : 100 + _HEIGHT, 60 : 60 + _POST_WIDTH, None], 3, axis=2)
-    return head.astype(np.float32), data.coffee()[:, :, ::-1].astype(np.float32), brick.astype(np.float32)
+    return head.astype(np.float32), data.coffee().astype(np.float32), brick.astype(np.float32)
 
 
-def _placed(image: Picture, scale: tuple[float, float], corner: Floats) -> Picture:
-    """``image`` scaled, its upper left edge at ``corner`` of a frame; edge pixels are repeated outside."""
+def _placed(image: Picture, scale: tuple[float, float], corner: FloatArray) -> Picture:
+    """``image`` scaled, its corner at ``corner`` of a frame; its edge is repeated outside."""
     # The centre of pixel i lies at i + 0.5, hence the halves.
     shift = (corner[0] + scale[0] / 2 - 0.5, corner[1] + scale[1] / 2 - 0.5)
     matrix = np.array([[scale[0], 0.0, shift[0]], [0.0, scale[1], shift[1]]])
-    placed = cv2.warpAffine(image, matrix, (_WIDTH, _HEIGHT), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    placed = cv2.warpAffine(image, matrix, (_WIDTH, _HEIGHT), borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(placed, np.float32)
 
 
-def _lay_over(scene: Picture, head: Picture, box: Floats, light: float) -> None:
+def _lay_over(scene: Picture, head: Picture, box: FloatArray, light: float) -> None:
     """The head into the ellipse that touches the box's four sides."""
     scale = (box[2] / head.shape[1], box[3] / head.shape[0])
     placed = np.clip(light * _placed(head, scale, box[:2]), 0, 255)
@@ -136,7 +143,8 @@ def _lay_post(scene: Picture, brick: Picture, left: float) -> None:
         scene[:, first:last] = brick[:, first - round(left) : last - round(left)]
 
 
-def _free_share(boxes: Floats, posts: Floats) -> Floats:
+def _free_share(boxes: FloatArray, posts: FloatArray) -> FloatArray:
     left = np.rint(posts)
-    hidden = np.minimum(boxes[:, 0] + boxes[:, 2], left + _POST_WIDTH) - np.maximum(boxes[:, 0], left)
+    right = np.minimum(boxes[:, 0] + boxes[:, 2], left + _POST_WIDTH)
+    hidden = right - np.maximum(boxes[:, 0], left)
     return np.asarray(1 - np.clip(hidden, 0, None) / boxes[:, 2])

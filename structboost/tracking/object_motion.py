@@ -1,28 +1,35 @@
-"""How an object moved from one frame to the next: median flow of points in its box (Kalal and others, ICPR 2010)."""
+"""Motion of an object between two frames: median flow of points in its box.
+
+Kalal, Mikolajczyk and Matas, "Forward-Backward Error" (ICPR 2010).
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.tracking.box_sampling import Boxes, size_of
-from structboost.tracking.frame_image import FrameImage, grey_of
+from structboost._typing import FloatArray
+from structboost.tracking.object_search import size_of
+from structboost.vision.images import Pixels, as_grey
 
 # Points on each side of a grid in the box; near its border most are on the background.
 _GRID = np.linspace(0.2, 0.8, 8)
-# What is looked at around the box, in sizes of the object, which is reduced to so many pixels.
+# Surroundings of the box that are looked at, in sizes of the object, and the pixels to which the
+# object is reduced.
 _REACH = 0.9
 _FLOW_SIZE = 48.0
 _WINDOW = (11, 11)
 _LEVELS = 3
-# Points must come back when followed backwards: to this far, in sizes of the object, and better than half of them.
+# Points must come back when followed backwards: to within this, in sizes of the object, and nearer
+# than half of them.
 _BACK_WITHIN = 0.04
 _FEWEST = 12
 _EXACT = 1e-3
-# Pairs of points this far apart, in sizes, tell how the object turned and grew.
+# Pairs of points this far apart, in sizes, tell how the object rotated and grew.
 _PAIR = 0.25
 
 
@@ -34,27 +41,23 @@ class ObjectMotion(NamedTuple):
     shift : ndarray, shape (2,)
         Pixels right and down.
     log_size, angle : float
-        Logarithm of the factor by which it grew, and radians by which it turned, from x towards y.
+        Logarithm of its growth, and radians of its rotation, from x towards y.
     size_spread, angle_spread : float
-        Median absolute deviation of both over pairs of points: small where the object moves as one thing.
+        Median absolute deviation of both over pairs of points: small where the object moves as one
+        thing.
     """
 
-    shift: NDArray[np.float64]
+    shift: FloatArray
     log_size: float
     size_spread: float
     angle: float
     angle_spread: float
 
 
-def object_motion(before: FrameImage, now: FrameImage, box: Boxes) -> ObjectMotion | None:
-    """Motion of what was in ``box``, by the optical flow of a grid of points; None where too few can be followed.
+def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion | None:
+    """Motion of the object in ``box`` by the optical flow of a grid of points between two frames.
 
-    Parameters
-    ----------
-    before, now : ndarray of uint8
-        Two frames, grey or BGR.
-    box : ndarray, shape (4,)
-        In the first of them.
+    None if too few points can be followed.
     """
     if before.shape[:2] != now.shape[:2]:
         return None
@@ -64,29 +67,33 @@ def object_motion(before: FrameImage, now: FrameImage, box: Boxes) -> ObjectMoti
     scale = min(_FLOW_SIZE / size, 1.0)
     if (far - near).min() * scale < _WINDOW[0]:
         return None
-    one, other = (_reduced(image[near[1] : far[1], near[0] : far[0]], scale) for image in (before, now))
+    one, other = (
+        _reduced(image[near[1] : far[1], near[0] : far[0]], scale) for image in (before, now)
+    )
     down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
-    points = ((box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale).astype(np.float32)
+    places = (box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale
+    points = places.astype(np.float32)
     found, kept = _followed(one, other, points, scale * size)
     if kept.sum() < _FEWEST:
         return None
     return _motion_of(points[kept].astype(np.float64), found[kept].astype(np.float64), scale, size)
 
 
-def _reduced(image: FrameImage, scale: float) -> FrameImage:
-    grey = grey_of(image)
+def _reduced(image: Pixels, scale: float) -> Pixels:
+    grey = as_grey(image)
     if scale == 1.0:
         return grey
-    return np.asarray(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
 
 
 def _followed(
-    one: FrameImage, other: FrameImage, points: NDArray[np.float32], size: float
+    one: Pixels, other: Pixels, points: NDArray[np.float32], size: float
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Where points are in the other image, and which of them can be trusted."""
+    """Places of points in the other image, and which of them can be trusted."""
     nowhere: NDArray[np.float32] = np.zeros_like(points[:, None])
-    there, seen, _ = cv2.calcOpticalFlowPyrLK(one, other, points[:, None], nowhere, winSize=_WINDOW, maxLevel=_LEVELS)
-    back, again, _ = cv2.calcOpticalFlowPyrLK(other, one, there, nowhere.copy(), winSize=_WINDOW, maxLevel=_LEVELS)
+    flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
+    there, seen, _ = flow(one, other, points[:, None], nowhere)
+    back, again, _ = flow(other, one, there, nowhere.copy())
     error = np.hypot(*(back[:, 0] - points).T) / size
     followed = (seen[:, 0] > 0) & (again[:, 0] > 0)
     limit = max(float(np.median(error[followed])), _EXACT) if followed.any() else 0.0
@@ -94,7 +101,7 @@ def _followed(
 
 
 def _motion_of(
-    points: NDArray[np.float64], found: NDArray[np.float64], scale: float, size: float
+    points: FloatArray, found: FloatArray, scale: float, size: float
 ) -> ObjectMotion | None:
     """Medians over points and over pairs of them; a pair's change is a complex factor."""
     i, j = np.triu_indices(len(points), 1)
@@ -102,12 +109,17 @@ def _motion_of(
     apart = np.hypot(*were.T) > _PAIR * scale * size
     if apart.sum() < _FEWEST:
         return None
-    factors = (are[apart] @ [1.0, 1.0j]) / (were[apart] @ [1.0, 1.0j])
+    factors = _complex(are[apart]) / _complex(were[apart])
     log_sizes, angles = np.log(np.maximum(np.abs(factors), 1e-3)), np.angle(factors)
     shift = np.median(found - points, axis=0) / scale
     return ObjectMotion(shift, *_median_and_spread(log_sizes), *_median_and_spread(angles))
 
 
-def _median_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
+def _complex(rows: FloatArray) -> NDArray[np.complex128]:
+    """Points x, y as x + iy."""
+    return np.ascontiguousarray(rows).view(np.complex128)[:, 0]
+
+
+def _median_and_spread(values: FloatArray) -> tuple[float, float]:
     middle = float(np.median(values))
     return middle, float(np.median(np.abs(values - middle)))

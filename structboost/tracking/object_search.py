@@ -1,78 +1,61 @@
-"""Where the object is in a frame: places around the last one, then sizes."""
+"""Where the object is in a frame, places first and then sizes; and which boxes to learn from."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
 from structboost.inference.box_search import boxes_around, overlaps
 from structboost.tracking.box_features import Planes, box_features
-from structboost.tracking.box_sampling import Boxes, moved, size_of
+from structboost.tracking.box_learner import BoxScorer
 
-# The region searched is resized so that the object has this size, in pixels: every video costs the same.
+# Size to which the object is resized before the search, in pixels: every video costs the same.
 WORKING_SIZE = 40.0
-# Steps of the search, in working pixels: all of the disc, then around the best.
+# Steps of the search in working pixels: over all of the disc, then around the best.
 _COARSE_STEP = 2.0
 _FINE_STEP = 1.0
 _FINE_RADIUS = 3.2
-# Of a place's or a size's weight in the mean over those tried: the fall of the score that divides it by e.
+# Fall of the score that divides the weight of a place or a size in the mean by e.
 _SOFTNESS = 0.05
 # Boxes that overlap less than this are rivals of the object, not itself a little displaced.
 RIVAL_OVERLAP = 0.3
-# Score of a box that lies exactly where the object's motion leads, against one that lies elsewhere.
+# Bonus of a box exactly where the object's motion leads.
 _MOTION_BONUS = 0.3
-# Logarithms of the sizes tried.  The better one is approached by a share of the way: sizes drift more easily than
-# places.
+# Logarithms of the sizes tried, and the share of the way to go to the better one: sizes drift more
+# easily than places.
 _LOG_SIZES = 0.04 * np.arange(-4, 5)
 _SIZE_SHARE = 0.3
 SMALLEST_SIDE = 3.0  # pixels
-
-
-class BoxScorer(Protocol):
-    """What a learner has learned: scores of boxes from the features it selected."""
-
-    @property
-    def selected(self) -> NDArray[np.int64]:
-        """Features to compute."""
-
-    def scores(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Scores, shape (n_boxes,), from shape (n_boxes, n_selected)."""
+# Shares of the training boxes near the object, and of other sizes at its place; the rest lie
+# anywhere around it.
+_NEAR_SHARE = 0.35
+_SCALED_SHARE = 0.25
+_NEAR = 0.5  # in sizes of the object
+_LARGEST_RESIZING = 0.3  # logarithm
+_SCALED_SHIFT = 0.08
 
 
 class Found(NamedTuple):
-    """The best box.
+    """The best box, its score, and the margin by which it beats every box elsewhere."""
 
-    Parameters
-    ----------
-    box : ndarray, shape (4,)
-    score : float
-    margin : float
-        By how much it beats every rival, which is a box elsewhere.
-    """
-
-    box: Boxes
+    box: FloatArray
     score: float
     margin: float
 
 
 def best_box(
-    scorer: BoxScorer, planes: Planes, box: Boxes, radius: float, shape: tuple[int, ...], expected: Boxes | None
+    scorer: BoxScorer,
+    planes: Planes,
+    box: FloatArray,
+    radius: float,
+    shape: tuple[int, ...],
+    expected: FloatArray | None,
 ) -> Found:
-    """The best place within ``radius`` of ``box``.
+    """The best place within ``radius`` pixels of ``box`` in an image of the given shape.
 
-    Parameters
-    ----------
-    scorer : BoxScorer
-    planes : Planes
-    box : ndarray, shape (4,)
-    radius : float
-        Pixels.
-    shape : tuple of int
-        Of the image in which the boxes are.
-    expected : ndarray, shape (4,), optional
-        Where the object's motion leads.
+    Boxes gain by their overlap with the ``expected`` one, to which the object's motion leads.
     """
     pixel = size_of(box) / WORKING_SIZE
     coarse = boxes_around(box, radius, _COARSE_STEP * pixel, shape)
@@ -83,13 +66,15 @@ def best_box(
     fine_scores = box_scores(scorer, planes, fine)
     wanted = fine_scores + _bonus(fine, expected)
     score = float(fine_scores[np.argmax(wanted)])
-    return Found(_expected(fine, wanted), score, score - (float(rivals.max()) if len(rivals) else score - 1.0))
+    margin = score - float(rivals.max()) if len(rivals) else 1.0
+    return Found(_expected(fine, wanted), score, margin)
 
 
-def resized(scorer: BoxScorer, planes: Planes, box: Boxes) -> Boxes:
-    """The box a part of the way to the mean of the sizes that score best, and at their place."""
+def resized(scorer: BoxScorer, planes: Planes, box: FloatArray) -> FloatArray:
+    """The box, some of the way to the mean of the sizes that score best, at their place."""
     pixel = size_of(box) / WORKING_SIZE
-    dy, dx = (grid.ravel() * pixel for grid in np.meshgrid([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], indexing="ij"))
+    steps = pixel * np.array([-1.0, 0.0, 1.0])
+    dy, dx = (grid.ravel() for grid in np.meshgrid(steps, steps, indexing="ij"))
     centres = np.tile(box[:2] + 0.5 * box[2:] + np.column_stack((dx, dy)), (len(_LOG_SIZES), 1))
     log_sizes = np.repeat(_LOG_SIZES, len(dx))
     scores = box_scores(scorer, planes, moved(box, centres, np.exp(log_sizes)))
@@ -100,16 +85,66 @@ def resized(scorer: BoxScorer, planes: Planes, box: Boxes) -> Boxes:
     return np.concatenate(([x, y] - 0.5 * sides, sides))
 
 
-def box_scores(scorer: BoxScorer, planes: Planes, boxes: Boxes) -> NDArray[np.float64]:
+def box_scores(scorer: BoxScorer, planes: Planes, boxes: FloatArray) -> FloatArray:
     """Scores of boxes, from no more features than needed."""
     return scorer.scores(box_features(planes, boxes, scorer.selected))
 
 
-def _bonus(boxes: Boxes, expected: Boxes | None) -> NDArray[np.float64]:
+def size_of(box: FloatArray) -> float:
+    """Side of the square of a box's area, pixels."""
+    return float(np.sqrt(box[2] * box[3]))
+
+
+def moved(box: FloatArray, centres: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Boxes at ``centres``, shape (n, 2), ``sizes`` times as wide and high, shape (n,)."""
+    sides = sizes[:, None] * box[2:]
+    return np.column_stack((centres - 0.5 * sides, sides))
+
+
+def training_boxes(
+    box: FloatArray,
+    n_boxes: int,
+    radius: float,
+    image_shape: tuple[int, ...],
+    random: np.random.RandomState,
+) -> FloatArray:
+    """Random boxes around the object, itself first, shape (n_boxes, 4).
+
+    Most of them are near or of another size, where overlaps differ most.  The farthest centres are
+    ``radius`` sizes of the object away; all are moved into the image.
+    """
+    n = n_boxes - 1
+    n_near, n_scaled = int(_NEAR_SHARE * n), int(_SCALED_SHARE * n)
+    n_far = n - n_near - n_scaled
+    distances = size_of(box) * np.concatenate(
+        (
+            random.uniform(0.03, _NEAR, n_near),
+            radius * np.sqrt(random.uniform(0.05, 1.0, n_far)),
+            np.abs(random.normal(0.0, _SCALED_SHIFT, n_scaled)),
+        )
+    )
+    angles = random.uniform(0.0, 2.0 * np.pi, n)
+    sizes = np.ones(n)
+    sizes[n_near + n_far :] = np.exp(
+        random.uniform(-_LARGEST_RESIZING, _LARGEST_RESIZING, n_scaled)
+    )
+    centres = (
+        box[:2]
+        + 0.5 * box[2:]
+        + distances[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
+    )
+    height, width = image_shape[:2]
+    return np.concatenate(
+        (box[None], moved(box, np.clip(centres, 0, [width - 1, height - 1]), sizes))
+    )
+
+
+def _bonus(boxes: FloatArray, expected: FloatArray | None) -> FloatArray:
     return np.zeros(len(boxes)) if expected is None else _MOTION_BONUS * overlaps(expected, boxes)
 
 
-def _expected(rows: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean row: the best one alone is a little off by chance, and what is learned of it stays off."""
+def _expected(rows: FloatArray, scores: FloatArray) -> FloatArray:
+    """Mean row, weighted by scores: the best one alone is off by chance, and learning keeps it."""
     weights = np.exp((scores - scores.max()) / _SOFTNESS)
-    return np.asarray(weights @ rows / weights.sum(), np.float64)
+    # Not a product of matrices: BLAS would add in an order that depends on the machine.
+    return np.asarray((weights[:, None] * rows).sum(axis=0) / weights.sum(), np.float64)

@@ -1,86 +1,88 @@
-"""The 1-slack master of a tracker: cutting planes over frames that come and go, with a ridge.
+"""The 1-slack master of a tracker: a bundle with a ridge over frames that come and go.
 
-``min sum(w) + C * risk(w) + ridge / 2 * |w|^2`` over w >= 0, the risk being that of the kept frames: (9) of StructBoost
-and a ridge.  A linear program has its optimum at a few stumps, and which ones changes from one frame to the next; the
-ridge spreads the weight over many, and a tracker that votes with hundreds of stumps does not jump
-(docs/decisions/online-tracking.md).  It also makes the problem strictly convex, so that a few cuts suffice.
+``min sum(w) + C * risk(w) + ridge / 2 * |w|^2`` over w >= 0, where the risk is that of the kept
+frames: (9) of StructBoost and a ridge.  A linear program has its optimum at a few stumps, and which
+ones changes from one frame to the next.  The ridge spreads the weight over many, and a tracker that
+votes with hundreds of stumps does not jump (docs/decisions/online-tracking.md).
 
-A cut is the box that it chooses in each frame: what changes with a new frame is one entry of every cut.
+A cut is the box that it chooses in each frame.  A new frame changes one entry of every cut.
 """
 
 from __future__ import annotations
 
+import math
+from typing import ClassVar
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from structboost.masters.proximal_step import no_curvature, proximal_step
+from structboost._typing import FloatArray, IntArray
+from structboost.masters.bundle import Bundle
+from structboost.masters.cut_pool import CutPool
+from structboost.masters.products import inner_product, times_vector
+from structboost.runtime.compiled import compiled
+from structboost.task import StackedParts
+from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tracking.kept_frames import KeptFrames
 
-_MAX_CUTS = 50
-_MAX_IDLE = 6
-_MAX_NEWTON_STEPS = 200
-# Share of the accuracy asked for to which a master problem over the cuts so far is solved.
-_INNER_ACCURACY = 0.02
-# In a cut: nothing chosen.
-_NONE = -1
+# Scores are whole numbers of the sum of the weights over 2 ** _BITS.
+_BITS = 30
 
 
-class OnlineMaster:
+class OnlineMaster(Bundle):
     """Weights of columns, whose responses on the boxes of all slots stand in one table.
 
     Parameters
     ----------
     frames : KeptFrames
-    C, ridge : float
+    C : float
+        Weight of the risk.
+    ridge : float
+        Weight of the squares of the weights.
     max_columns : int
-        Columns held at most.
+        Number of columns held at most.
 
     Attributes
     ----------
     responses : ndarray of int8, shape (n_slots * n_boxes, max_columns)
         -1 or 1; the first ``n_columns`` columns count.
     weights : ndarray, shape (n_columns,)
+        After :meth:`solve` those that are best over the cuts.
     objective : float
-        Of the weights at the last cut.
-    n_cuts : int
-        Cuts held, the empty one (row 0, which says that the slack is not negative) included.
+        The least of the last :meth:`solve`.
+    pool : CutPool
+        Each cut is known by its chosen boxes, shape (n_slots,): 0, the object, where none is.
     """
+
+    ordered: ClassVar[bool] = True
+    max_idle: ClassVar[int] = 6
+    max_cuts: ClassVar[int | None] = 50
 
     def __init__(self, frames: KeptFrames, C: float, ridge: float, max_columns: int) -> None:
         self.frames, self.C, self.ridge = frames, C, ridge
+        self.step_length = np.inf
         self.responses = np.zeros((frames.n_slots * frames.n_boxes, max_columns), np.int8)
-        self.weights = np.zeros(0)
+        self.weights, self.risk = np.zeros(0), np.inf
         self.objective = C
-        self._chosen = np.full((1, frames.n_slots), _NONE, np.int64)
-        self._losses = np.zeros(1)
-        self._matrix = np.zeros((1, 0))
-        self._multipliers = np.array([float(C)])
-        self._idle = np.zeros(1, np.int64)
+        self.pool = CutPool(empty_cut=True)
+        self.pool.multipliers[0] = C
+        self._task = BoxOverlapTask()
 
     @property
     def n_columns(self) -> int:
-        """Columns held."""
+        """Number of columns held."""
         return len(self.weights)
-
-    @property
-    def n_cuts(self) -> int:
-        """Cuts held."""
-        return len(self._losses)
 
     def add_columns(self, n_new: int) -> None:
         """Take in columns of weight zero whose responses stand behind those of the others."""
-        n_old = self.n_columns
-        matrix = np.zeros((self.n_cuts, n_old + n_new))
-        matrix[:, :n_old] = self._matrix
-        self._multiply(self._chosen, n_old, matrix)
-        self._matrix = matrix
+        first = self.n_columns
+        self.pool.add_columns(self._products(self._chosen(), first, first + n_new))
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
-    def keep_columns(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Drop the columns that are not ``kept``; returns the old numbers of the others, in their new order.
+    def keep_columns(self, kept: NDArray[np.bool_]) -> IntArray:
+        """Drop the columns that are not ``kept``; returns the old numbers of the others, in order.
 
-        The last ones go where gaps are: moving all would take longer than solving.
+        The last ones fill the gaps: moving all would take longer than solving.
         """
         n_kept = int(kept.sum())
         numbers = np.arange(n_kept)
@@ -88,170 +90,126 @@ class OnlineMaster:
         numbers[gaps] = last
         _move(self.responses[: self.frames.n_rows], last, gaps)
         self.weights = self.weights[numbers]
-        self._matrix = np.ascontiguousarray(self._matrix[:, numbers])
+        self.pool.keep_columns(numbers)
         return numbers
 
     def renew(self, slot: int) -> None:
         """Go on after the frame in ``slot`` has changed, with its responses.
 
-        Its old box leaves every cut; instead comes the one that violates most at the weights so far.  Any box would do:
-        every choice of one box a frame is a cut.
+        Its old box leaves every cut; the one that violates most at the weights so far comes
+        instead.  Any box would do: every choice of one box per frame is a cut.
         """
         rows = self.frames.rows(slot)
-        scores = np.empty(self.frames.n_boxes, np.float32)
-        _score(self.responses[rows], self.weights.astype(np.float32), scores)
-        self._chosen[1:, slot] = np.argmax(scores + self.frames.losses[rows])
+        worst = np.argmax(self._scores(self.weights, rows) + self.frames.losses[rows])
+        for cut in self.pool.cuts[self.pool.made]:
+            cut[slot] = worst
         # The shares of all frames may have changed.
-        self._multiply(self._chosen, 0, self._matrix)
-        self._losses = self._losses_of(self._chosen)
+        chosen = self._chosen()
+        self.pool.matrix[:] = self._products(chosen, 0, self.n_columns)
+        at = chosen + self.frames.n_boxes * np.arange(self.frames.n_slots)
+        self.pool.losses[:] = times_vector(self.frames.losses[at], self.frames.shares, True)
+        self.pool.forget_curvature()
 
     def solve(self, tolerance: float, max_cuts: int) -> None:
-        """Cut until the relative gap over the columns so far is at most ``tolerance``, or ``max_cuts`` times."""
-        for _ in range(max_cuts):
-            self._step(tolerance)
-            if self._cut() <= tolerance * self.objective:
-                break
-        self._step(tolerance)
+        """Cut until the relative gap over the columns is at most ``tolerance``, or that often."""
+        self.risk = np.inf  # that of the frames before
+        self._solve_by_bundle(lambda: tolerance * self.objective, max_cuts)
+        self.objective = self._objective(self.weights, self.risk)
+        self.weights = self._nearest(np.inf, tolerance * self.objective)
 
-    def duals(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def duals(self) -> tuple[IntArray, FloatArray]:
         """Rows of weight not zero, and the weights: mu of (11) summed over the cuts.
 
-        Only the true and the chosen boxes have any, so that pricing looks at hundreds of rows, not at thousands.
+        Only the true and the chosen boxes have any, so that pricing looks at hundreds of rows
+        instead of thousands.
         """
-        out = np.zeros(len(self.frames.losses))
-        _combine(self._chosen, self._multipliers, self.frames.shares, self.frames.n_boxes, out)
+        chosen, multipliers = self._chosen(), self.pool.multipliers
+        cuts, slots = np.nonzero((chosen > 0) & (multipliers > 0)[:, None])
+        weights = multipliers[cuts] * self.frames.shares[slots]
+        true, n = slots * self.frames.n_boxes, self.frames.n_rows
+        other = true + chosen[cuts, slots]
+        sums = np.bincount(true, weights, n) - np.bincount(other, weights, n)
+        out = np.asarray(sums, np.float64)
         rows = np.flatnonzero(out)
         return rows, out[rows]
 
-    def _step(self, tolerance: float) -> None:
-        """Weights that are best over the cuts so far."""
-        accuracy = _INNER_ACCURACY * tolerance * self.objective
-        center, step = np.zeros(self.n_columns), 1.0 / self.ridge
-        # Nothing is kept from step to step: a new frame changes the products of all cuts.
-        known = no_curvature(self.n_columns)
-        self.weights, _, _, _ = proximal_step(
-            self._matrix, self._losses, self.C, center, step, self._multipliers, accuracy, _MAX_NEWTON_STEPS, known
-        )
-        self._idle = np.where(self._multipliers > 0, 0, self._idle + 1)
-        self._idle[0] = 0
+    def _new_cut(self, weights: FloatArray) -> float:
+        frames, n_boxes = self.frames, self.frames.n_boxes
+        scores = self._scores(weights, slice(frames.n_rows))
+        offsets = n_boxes * np.arange(frames.n_frames + 1)
+        stacked = StackedParts({"x": scores[:, None]}, {"x": offsets})
+        found = self._task.separate(frames.candidates, frames.objects, stacked)
+        # Two parts, the true and the chosen one, where the object is not the choice.
+        parts, differs = found.differences["x"].parts, np.flatnonzero(np.diff(found.indptr["x"]))
+        chosen = np.zeros(frames.n_slots, np.int64)
+        chosen[differs] = parts[1::2] - offsets[differs]
+        shares = frames.shares[: frames.n_frames]
+        loss = inner_product(shares, found.losses, True)
+        products = self._products(chosen[None], 0, self.n_columns)
+        self.pool.add([chosen], products, np.array([loss]))
+        margins = scores[parts[0::2]].astype(np.float64) - scores[parts[1::2]]
+        return loss - inner_product(shares[differs], margins, True)
 
-    def _cut(self) -> float:
-        """Add the cut at the weights; returns by how much of the objective it was violated."""
+    def _chosen(self) -> IntArray:
+        """Boxes of all cuts, shape (n_cuts, n_slots); the empty cut chooses the objects."""
+        empty = np.zeros(self.frames.n_slots, np.int64)
+        return np.stack([empty if cut is None else cut for cut in self.pool.cuts])
+
+    def _products(self, chosen: IntArray, first: int, last: int) -> FloatArray:
+        """Products of cuts with the columns from ``first`` up to ``last``: <V, R> of the design."""
+        out = np.zeros((len(chosen), last - first))
         frames = self.frames
-        scores = np.empty(frames.n_rows, np.float32)
-        _score(self.responses[: frames.n_rows], self.weights.astype(np.float32), scores)
-        chosen = np.empty((1, frames.n_slots), np.int64)
-        risk = _most_violated(scores, frames.losses, frames.n_boxes, frames.shares, chosen[0])
-        violated = self.C * (risk - float((self._losses - self._matrix @ self.weights).max()))
-        squares = float(self.weights @ self.weights)
-        self.objective = float(self.weights.sum()) + self.C * risk + 0.5 * self.ridge * squares
-        self._drop_idle_cuts()
-        row = np.zeros((1, self.n_columns))
-        self._multiply(chosen, 0, row)
-        self._matrix = np.vstack((self._matrix, row))
-        self._chosen = np.vstack((self._chosen, chosen))
-        self._losses = np.concatenate((self._losses, self._losses_of(chosen)))
-        self._multipliers = np.append(self._multipliers, 0.0)
-        self._idle = np.append(self._idle, 0)
-        return violated
+        _multiply(self.responses, chosen, frames.n_boxes, frames.shares, first, out)
+        return out
 
-    def _drop_idle_cuts(self) -> None:
-        """Drop cuts without a multiplier: those that had none for long, and the idlest where there are too many."""
-        idle = (self._idle > _MAX_IDLE) & (self._multipliers == 0)
-        excess = self.n_cuts - int(idle.sum()) + 1 - _MAX_CUTS
-        if excess > 0:
-            rest = np.flatnonzero(~idle & (self._multipliers == 0) & (self._idle > 0))
-            idle[rest[np.argsort(-self._idle[rest], kind="stable")[:excess]]] = True
-        if idle.any():
-            kept = ~idle
-            self._matrix, self._chosen, self._losses = self._matrix[kept], self._chosen[kept], self._losses[kept]
-            self._multipliers, self._idle = self._multipliers[kept], self._idle[kept]
+    def _scores(self, weights: FloatArray, rows: slice) -> NDArray[np.float32]:
+        """Scores of boxes: sums of whole numbers, which are exact in any order on any machine.
 
-    def _multiply(self, chosen: NDArray[np.int64], first: int, out: NDArray[np.float64]) -> None:
-        """Products of cuts with the columns from ``first``: <V, R> of the design."""
-        _multiply(self.responses, chosen, self.frames.n_boxes, self.frames.shares, first, out)
-
-    def _losses_of(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        rows = np.arange(self.frames.n_slots) * self.frames.n_boxes + np.maximum(chosen, 0)
-        return np.asarray(np.where(chosen >= 0, self.frames.losses[rows], 0.0) @ self.frames.shares)
+        The weights are multiples of a power of two, the largest of 30 bits.
+        """
+        _, exponent = math.frexp(float(weights.sum()))
+        unit = math.ldexp(1.0, exponent - _BITS)
+        responses = self.responses[rows]
+        out = np.empty(len(responses), np.float32)
+        _score(responses, np.rint(weights / unit).astype(np.int32), unit, out)
+        return out
 
 
-@njit(cache=True, nogil=True)
-def _move(responses: NDArray[np.int8], sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+@compiled
+def _move(responses: NDArray[np.int8], sources: IntArray, targets: IntArray) -> None:
     for p in range(len(responses)):
         for k in range(len(sources)):
             responses[p, targets[k]] = responses[p, sources[k]]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _score(responses: NDArray[np.int8], weights: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Scores of boxes."""
+@compiled
+def _score(
+    responses: NDArray[np.int8], weights: NDArray[np.int32], unit: float, out: NDArray[np.float32]
+) -> None:
+    """Scores of boxes from weights in whole units."""
     for p in range(len(out)):
-        total = np.float32(0.0)
+        total = np.int32(0)
         for k in range(len(weights)):
-            total += weights[k] * np.float32(responses[p, k])
-        out[p] = total
+            total = np.int32(total + weights[k] * np.int32(responses[p, k]))
+        out[p] = np.float32(total * unit)
 
 
-@njit(cache=True, nogil=True)
-def _most_violated(
-    scores: NDArray[np.float32],
-    losses: NDArray[np.float64],
-    n_boxes: int,
-    shares: NDArray[np.float64],
-    chosen: NDArray[np.int64],
-) -> float:
-    """Loss-augmented argmax of every frame (line 7 of Algorithm 2); returns the risk."""
-    risk = 0.0
-    for slot in range(len(chosen)):
-        chosen[slot] = -1
-        if shares[slot] == 0.0:
-            continue
-        true = slot * n_boxes
-        best, highest = 0, scores[true] + losses[true]
-        for j in range(1, n_boxes):
-            value = scores[true + j] + losses[true + j]
-            if value > highest:
-                best, highest = j, value
-        if highest > scores[true]:
-            chosen[slot] = best
-            risk += shares[slot] * (highest - scores[true])
-    return risk
-
-
-@njit(cache=True, nogil=True)
+@compiled
 def _multiply(
     responses: NDArray[np.int8],
-    chosen: NDArray[np.int64],
+    chosen: IntArray,
     n_boxes: int,
-    shares: NDArray[np.float64],
+    shares: FloatArray,
     first: int,
-    out: NDArray[np.float64],
+    out: FloatArray,
 ) -> None:
-    """``out[cut, k]`` from column ``first``: the mean over the frames of true less chosen response."""
-    last = out.shape[1]
+    """Add to ``out[cut, k]`` the mean of true less chosen response of column ``first + k``."""
+    last = first + out.shape[1]
     for cut in range(len(chosen)):
         row = out[cut]
-        row[first:] = 0.0
         for slot in range(len(shares)):
             if chosen[cut, slot] > 0:
-                true, other = responses[slot * n_boxes], responses[slot * n_boxes + chosen[cut, slot]]
+                true = responses[slot * n_boxes]
+                other = responses[slot * n_boxes + chosen[cut, slot]]
                 for k in range(first, last):
-                    row[k] += shares[slot] * (true[k] - other[k])
-
-
-@njit(cache=True, nogil=True)
-def _combine(
-    chosen: NDArray[np.int64],
-    multipliers: NDArray[np.float64],
-    shares: NDArray[np.float64],
-    n_boxes: int,
-    out: NDArray[np.float64],
-) -> None:
-    for cut in range(len(chosen)):
-        if multipliers[cut] > 0.0:
-            for slot in range(len(shares)):
-                if chosen[cut, slot] > 0:
-                    weight = multipliers[cut] * shares[slot]
-                    out[slot * n_boxes] += weight
-                    out[slot * n_boxes + chosen[cut, slot]] -= weight
+                    row[k - first] += shares[slot] * (true[k] - other[k])

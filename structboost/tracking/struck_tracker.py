@@ -1,64 +1,54 @@
-"""A tracker in the manner of Struck (Hare, Saffari and Torr, ICCV 2011): a kernel structured SVM with a budget."""
+"""A tracker in the manner of Struck: a kernel structured SVM with a budget.
+
+Hare, Saffari and Torr, "Struck: Structured Output Tracking with Kernels" (ICCV 2011).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.inference.box_search import overlaps
+from structboost.masters.products import times_vector
+from structboost.runtime.compiled import compiled
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
-from structboost.tracking.box_sampling import Boxes
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.validation import checked_positive
 
-Floats = NDArray[np.float64]
-
-# Of Struck: how often patterns are gone through again after a new one, and the steps in each.
+# As in Struck: passes over old patterns after a new one, and steps in each.
 _N_REPROCESS, _N_OPTIMIZE = 10, 10
 
 
 @dataclass(eq=False)
 class _Pattern:
-    """A frame learned from: features of its boxes, the object first, and their losses; its support vectors by box."""
+    """A frame: features and losses of its boxes, the object first, and support vectors by box."""
 
-    features: Floats
-    losses: Floats
+    features: FloatArray
+    losses: FloatArray
     support: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _KernelScorer:
-    """Scores by the support vectors."""
-
-    selected: NDArray[np.int64]
-    scale: Floats
-    vectors: Floats
-    coefficients: Floats
-    width: float
-
-    def scores(self, features: NDArray[np.float32]) -> Floats:
-        """``sum_s beta_s k(x_s, x)`` of boxes."""
-        kernel = gaussian(features / self.scale, self.vectors, self.width)
-        return np.asarray(kernel @ self.coefficients, np.float64)
-
-
 class StruckTracker(BoxTracker):
-    """LaRank on the overlap loss with a Gaussian kernel and a budget of support vectors, in the same loop.
+    """LaRank on the overlap loss with a Gaussian kernel and a budget, in the same loop.
 
-    The features are the grey values and oriented gradients of :class:`StructBoostTracker`, over their spread in the
-    first frame, where Struck has Haar features.
+    The features are the grey values and oriented gradients of :class:`StructBoostTracker`, divided
+    by their spread in the first frame; Struck has Haar features.
 
     Parameters
     ----------
     budget : int
-        Support vectors; the paper compares with 50.
+        Number of support vectors; the paper compares with 50.
     C : float
         Most weight of an example; Struck has 100.
     width : float
-        Of the kernel: ``exp(-width * |x - x'|^2)``, the features scaled so that the mean of the squares is 1.
+        Inverse width of the kernel ``exp(-width * |x - x'|^2)``; features are scaled so that the
+        mean of their squares is 1.
     n_boxes, every, lost_below, random_state
-        As in :class:`structboost.tracking.box_tracker.BoxTracker`.
+        As in :class:`structboost.tracking.BoxTracker`.
     """
 
     def __init__(
@@ -72,29 +62,41 @@ class StruckTracker(BoxTracker):
         lost_below: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        super().__init__(n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state)
+        learner = StruckLearner(budget=budget, C=C, width=width)
+        super().__init__(
+            learner, n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state
+        )
+
+
+class StruckLearner:
+    """LaRank with a budget: the learner of :class:`StruckTracker`."""
+
+    def __init__(self, *, budget: int, C: float, width: float) -> None:
         self.budget = int(checked_positive(budget, "budget"))
         self.C = checked_positive(C, "C")
         self.width = checked_positive(width, "width")
         if self.budget < 4:
             raise ValueError(f"budget is {budget!r}; give at least 4.")
 
-    def _begin(self, n_features: int) -> None:
+    def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
+        """Forget everything."""
+        self._random = random
         self._selected = np.arange(N_GREY + N_GRADIENT)
         self._scale = np.zeros(0)
         self._patterns: list[_Pattern] = []
-        # Of each support vector: its pattern and box, features, coefficient and gradient.
+        # Each support vector: its pattern and box, features, coefficient and gradient.
         self._of: list[tuple[_Pattern, int]] = []
         self._vectors = np.zeros((0, len(self._selected)))
         self._coefficients = np.zeros(0)
         self._gradients = np.zeros(0)
         self._kernel = np.zeros((0, 0))
 
-    def _take_in(self, features: NDArray[np.float32], boxes: Boxes, shares: Floats, first: bool) -> None:
+    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
+        """Take in a frame, and learn from it and from old ones."""
         used = features[:, self._selected].astype(np.float64)
         if not len(self._scale):
             self._scale = (used.std(axis=0) + 1e-3) * np.sqrt(len(self._selected))
-        pattern = _Pattern(used / self._scale, 1.0 - shares)
+        pattern = _Pattern(used / self._scale, 1.0 - overlaps(boxes[0], boxes))
         self._patterns.append(pattern)
         self._process_new(pattern)
         for _ in range(_N_REPROCESS):
@@ -102,18 +104,28 @@ class StruckTracker(BoxTracker):
             for _ in range(_N_OPTIMIZE):
                 self._optimize()
 
-    def _train(self, *, initial: bool) -> None:
-        """Everything was done when the frame was taken in."""
+    def train(self, *, initial: bool) -> Self:
+        """Everything was learned when frames were added."""
+        return self
 
-    def _learned(self) -> _KernelScorer:
-        return _KernelScorer(self._selected, self._scale, self._vectors, self._coefficients, self.width)
+    @property
+    def selected(self) -> IntArray:
+        """Grey values and gradients."""
+        return self._selected
 
-    def _gradients_of(self, pattern: _Pattern) -> Floats:
+    def scores(self, features: NDArray[np.float32]) -> FloatArray:
+        """``sum_s beta_s k(x_s, x)`` of boxes, over the support vectors."""
+        return self._scores(features / self._scale)
+
+    def _scores(self, features: FloatArray) -> FloatArray:
+        kernel = gaussian(features, self._vectors, self.width)
+        return times_vector(kernel, self._coefficients, True)
+
+    def _gradients_of(self, pattern: _Pattern) -> FloatArray:
         """Gradient of the dual for every box of a pattern: ``-loss - F``."""
         if not len(self._of):
             return -pattern.losses
-        kernel = gaussian(pattern.features, self._vectors, self.width)
-        return np.asarray(-pattern.losses - kernel @ self._coefficients, np.float64)
+        return -pattern.losses - self._scores(pattern.features)
 
     def _process_new(self, pattern: _Pattern) -> None:
         gradients = self._gradients_of(pattern)
@@ -141,11 +153,13 @@ class StruckTracker(BoxTracker):
     def _steepest(self, pattern: _Pattern) -> int | None:
         """The support box of largest gradient that may gain weight."""
         free = [
-            box for box, s in pattern.support.items() if self._coefficients[s] < (self.C if box == 0 else 0.0) - 1e-12
+            box
+            for box, s in pattern.support.items()
+            if self._coefficients[s] < (self.C if box == 0 else 0.0) - 1e-12
         ]
         return max(free, key=lambda box: self._gradients[pattern.support[box]], default=None)
 
-    def _step(self, pattern: _Pattern, up: int, down: int, gradients: Floats | None) -> None:
+    def _step(self, pattern: _Pattern, up: int, down: int, gradients: FloatArray | None) -> None:
         """Move weight between two boxes of a pattern to where the dual is largest."""
         if up == down:
             return
@@ -163,7 +177,7 @@ class StruckTracker(BoxTracker):
         while len(self._of) > self.budget:
             self._drop_cheapest()
 
-    def _support(self, pattern: _Pattern, box: int, gradients: Floats | None) -> int:
+    def _support(self, pattern: _Pattern, box: int, gradients: FloatArray | None) -> int:
         """Number of the support vector of a box, made if there is none."""
         if box not in pattern.support:
             assert gradients is not None
@@ -182,11 +196,10 @@ class StruckTracker(BoxTracker):
 
     def _drop_unused(self, pattern: _Pattern) -> None:
         """Drop the pattern's support vectors without weight, and the pattern with its last one."""
-        unused = [s for s in pattern.support.values() if abs(self._coefficients[s]) < 1e-8]
-        self._drop(unused)
+        self._drop([s for s in pattern.support.values() if abs(self._coefficients[s]) < 1e-8])
 
     def _drop_cheapest(self) -> None:
-        """Drop the negative support vector that matters least; its pattern's positive one takes its weight."""
+        """Drop the negative support vector that matters least; a positive one takes its weight."""
         negative = [s for s, (_, box) in enumerate(self._of) if box != 0]
         positive = [self._of[s][0].support[0] for s in negative]
         k = self._kernel
@@ -212,7 +225,20 @@ class StruckTracker(BoxTracker):
         self._patterns = [pattern for pattern in self._patterns if pattern.support]
 
 
-def gaussian(a: Floats, b: Floats, width: float) -> Floats:
+def gaussian(a: FloatArray, b: FloatArray, width: float) -> FloatArray:
     """``exp(-width |a_i - b_j|^2)``, shape (len(a), len(b))."""
-    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * a @ b.T
+    products = np.zeros((len(a), len(b)))
+    _add_products(np.ascontiguousarray(a), np.ascontiguousarray(b.T), products)
+    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * products
     return np.asarray(np.exp(-width * np.maximum(squares, 0.0)))
+
+
+@compiled
+def _add_products(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+    """Add ``a @ b``, in one order on every machine; side by side for the columns of ``b``."""
+    for i in range(len(a)):
+        row = out[i]
+        for k in range(len(b)):
+            value, of_columns = a[i, k], b[k]
+            for j in range(len(row)):
+                row[j] += value * of_columns[j]

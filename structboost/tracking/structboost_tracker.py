@@ -5,45 +5,48 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.tracking.box_sampling import Boxes
+from structboost._typing import FloatArray
+from structboost.runtime.compiled import compiled
+from structboost.tracking.box_learner import StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.kept_frames import KeptFrames
-from structboost.tracking.online_boosting import OnlineStructBoost, StumpVote
+from structboost.tracking.kept_frames import N_BINS, KeptFrames
+from structboost.tracking.online_master import OnlineMaster
 from structboost.validation import checked_positive
 
-# Least share of the first frames, the only ones whose box is known, in the risk.
+# Least share in the risk of the first frames, the only ones whose box is known.
 _FIRST_SHARE = 0.2
-# Trainings: the first one with time, the others with little.
-_FIRST_ROUNDS, _ROUNDS = 20, 1
-_FIRST_TOLERANCE, _TOLERANCE = 0.03, 0.1
-_FIRST_CUTS, _CUTS = 10, 3
+# Rounds, tolerance and cuts of a training: the first one has time.
+_FIRST_TRAINING, _TRAINING = (20, 0.03, 10), (1, 0.1, 3)
 _COLUMNS_PER_ROUND = 80
+_EDGE_TOLERANCE = 1e-6
+# Trainings after which columns without weight go.
+_MAX_IDLE = 5
 
 
 class StructBoostTracker(BoxTracker):
-    """Stumps trained for the overlap of boxes, by column generation that goes on from frame to frame.
+    """Stumps trained for the overlap of boxes, by column generation that goes on between frames.
 
-    Training minimises the 1-slack risk (9) of the loss ``1 - intersection / union`` (21) over the first frames and the
-    60 most recent ones learned from, with a ridge that spreads the weight over many stumps.  Cuts, columns and
-    multipliers stay warm; a training after a new frame takes 10 to 20 ms.
+    Training minimises the 1-slack risk (9) of :class:`structboost.BoxOverlapTask` over the first
+    frames and the most recent ones learned from, with a ridge that spreads the weight over many
+    stumps.  Cuts, columns and multipliers stay warm; a training after a new frame takes 10 to 20
+    ms.
 
     Parameters
     ----------
     C : float
         Weight of the risk.
     ridge : float
-        Of the squares of the weights.
+        Weight of the squares of the stumps' weights.
     n_stumps : int
-        Stumps held at most.
+        Number of stumps held at most.
     n_kept : int
-        Frames kept, the first ones included.
+        Number of frames kept, the first ones included.
     n_boxes, every, lost_below, random_state
-        As in :class:`structboost.tracking.box_tracker.BoxTracker`.
+        As in :class:`structboost.tracking.BoxTracker`.
 
     Examples
     --------
-    >>> from structboost.tracking import StructBoostTracker
-    >>> from structboost.tracking.made_clip import made_clip
+    >>> from structboost.tracking import StructBoostTracker, made_clip
     >>> clip = made_clip(3)
     >>> tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
     >>> tracker.update(clip.frames[1]).shape
@@ -62,7 +65,16 @@ class StructBoostTracker(BoxTracker):
         lost_below: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        super().__init__(n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state)
+        learner = StructBoostLearner(C=C, ridge=ridge, n_stumps=n_stumps, n_kept=n_kept)
+        super().__init__(
+            learner, n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state
+        )
+
+
+class StructBoostLearner:
+    """StructBoost on kept frames: the learner of :class:`StructBoostTracker`."""
+
+    def __init__(self, *, C: float, ridge: float, n_stumps: int, n_kept: int) -> None:
         self.C = checked_positive(C, "C")
         self.ridge = checked_positive(ridge, "ridge")
         self.n_stumps = int(checked_positive(n_stumps, "n_stumps"))
@@ -70,20 +82,139 @@ class StructBoostTracker(BoxTracker):
         if self.n_kept < 10:
             raise ValueError(f"n_kept is {n_kept!r}; give at least 10.")
 
-    def _begin(self, n_features: int) -> None:
-        frames = KeptFrames(self.n_kept, self.n_boxes, n_features, _FIRST_SHARE)
-        self._learner = OnlineStructBoost(
-            frames, C=self.C, ridge=self.ridge, max_columns=self.n_stumps, columns_per_round=_COLUMNS_PER_ROUND
-        )
+    def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
+        """Forget everything."""
+        self.frames = KeptFrames(self.n_kept, n_boxes, n_features, _FIRST_SHARE)
+        room = self.n_stumps + _COLUMNS_PER_ROUND
+        self.master = OnlineMaster(self.frames, self.C, self.ridge, room)
+        # Each stump: feature, bin, sign of its answer up to the bin, trainings without weight.
+        self._features = np.zeros(0, np.int64)
+        self._bins = np.zeros(0, np.int64)
+        self._signs = np.zeros(0, np.int8)
+        self._idle = np.zeros(0, np.int64)
 
-    def _take_in(self, features: NDArray[np.float32], boxes: Boxes, shares: NDArray[np.float64], first: bool) -> None:
-        self._learner.add(features, 1.0 - shares, first=first)
+    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
+        """Take in a frame."""
+        slot = self.frames.add(features, boxes, first=first)
+        self._respond(self.frames.rows(slot), 0)
+        self.master.renew(slot)
 
-    def _train(self, *, initial: bool) -> None:
-        if initial:
-            self._learner.train(_FIRST_ROUNDS, _FIRST_TOLERANCE, _FIRST_CUTS)
-        else:
-            self._learner.train(_ROUNDS, _TOLERANCE, _CUTS)
+    def train(self, *, initial: bool) -> StumpVote:
+        """A few rounds of column generation, from where the last training ended."""
+        self.boost(*(_FIRST_TRAINING if initial else _TRAINING))
+        return self.vote()
 
-    def _learned(self) -> StumpVote:
-        return self._learner.vote()
+    def boost(self, n_rounds: int, tolerance: float, max_cuts: int) -> None:
+        """Rounds of pricing, each after a solve (:meth:`OnlineMaster.solve`), and a last solve."""
+        for _ in range(n_rounds):
+            self.master.solve(tolerance, max_cuts)
+            self._drop_columns()
+            if not self._price():
+                return
+        self.master.solve(tolerance, max_cuts)
+        self._idle = np.where(self.master.weights > 0, 0, self._idle + 1)
+
+    def vote(self) -> StumpVote:
+        """The stumps that have weight."""
+        used = np.flatnonzero(self.master.weights > 0)
+        features = self._features[used]
+        thresholds = self.frames.thresholds[features, self._bins[used]]
+        return stump_vote(features, thresholds, self.master.weights[used] * self._signs[used])
+
+    def _price(self) -> bool:
+        """Add the stumps of largest edge, each on its own feature; False if none is violated.
+
+        A held stump has an edge of 1 and the ridge times its weight: it would hide its neighbours,
+        so it is passed over.
+        """
+        rows, duals = self.master.duals()
+        if not len(rows):
+            return False
+        codes = np.ascontiguousarray(self.frames.codes[rows].T)
+        known = np.zeros((len(codes), N_BINS, 2), np.bool_)
+        known[self._features, self._bins, (self._signs > 0).astype(np.int64)] = True
+        edges, bins = np.empty(len(codes)), np.empty(len(codes), np.int64)
+        signs = np.empty(len(codes), np.int8)
+        _best_new_stumps(codes, duals, known, edges, bins, signs)
+        new = np.argsort(-edges, kind="stable")[:_COLUMNS_PER_ROUND]
+        new = new[edges[new] > 1.0 + _EDGE_TOLERANCE]
+        if not len(new):
+            return False
+        first = len(self._features)
+        self._features = np.concatenate((self._features, new))
+        self._bins = np.concatenate((self._bins, bins[new]))
+        self._signs = np.concatenate((self._signs, signs[new]))
+        self._idle = np.concatenate((self._idle, np.zeros(len(new), np.int64)))
+        self._respond(slice(self.frames.n_rows), first)
+        self.master.add_columns(len(new))
+        return True
+
+    def _respond(self, rows: slice, first: int) -> None:
+        """Answers of the stumps from ``first`` on the boxes of some rows."""
+        codes, responses = self.frames.codes[rows], self.master.responses[rows]
+        _respond(codes, self._features, self._bins, self._signs, responses, first)
+
+    def _drop_columns(self) -> None:
+        """Drop idle columns, and the lightest where there are still too many."""
+        if len(self._features) <= self.n_stumps:
+            return
+        weights = self.master.weights
+        kept = self._idle <= _MAX_IDLE
+        if kept.sum() > self.n_stumps:
+            kept[np.lexsort((np.arange(len(weights)), -weights))[self.n_stumps :]] = False
+        numbers = self.master.keep_columns(kept)
+        self._features, self._bins = self._features[numbers], self._bins[numbers]
+        self._signs, self._idle = self._signs[numbers], self._idle[numbers]
+
+
+@compiled
+def _respond(
+    codes: NDArray[np.uint8],
+    features: NDArray[np.int64],
+    bins: NDArray[np.int64],
+    signs: NDArray[np.int8],
+    out: NDArray[np.int8],
+    first: int,
+) -> None:
+    for p in range(len(codes)):
+        for k in range(first, len(features)):
+            out[p, k] = signs[k] if codes[p, features[k]] <= bins[k] else -signs[k]
+
+
+@compiled
+def _best_new_stumps(
+    codes: NDArray[np.uint8],
+    duals: FloatArray,
+    known: NDArray[np.bool_],
+    edges: FloatArray,
+    bins: NDArray[np.int64],
+    signs: NDArray[np.int8],
+) -> None:
+    """Stump of largest edge on each feature that is not ``known``, by a histogram of the duals.
+
+    The library's histograms (:mod:`structboost.weak.histogram`) take any number of channels and
+    blocks of rows, and four times as long (docs/decisions/online-tracking.md).
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_features, n_rows)
+    duals : ndarray, shape (n_rows,)
+    known : ndarray of bool, shape (n_features, N_BINS, 2)
+        By feature, bin, and whether the sign is positive.
+    edges, bins, signs : ndarray, shape (n_features,)
+        Filled; a stump answers ``sign`` up to its bin, and ``-sign`` above.
+    """
+    histogram = np.zeros(N_BINS)
+    total = duals.sum()
+    for f in range(len(codes)):
+        histogram[:] = 0.0
+        for i in range(len(duals)):
+            histogram[codes[f, i]] += duals[i]
+        edges[f], bins[f], signs[f] = -np.inf, 0, 1
+        below = 0.0
+        for b in range(N_BINS - 1):
+            below += histogram[b]
+            edge = 2.0 * below - total
+            sign = 1 if edge > 0 else -1
+            if abs(edge) > edges[f] and not known[f, b, 1 if sign > 0 else 0]:
+                edges[f], bins[f], signs[f] = abs(edge), b, sign

@@ -1,4 +1,4 @@
-"""A tracker over a sequence of frames, timed; what was tracked is kept whatever ends it."""
+"""A tracker over a sequence of frames, timed; what was tracked is kept, whatever ends it."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from structboost._typing import FloatArray
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.frame_image import FrameImage
-from structboost.tracking.video_error import VideoError
+from structboost.tracking.video import VideoError
+from structboost.vision.images import Pixels
 
 
 @dataclass
 class TrackedFrames:
-    """Boxes of the frames that were tracked, and how long they took.
+    """Boxes of the frames that were tracked, and the time they took.
 
     Attributes
     ----------
     boxes : list of ndarray, shape (4,)
         x, y, width and height; the given ones first.
     confidences : list of float
-        Of each frame; 1 in the given ones.
+        The tracker's confidence in each frame; 1 in the given ones.
     lost : list of bool
         Whether the object was lost in the frame.
     latencies : list of float
-        Seconds of ``init`` (in the last of the given frames, 0 in those before) and of each ``update``.
+        Seconds of ``init`` (in the last of the given frames, 0 in those before) and of each
+        ``update``.
     error : VideoError or None
-        Why the frames ended early.
+        The reason why the frames ended early.
     interrupted : bool
         Whether Ctrl-C ended it.
     """
 
-    boxes: list[NDArray[np.float64]] = field(default_factory=list)
+    boxes: list[FloatArray] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     lost: list[bool] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
@@ -46,11 +48,16 @@ class TrackedFrames:
         return len(self.boxes)
 
     @property
+    def complete(self) -> bool:
+        """Whether the frames ended by themselves."""
+        return self.error is None and not self.interrupted
+
+    @property
     def fps(self) -> float:
-        """Frames / seconds in ``init`` and ``update``; reading and drawing are left out."""
+        """Frames per second spent in ``init`` and ``update``, without reading and drawing."""
         return len(self) / sum(self.latencies) if self.latencies else 0.0
 
-    def _append(self, box: NDArray[np.float64], tracker: BoxTracker, seconds: float) -> None:
+    def _append(self, box: FloatArray, tracker: BoxTracker, seconds: float) -> None:
         self.boxes.append(box)
         self.confidences.append(tracker.confidence)
         self.lost.append(tracker.lost)
@@ -59,10 +66,10 @@ class TrackedFrames:
 
 def track_frames(
     tracker: BoxTracker,
-    frames: Iterable[tuple[int, FrameImage]],
+    frames: Iterable[tuple[int, Pixels]],
     boxes: ArrayLike,
     *,
-    each: Callable[[int, FrameImage, TrackedFrames], Any] | None = None,
+    each: Callable[[int, Pixels, TrackedFrames], Any] | None = None,
 ) -> TrackedFrames:
     """Track an object through frames.
 
@@ -73,14 +80,14 @@ def track_frames(
     frames : iterable of (int, ndarray)
         As :func:`structboost.tracking.video.open_frames` gives them.
     boxes : array-like, shape (4,) or (n_first, 4)
-        The object in the first frame, or in as many as there are rows.
+        The object in the first frame, or in the first ones, a row each.
     each : callable, optional
-        ``each(number, image, so_far)`` after every frame.
+        Called as ``each(number, image, so_far)`` after every frame.
 
     Returns
     -------
     TrackedFrames
-        Also after Ctrl-C, or where a frame cannot be read: see its ``interrupted`` and ``error``.
+        Also after Ctrl-C, or if a frame cannot be read: see ``interrupted`` and ``error``.
 
     Raises
     ------
@@ -91,18 +98,22 @@ def track_frames(
     """
     given = np.atleast_2d(np.asarray(boxes, np.float64))
     tracked = TrackedFrames()
-    first: list[FrameImage] = []
+    first: list[Pixels] = []
     try:
         for number, image in frames:
+            began = time.perf_counter()
             if len(first) < len(given):
                 first.append(image)
                 if len(first) < len(given):
                     continue
-                _start(tracker, first, given, tracked)
+                several = len(given) > 1
+                tracker.init(first if several else image, given if several else given[0])
+                for box in given[:-1]:
+                    tracked._append(box.copy(), tracker, 0.0)
+                box = given[-1].copy()
             else:
-                began = time.perf_counter()
                 box = tracker.update(image)
-                tracked._append(box, tracker, time.perf_counter() - began)
+            tracked._append(box, tracker, time.perf_counter() - began)
             if each is not None:
                 each(number, image, tracked)
     except KeyboardInterrupt:
@@ -112,22 +123,17 @@ def track_frames(
             raise
         tracked.error = error
     if not tracked.boxes and not tracked.interrupted:
-        raise ValueError(f"There are {len(first)} frames for {len(given)} boxes; give more frames, or fewer boxes.")
+        raise ValueError(
+            f"There are {len(first)} frames for {len(given)} boxes; "
+            "give more frames, or fewer boxes."
+        )
     return tracked
 
 
-def _start(tracker: BoxTracker, first: list[FrameImage], given: NDArray[np.float64], tracked: TrackedFrames) -> None:
-    began = time.perf_counter()
-    tracker.init(first if len(given) > 1 else first[0], given if len(given) > 1 else given[0])
-    seconds = time.perf_counter() - began
-    for number, box in enumerate(given):
-        tracked._append(box.copy(), tracker, seconds if number == len(given) - 1 else 0.0)
-
-
 def warm_up(tracker: BoxTracker) -> None:
-    """Compile what the tracker compiles, on frames of noise: up to half a minute once, then it is on disk.
+    """Compile a tracker's code by tracking noise: up to half a minute once, then it is on disk.
 
-    The tracker knows no object afterwards that is worth following; :func:`track_frames` and ``init`` start afresh.
+    Call :func:`track_frames` or ``init`` afterwards: they start afresh.
     """
     noise = np.random.default_rng(0).integers(0, 255, (3, 48, 64, 3)).astype(np.uint8)
     tracker.init(noise[0], (20.0, 12.0, 20.0, 20.0))

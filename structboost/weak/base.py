@@ -1,13 +1,17 @@
-"""What a family of weak learners must offer."""
+"""The contract of families of weak learners."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from structboost.exceptions import TaskError
+from structboost.weak.binning import Thresholds
+from structboost.weak.table import LearnerTable
 
 
 class Candidate(NamedTuple):
@@ -27,67 +31,72 @@ class Term(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Terms under one weight: what pricing adds to the master, with its edge ``<duals, response>``."""
+    """Terms under one weight, and their edge ``<duals, response>``: what pricing finds."""
 
     terms: tuple[Term, ...]
     edge: float
 
 
-class LearnerTable(Protocol):
-    """Fitted weak learners of one family, as plain arrays."""
-
-    def __len__(self) -> int:
-        """Number of learners."""
-
-    def responses(self, features: NDArray[Any]) -> NDArray[Any]:
-        """Answers of all learners, shape (n_learners, n_parts)."""
-
-    def select(self, index: NDArray[np.int64]) -> LearnerTable:
-        """The learners at ``index``."""
-
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
-        """How each learner's weight is shared out to features, shape (n_learners, n_features)."""
-
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-
-
 class WeakLearnerFamily(ABC):
     """A family of weak learners on the parts of one kind, bound to its training features.
 
-    Made by the trainer as ``Family(features, response, ...)``; it may then precompute what
-    every round needs (bins).  The plug-in says what it can do; the trainer asks for nothing else.
+    The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
+    precompute what every round needs.  Learners are hashable.
 
     Attributes
     ----------
     name : str
         The name in ``StructBoost(weak_learner=...)`` and in model files.
     exact_pricing : bool
-        Whether :meth:`price` finds the learner of largest edge in the whole family.  If not, there is no
-        lower bound over the family and the certificate says so.
-    learner_type : type or None
-        A named tuple of numbers and tuples of them, which a checkpoint can hold; None if learners are something else.
+        Whether :meth:`price` finds the learner of largest edge in the whole family.  If not, there
+        is no lower bound over the family and the certificate says so.
+    cross_fitted : bool
+        Whether a learner answers differently on training parts than the one that is saved.
+        Objective and bound then refer to the training answers, and the saved model has no
+        certificate.
+    can_resume : bool
+        Whether learners are tuples of plain values, and :meth:`restored` makes them again: what a
+        checkpoint needs.
+    shard_bins : Thresholds or None
+        Where shards bin the features of the kind: by which thresholds.
     """
 
     name: ClassVar[str]
     exact_pricing: ClassVar[bool]
-    learner_type: ClassVar[type | None] = None
+    cross_fitted: ClassVar[bool] = False
+    can_resume: ClassVar[bool] = False
+    shard_bins: Thresholds | None = None
     n_features: int
 
     @abstractmethod
     def price(self, duals: NDArray[np.float64], per_channel: int) -> Sequence[Candidate]:
         """Learners of largest edge for the signed weights ``duals``, shape (n_parts, n_channels).
 
-        Ensures at least the best learner of each channel, up to ``per_channel`` different ones, in descending
-        order of edge; ties in a fixed order.
+        Ensures at least the best learner of each channel, up to ``per_channel`` different ones, in
+        descending order of edge; ties in a fixed order.
         """
+
+    @property
+    def searches_all(self) -> bool:
+        """Whether :meth:`price` searches all learners of the kind, not quantiles only."""
+        return True
+
+    def widest_edges(self, duals: Any) -> NDArray[np.float64] | None:
+        """Largest edge of each channel over all learners of the kind, shape (n_channels,).
+
+        Asked once, when training ends, of families that search a part of them.  None where they
+        cannot be searched any more.
+        """
+        return None
 
     @abstractmethod
     def refine(self, learner: Any, duals: NDArray[np.float64]) -> Sequence[Candidate]:
         """``learner`` on every channel, in the orientation the channel prefers (rule ``best``)."""
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> Sequence[tuple[Any, NDArray[np.float64]]]:
-        """Learners of largest l1 norm of edges over the channels, each with its edges, best first (rule ``l1``).
+    def price_shared(
+        self, duals: NDArray[np.float64], n_learners: int
+    ) -> Sequence[tuple[Any, NDArray[np.float64]]]:
+        """Learners of largest l1 norm of edges over the channels, each with its edges, best first.
 
         Raises
         ------
@@ -95,19 +104,41 @@ class WeakLearnerFamily(ABC):
             Where the family has no search for it.
         """
         raise NotImplementedError(
-            f"The family {self.name!r} has no price_shared, which this pricing rule needs; take stumps."
+            f"The family {self.name!r} has no price_shared, which this pricing rule needs; take "
+            "stumps."
         )
 
     def price_groups(
         self, duals: NDArray[np.float64], n_groups: int
     ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
-        """As :meth:`price_shared`, for learners that come together or not at all: by default each is alone."""
+        """As :meth:`price_shared`, for groups of learners; by default one learner per group."""
         return [[found] for found in self.price_shared(duals, n_groups)]
+
+    def restored(self, values: Sequence[Any]) -> Any:
+        """The learner that a checkpoint holds as ``values``: its fields, tuples as lists.
+
+        Raises
+        ------
+        DamagedFileError
+            If it is no learner of this family on these features.
+        NotImplementedError
+            Where the family does not declare ``can_resume``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement restored().")
 
     @abstractmethod
     def responses(self, learners: Sequence[Any]) -> NDArray[Any]:
-        """Answers on the training parts, shape (n_learners, n_parts); int8 where the answers are discrete."""
+        """Answers on the training parts, shape (n_learners, n_parts); int8 if they are discrete."""
 
     @abstractmethod
     def table(self, learners: Sequence[Any]) -> LearnerTable:
         """The learners as a table that answers on any features."""
+
+
+def check_has_rows(features: NDArray[Any], family: str) -> None:
+    """Raise TaskError where there is no part to learn from."""
+    if not len(features):
+        raise TaskError(
+            f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "
+            "'stump' or 'tree', which need none, or leave the kind out of the task."
+        )

@@ -1,4 +1,4 @@
-"""Features binned once, before the first round."""
+"""Features, binned once before the first round."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
-from structboost.row_blocks import blocks_of_rows
+from structboost.runtime.compiled import compiled
+from structboost.shards.blocks import blocks_of_rows
 
 MAX_BINS = 256
-# Above this many rows, thresholds are those of a sample of so many.
+# Thresholds of larger tables come from a sample of this many rows.
 SAMPLED_ROWS = 1 << 18
 # A row costs three bytes in the sparse form, one in the dense.
 _MIN_COMMON_SHARE = 0.3
@@ -28,10 +29,13 @@ class Thresholds(NamedTuple):
         Ascending for each feature.
     indptr : ndarray of int64, shape (n_features + 1,)
         Thresholds of feature f are ``values[indptr[f]:indptr[f + 1]]``.
+    thinned : ndarray of bool, shape (n_features,), optional
+        Features some of whose distinct training values may share a bin.  None: any may be one.
     """
 
-    values: NDArray[np.float64]
-    indptr: NDArray[np.int64]
+    values: FloatArray
+    indptr: IntArray
+    thinned: NDArray[np.bool_] | None = None
 
     @property
     def n_features(self) -> int:
@@ -39,28 +43,29 @@ class Thresholds(NamedTuple):
         return len(self.indptr) - 1
 
     @property
-    def n_bins(self) -> NDArray[np.int64]:
+    def n_bins(self) -> IntArray:
         """Number of bins of each feature."""
         return np.diff(self.indptr) + 1
 
 
 class RareRows(NamedTuple):
-    """Rows outside the commonest bin of each feature in each block: all that a histogram must visit.
+    """Rows outside the commonest bin of a feature in a block: all that a histogram visits.
 
     Parameters
     ----------
     common : ndarray of int64, shape (n_blocks, n_features)
-        The commonest bin; -1 where so few rows of the block share it that the feature stays dense there.
+        The commonest bin; -1 where so few rows of the block share it that the feature stays dense
+        there.
     indptr : ndarray of int64, shape (n_blocks * n_features + 1,)
     rows : ndarray of uint16
-        Rows of feature f in block b, counted from the first of the block, at ``indptr[b * n_features + f]`` and on,
-        ascending; none where it is dense.
+        Rows of feature f in block b, counted from the first of the block, at ``indptr[b *
+        n_features + f]`` and on, ascending; none where it is dense.
     codes : ndarray
         Their bins.
     """
 
-    common: NDArray[np.int64]
-    indptr: NDArray[np.int64]
+    common: IntArray
+    indptr: IntArray
     rows: NDArray[np.uint16]
     codes: NDArray[Any]
 
@@ -82,18 +87,8 @@ class BinnedFeatures:
 
     codes: NDArray[Any]
     bins: Thresholds
-    blocks: NDArray[np.int64]
+    blocks: IntArray
     rare: RareRows
-
-    @property
-    def thresholds(self) -> NDArray[np.float64]:
-        """Thresholds of all features."""
-        return self.bins.values
-
-    @property
-    def indptr(self) -> NDArray[np.int64]:
-        """Where those of each feature begin."""
-        return self.bins.indptr
 
     @property
     def n_features(self) -> int:
@@ -118,7 +113,7 @@ def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatur
     return binned_features(bin_codes(features, bins), bins, blocks_of_rows(len(features)))
 
 
-def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: NDArray[np.int64]) -> BinnedFeatures:
+def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
     """Codes with their sparse form."""
     return BinnedFeatures(codes, bins, blocks, _rare_rows(codes, bins.n_bins, blocks))
 
@@ -126,9 +121,11 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: NDArray[np.in
 def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds:
     """Thresholds between the distinct values of each feature.
 
-    A feature of at most 256 distinct values gets a bin for each: no threshold is lost.
-    Others get 256 bins of about equal count, or with ``exact`` a bin for each distinct value all the same.  Of more
-    than `SAMPLED_ROWS` rows only so many are looked at, drawn by :func:`sampled_rows`, unless ``exact``.
+    A feature with at most 256 distinct values gets a bin for each.  Other features get 256 bins of
+    about equal count: threshold k = 1, ..., 255 lies above the smallest value v for which at least
+    k/256 of the rows have a value of at most v; equal thresholds are merged.  With ``exact`` every
+    distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled by
+    :func:`sampled_rows`, unless ``exact``.
 
     Parameters
     ----------
@@ -136,10 +133,21 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
         Finite.
     exact : bool
         Whether to keep all thresholds.
+
+    Raises
+    ------
+    TaskError
+        If ``features`` is no table, or a feature is NaN or infinite.
     """
-    if not exact and len(features) > SAMPLED_ROWS:
+    if np.ndim(features) != 2:
+        raise TaskError(
+            f"features has shape {np.shape(features)}; give a table (n_rows, n_features)."
+        )
+    sampled = not exact and len(features) > SAMPLED_ROWS
+    if sampled:
         features = features[sampled_rows(len(features))]
     per_feature = []
+    thinned = np.full(features.shape[1], sampled)
     for f in range(features.shape[1]):
         distinct, counts = np.unique(features[:, f], return_counts=True)
         distinct = distinct.astype(np.float64)
@@ -147,13 +155,14 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
             bad = int(np.flatnonzero(~np.isfinite(features[:, f]))[0])
             raise TaskError(f"Feature {f} of part {bad} is NaN or infinite; impute or drop it.")
         per_feature.append(_thresholds(distinct, counts, exact=exact))
+        thinned[f] |= len(per_feature[f]) < len(distinct) - 1
     sizes = [len(thresholds) for thresholds in per_feature]
     flat = np.concatenate(per_feature) if per_feature else np.zeros(0)
-    return Thresholds(flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64))
+    return Thresholds(flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), thinned)
 
 
-def sampled_rows(n_rows: int) -> NDArray[np.int64]:
-    """`SAMPLED_ROWS` rows of ``n_rows``, ascending, the same each time: one of each stretch of equal length."""
+def sampled_rows(n_rows: int) -> IntArray:
+    """`SAMPLED_ROWS` of ``n_rows`` rows, ascending: one of each stretch of equal length."""
     starts = np.arange(SAMPLED_ROWS + 1) * n_rows // SAMPLED_ROWS
     within = np.random.RandomState(0).random_sample(SAMPLED_ROWS)
     return np.asarray(starts[:-1] + (within * np.diff(starts)).astype(np.int64))
@@ -173,8 +182,29 @@ def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
         if not np.isfinite(column).all():
             bad = int(np.flatnonzero(~np.isfinite(column))[0])
             raise TaskError(f"Feature {f} of part {bad} is NaN or infinite; impute or drop it.")
-        codes[f] = np.searchsorted(bins.values[bins.indptr[f] : bins.indptr[f + 1]], column, side="left")
+        codes[f] = np.searchsorted(
+            bins.values[bins.indptr[f] : bins.indptr[f + 1]], column, side="left"
+        )
     return codes
+
+
+@compiled
+def codes_sum(codes: NDArray[Any], first_row: int) -> int:
+    """Hash of codes, shape (n_features, n_rows), which adds up over runs of rows.
+
+    The sum over all entries of a hash of row, feature and code (splitmix64), modulo 2^64.
+    """
+    n_features, n_rows = codes.shape
+    total = np.uint64(0)
+    for f in range(n_features):
+        for i in range(n_rows):
+            z = np.uint64((first_row + i) * n_features + f) * np.uint64(
+                0x9E3779B97F4A7C15
+            ) + np.uint64(codes[f, i])
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            total += z ^ (z >> np.uint64(31))
+    return int(total)
 
 
 def code_dtype(bins: Thresholds) -> type[np.unsignedinteger[Any]]:
@@ -185,11 +215,12 @@ def code_dtype(bins: Thresholds) -> type[np.unsignedinteger[Any]]:
     return np.uint16 if most <= 1 << 16 else np.uint32
 
 
-def _thresholds(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exact: bool) -> NDArray[np.float64]:
-    """Thresholds between neighbouring distinct values, thinned to quantiles where there are too many."""
+def _thresholds(distinct: FloatArray, counts: IntArray, *, exact: bool) -> FloatArray:
+    """Thresholds between neighbouring distinct values, thinned to quantiles if too many."""
     lower, upper = distinct[:-1], distinct[1:]
     middle = lower + 0.5 * (upper - lower)
-    # Between neighbouring floats the middle may round up to the upper value, which must stay right of it.
+    # Between neighbouring floats the middle may round up to the upper value, which must stay right
+    # of it.
     middle = np.where(middle < upper, middle, lower)
     if exact or len(distinct) <= MAX_BINS:
         return middle
@@ -199,7 +230,7 @@ def _thresholds(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, exa
     return np.asarray(middle[chosen])
 
 
-def _rare_rows(codes: NDArray[Any], n_bins: NDArray[np.int64], blocks: NDArray[np.int64]) -> RareRows:
+def _rare_rows(codes: NDArray[Any], n_bins: IntArray, blocks: IntArray) -> RareRows:
     """Sparse form of the features with a bin that is common enough, block by block."""
     n_blocks, n_features = len(blocks) - 1, len(n_bins)
     common = np.empty((n_blocks, n_features), np.int64)
@@ -211,16 +242,16 @@ def _rare_rows(codes: NDArray[Any], n_bins: NDArray[np.int64], blocks: NDArray[n
     return RareRows(common, indptr, rows, outside)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _common_bins(
     codes: NDArray[Any],
-    n_bins: NDArray[np.int64],
-    blocks: NDArray[np.int64],
+    n_bins: IntArray,
+    blocks: IntArray,
     min_share: float,
-    common: NDArray[np.int64],
-    sizes: NDArray[np.int64],
+    common: IntArray,
+    sizes: IntArray,
 ) -> None:
-    """Commonest bin of each block and feature, and in ``sizes[1:]`` how many rows are outside it."""
+    """Commonest bin of each block and feature; ``sizes[1:]`` counts the rows outside it."""
     n_features = len(n_bins)
     counts = np.zeros(n_bins.max() if n_features else 1, np.int64)
     for f in range(n_features):
@@ -236,12 +267,12 @@ def _common_bins(
                 sizes[b * n_features + f + 1] = n_rows - counts[most]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_rare_rows(
     codes: NDArray[Any],
-    blocks: NDArray[np.int64],
-    common: NDArray[np.int64],
-    indptr: NDArray[np.int64],
+    blocks: IntArray,
+    common: IntArray,
+    indptr: IntArray,
     rows: NDArray[np.uint16],
     outside: NDArray[Any],
 ) -> None:

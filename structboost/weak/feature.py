@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.candidates import best_on_channels, best_ways, largest_norms
+from structboost.weak.table import LearnerTable, shares_of_one
 
 
 class Feature(NamedTuple):
-    """``(x[feature] - center) / scale``; the constant 1 where ``feature`` is -1."""
+    """``(x[feature] - center) / scale``; the constant ``1 / scale`` where ``feature`` is -1."""
 
     feature: int
     center: float
@@ -21,7 +25,7 @@ class Feature(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FeatureTable:
+class FeatureTable(LearnerTable):
     """Scaled features as arrays.
 
     Parameters
@@ -29,46 +33,45 @@ class FeatureTable:
     feature : ndarray of int64, shape (n_learners,)
         -1 for the constant.
     center, scale : ndarray of float64, shape (n_learners,)
+        A negative scale turns a feature around.
     """
 
-    feature: NDArray[np.int64]
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=-1, high="n_features - 1"),
+        "center": Array("float64", ("n_learners",)),
+        "scale": Array("float64", ("n_learners",), nonzero=True),
+    }
 
-    def __len__(self) -> int:
-        return len(self.feature)
+    feature: IntArray
+    center: FloatArray
+    scale: FloatArray
 
-    def responses(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def responses(self, features: NDArray[Any]) -> FloatArray:
         """Scaled features, shape (n_learners, n_parts)."""
         values = (features[:, self.feature].T - self.center[:, None]) / self.scale[:, None]
-        return np.where(self.feature[:, None] < 0, 1.0, values)
+        return np.where(self.feature[:, None] < 0, 1.0 / self.scale[:, None], values)
 
-    def select(self, index: NDArray[np.int64]) -> FeatureTable:
-        """The learners at ``index``."""
-        return FeatureTable(self.feature[index], self.center[index], self.scale[index])
-
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+    def feature_shares(self, n_features: int) -> FloatArray:
         """One for the feature; nothing for the constant."""
-        out = np.zeros((len(self), n_features))
-        used = np.flatnonzero(self.feature >= 0)
-        out[used, self.feature[used]] = 1.0
-        return out
-
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        return {"feature": self.feature, "center": self.center, "scale": self.scale}
+        return shares_of_one(self.feature, n_features)
 
 
 class FeatureFamily(WeakLearnerFamily):
-    """All features, centred and scaled into -1..1 (as ShareBoost assumes them), and the constant.
+    """All scaled features and the constant, each in both orientations.
+
+    Where answers may be negative, features are centred and scaled into -1..1, as ShareBoost assumes
+    them, and the other orientation is ``-x``.  Where ``response`` is (0, 1), they are scaled into
+    0..1, and the other orientation is ``1 - x``.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+    response : (float, float)
+        Whether answers may be negative.
     groups : array-like of int, shape (n_features,), optional
-        Features of the same number are chosen together (section 2.1).  Default: each is alone.
-    response, exact, n_threads
-        Not used: answers are real, and the search is one product of matrices.
+        Features with the same number are chosen together (section 2.1).  By default each is alone.
+    exact, n_threads
+        Ignored: answers are real, and the search is one product of matrices.
     """
 
     name = "feature"
@@ -83,10 +86,14 @@ class FeatureFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_has_rows(features, "feature")
         rows = np.asarray(features, np.float32)
         self.n_features = rows.shape[1]
         self._groups = _checked_groups(groups, self.n_features)
-        self._centers = rows.mean(axis=0, dtype=np.float64)
+        # Sum of a feature in both orientations.
+        self._whole = 1.0 if min(response) >= 0 else 0.0
+        self._centers = rows.min(axis=0) if self._whole else rows.mean(axis=0, dtype=np.float64)
+        self._centers = self._centers.astype(np.float64)
         scaled = np.ones((self.n_features + 1, len(rows)), np.float32)
         scaled[:-1] = (rows - self._centers.astype(np.float32)).T
         sizes = np.abs(scaled[:-1]).max(axis=1)
@@ -94,25 +101,26 @@ class FeatureFamily(WeakLearnerFamily):
         scaled[:-1] /= self._scales.astype(np.float32)[:, None]
         self._scaled = scaled
 
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> Sequence[Candidate]:
-        """Features of largest edge on each channel."""
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        """Features of largest edge on each channel, each in its better orientation."""
         edges = self._edges(duals)
-        found = [
-            Candidate(self._learner(int(f)), channel, float(edges[f, channel]))
-            for channel in range(duals.shape[1])
-            for f in np.argsort(-edges[:, channel], kind="stable")[:per_channel]
-        ]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        turned = self._whole * duals.sum(axis=0) - edges
+        if self._whole:
+            turned[-1] = -np.inf  # the constant turned around is nothing
+        larger = np.maximum(edges, turned)
+        return best_on_channels(
+            larger, per_channel, lambda f, c: self._learner(f, bool(turned[f, c] > edges[f, c]))
+        )
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> Sequence[tuple[Any, NDArray[np.float64]]]:
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
         """Features of largest l1 norm of the gradient (7)."""
         edges = self._edges(duals)
-        norms = np.abs(edges).sum(axis=1)
-        return [(self._learner(int(f)), edges[f]) for f in np.argsort(-norms, kind="stable")[:n_learners]]
+        learners = [self._learner(f) for f in range(self.n_features + 1)]
+        return largest_norms(learners, edges, n_learners)
 
     def price_groups(
-        self, duals: NDArray[np.float64], n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
         """Groups of largest summed l1 norm, the constant a group of its own."""
         edges = self._edges(duals)
         norms = np.bincount(self._groups, weights=np.abs(edges).sum(axis=1))
@@ -121,14 +129,21 @@ class FeatureFamily(WeakLearnerFamily):
             for group in np.argsort(-norms, kind="stable")[:n_groups]
         ]
 
-    def refine(self, learner: Feature, duals: NDArray[np.float64]) -> Sequence[Candidate]:
-        """The feature on every channel."""
-        edges = self._scaled[learner.feature] @ duals
-        return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
+    def refine(self, learner: Feature, duals: FloatArray) -> Sequence[Candidate]:
+        """The feature on every channel, in its better orientation."""
+        alone = learner.feature < 0 and self._whole
+        ways = [
+            self._learner(learner.feature, turned)
+            for turned in ((False,) if alone else (False, True))
+        ]
+        return best_ways(ways, self.responses(ways) @ duals)
 
     def responses(self, learners: Sequence[Feature]) -> NDArray[Any]:
         """Scaled features of the training parts."""
-        return self._scaled[[learner.feature for learner in learners]]
+        found = self._scaled[[learner.feature for learner in learners]]
+        turned = [learner.scale < 0 for learner in learners]
+        found[turned] = np.float32(self._whole) - found[turned]
+        return found
 
     def table(self, learners: Sequence[Feature]) -> FeatureTable:
         """The learners as arrays."""
@@ -138,24 +153,30 @@ class FeatureFamily(WeakLearnerFamily):
             np.array([f.scale for f in learners], np.float64),
         )
 
-    def _learner(self, row: int) -> Feature:
-        if row == self.n_features:
-            return Feature(-1, 0.0, 1.0)
-        return Feature(row, float(self._centers[row]), float(self._scales[row]))
+    def _learner(self, row: int, turned: bool = False) -> Feature:
+        """A feature, or the constant behind them, in one orientation."""
+        if row in (-1, self.n_features):
+            return Feature(-1, 0.0, -1.0 if turned else 1.0)
+        center, scale = float(self._centers[row]), float(self._scales[row])
+        return (
+            Feature(row, center + self._whole * scale, -scale)
+            if turned
+            else Feature(row, center, scale)
+        )
 
-    def _edges(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _edges(self, duals: FloatArray) -> FloatArray:
         return np.asarray(self._scaled @ duals.astype(np.float32), np.float64)
 
 
-def _checked_groups(groups: Any, n_features: int) -> NDArray[np.int64]:
-    """Number of the group of each feature, and of the constant behind them, from 0 without holes."""
+def _checked_groups(groups: Any, n_features: int) -> IntArray:
+    """Group of each feature, and of the constant behind them, numbered from 0 without gaps."""
     if groups is None:
         return np.arange(n_features + 1)
     given = np.asarray(groups)
     if given.shape != (n_features,) or given.dtype.kind not in "iu":
         raise ValueError(
-            f"groups has shape {given.shape} and type {given.dtype}; give a whole number for each of the "
-            f"{n_features} features."
+            f"groups has shape {given.shape} and type {given.dtype}; give a whole number for each "
+            f"of the {n_features} features."
         )
     numbers = np.unique(given, return_inverse=True)[1]
     return np.append(numbers, numbers.max() + 1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""ShareBoost's greedy choices: which learners, or groups of them, come next, with weights of free sign."""
+"""ShareBoost's greedy choices of learners, or groups of them, with weights of free sign."""
 
 from __future__ import annotations
 
@@ -6,59 +6,72 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost.validation import checked_choice
+from structboost._typing import FloatArray
+from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.base import Column, Term, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
 
 CHOICES = ("gradient", "line_search", "column_search", "refit")
-Group = Sequence[tuple[Any, NDArray[np.float64]]]
+Group = Sequence[tuple[Any, FloatArray]]
 
 
 class TrialMaster(Protocol):
-    """A master that can say how low its objective gets with a few more learners, without adding them."""
+    """A master that can try a few more learners without adding them."""
 
-    def objective_with(self, responses: NDArray[np.float64], edges: NDArray[np.float64], how: str) -> float:
-        """Objective with new learners of the given answers, shape (n_new, n_parts), and edges (n_new, n_channels)."""
+    def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
+        """Objective with new learners.
+
+        Parameters
+        ----------
+        responses : ndarray, shape (n_new, n_parts)
+        edges : ndarray, shape (n_new, n_channels)
+        how : str
+            One of `CHOICES`.
+        """
 
 
 class FreeSign(PricingRule):
-    """The learner or group of largest l1 norm of edges, a column of free sign on each channel (ShareBoost, (7)).
+    """The learner or group of largest l1 norm of edges (ShareBoost, (7)).
+
+    Each learner gives a column of free sign on each channel.
 
     Parameters
     ----------
     choice : {"gradient", "line_search", "column_search", "refit"}
-        ``gradient`` takes the largest l1 norm of the gradient.  The others (section 2.1) compare a short list of the
-        largest by how low the objective gets: along the gradient of the learner, ``min_a L(W + a grad_r)``; with any
-        weights of the learner, ``min_w L(W + w e_r')``; with all weights re-fitted.
+        ``gradient`` takes the largest l1 norm of the gradient.  The others (section 2.1) compare a
+        short list of the largest by the objective that they reach: along the gradient of the
+        learner, ``min_a L(W + a grad_r)``; with any weights of the learner,
+        ``min_w L(W + w e_r')``; with all weights re-fitted.
     short_list : int
-        How many they compare.
+        Length of the short list.
     """
 
     def __init__(self, choice: str = "gradient", short_list: int = 10) -> None:
         self.choice = checked_choice(choice, "choice", CHOICES)
-        if isinstance(short_list, bool) or int(short_list) != short_list or short_list < 1:
-            raise ValueError(f"short_list is {short_list!r}; give a whole number from 1.")
-        self.short_list = short_list
+        self.short_list = checked_whole_number(short_list, "short_list")
         self._master: TrialMaster | None = None
         self._chosen: set[Any] = set()
 
     def bind(self, master: Any) -> None:
-        """Forget what was chosen before; keep the master to try learners on, where the choice needs one."""
+        """Forget earlier choices; keep the master if the choice tries learners on it."""
         self._chosen = set()
         if self.choice == "gradient":
             return
         if not hasattr(master, "objective_with"):
-            raise TypeError(f"choice is {self.choice!r}; {type(master).__name__} cannot try learners: use 'gradient'.")
+            raise TypeError(
+                f"choice is {self.choice!r}, but {type(master).__name__} cannot try learners; "
+                "use 'gradient'."
+            )
         self._master = master
 
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """As many columns a learner as there are channels, for ``per_channel`` groups; the edge is the largest norm."""
+        """A column per learner and channel of ``per_channel`` groups; the edge is a norm."""
         n_priced = per_channel if self._master is None else max(per_channel, self.short_list)
-        # Those chosen before may still have a gradient, which the regulariser or the tolerance of a re-fit leaves.
+        # Earlier choices may still have a gradient, left by the regulariser or by the tolerance of
+        # a re-fit.
         groups = [
             group
             for group in family.price_groups(duals, n_priced + len(self._chosen))

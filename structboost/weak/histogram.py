@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from structboost.row_blocks import add_to_tree, close_tree, tree_depth, tree_sum
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+from structboost.shards.blocks import add_to_tree, close_tree, tree_depth, tree_sum
 from structboost.weak.binning import BinnedFeatures
 
-# Numbers in the histograms that are filled together, a block of rows at a time: a quarter of a megabyte.
+# Most numbers in the histograms that are filled together: a quarter of a megabyte.
 _GROUP_ENTRIES = 1 << 15
 
 
-def histograms(binned: BinnedFeatures, duals: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
+def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int) -> FloatArray:
     """Sums of the duals of each bin and channel, added over blocks of rows along their tree.
 
     Parameters
@@ -28,7 +29,7 @@ def histograms(binned: BinnedFeatures, duals: NDArray[np.float64], first: int, l
     Returns
     -------
     histograms : ndarray, shape (sum of n_bins + 1, n_channels)
-        Those of the features one below the other, and below them the totals over all rows.
+        Histograms of the features one below the other, then the totals over all rows.
     """
     duals = np.ascontiguousarray(duals, np.float64)
     n_bins = binned.bins.n_bins
@@ -37,27 +38,37 @@ def histograms(binned: BinnedFeatures, duals: NDArray[np.float64], first: int, l
     block_totals = _block_totals(rows, starts, duals)
     out = np.empty((int(n_bins[first:last].sum()) + 1, duals.shape[1]))
     _fill_histograms(
-        binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals, first, last, out[:-1]
+        binned.codes,
+        n_bins,
+        binned.blocks,
+        *binned.rare,
+        rows,
+        starts,
+        duals,
+        block_totals,
+        first,
+        last,
+        out[:-1],
     )
     out[-1] = tree_sum(block_totals)
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_splits(
-    histograms: NDArray[np.float64],
-    n_bins: NDArray[np.int64],
-    totals: NDArray[np.float64],
+    histograms: FloatArray,
+    n_bins: IntArray,
+    totals: FloatArray,
     low: float,
     high: float,
-    edges: NDArray[np.float64],
-    bins: NDArray[np.int64],
+    edges: FloatArray,
+    bins: IntArray,
     flipped: NDArray[np.bool_],
 ) -> None:
     """Best stump of each feature and channel, by prefix sums.
 
-    A stump answers ``high`` right of its threshold and ``low`` left of it, flipped the other way round.
-    Its edge on channel c is the sum over rows of ``duals[row, c] * answer``.
+    A stump answers ``high`` right of its threshold and ``low`` left of it, flipped the other way
+    round. Its edge on channel c is the sum over rows of ``duals[row, c] * answer``.
 
     Parameters
     ----------
@@ -90,17 +101,17 @@ def best_splits(
         at += n_bins[f]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_shared_splits(
-    histograms: NDArray[np.float64],
-    n_bins: NDArray[np.int64],
-    totals: NDArray[np.float64],
+    histograms: FloatArray,
+    n_bins: IntArray,
+    totals: FloatArray,
     low: float,
     high: float,
-    norms: NDArray[np.float64],
-    bins: NDArray[np.int64],
+    norms: FloatArray,
+    bins: IntArray,
 ) -> None:
-    """Stump of each feature with the largest l1 norm of edges over the channels, over all thresholds.
+    """Stump of each feature with the largest l1 norm of edges over the channels.
 
     Parameters
     ----------
@@ -129,10 +140,8 @@ def best_shared_splits(
         at += n_bins[f]
 
 
-@njit(cache=True, nogil=True)
-def _block_totals(
-    rows: NDArray[np.int64], starts: NDArray[np.int64], duals: NDArray[np.float64]
-) -> NDArray[np.float64]:
+@compiled
+def _block_totals(rows: IntArray, starts: IntArray, duals: FloatArray) -> FloatArray:
     """Sum of the duals of each block and channel."""
     n_channels = duals.shape[1]
     totals = np.zeros((len(starts) - 1, n_channels))
@@ -143,9 +152,9 @@ def _block_totals(
     return totals
 
 
-@njit(cache=True, nogil=True)
-def _group_end(first: int, last: int, n_bins: NDArray[np.int64], n_channels: int) -> int:
-    """End of the group of features from ``first`` whose histograms are filled together: they fit in the cache."""
+@compiled
+def _group_end(first: int, last: int, n_bins: IntArray, n_channels: int) -> int:
+    """End of the group of features from ``first`` whose histograms fit in the cache together."""
     size = n_bins[first] * n_channels
     end = first + 1
     while end < last and size + n_bins[end] * n_channels <= _GROUP_ENTRIES:
@@ -154,22 +163,22 @@ def _group_end(first: int, last: int, n_bins: NDArray[np.int64], n_channels: int
     return end
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_histograms(
     codes: NDArray[Any],
-    n_bins: NDArray[np.int64],
-    blocks: NDArray[np.int64],
-    common: NDArray[np.int64],
-    rare_indptr: NDArray[np.int64],
+    n_bins: IntArray,
+    blocks: IntArray,
+    common: IntArray,
+    rare_indptr: IntArray,
     rare_rows: NDArray[np.uint16],
     rare_codes: NDArray[Any],
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    duals: NDArray[np.float64],
-    block_totals: NDArray[np.float64],
+    rows: IntArray,
+    starts: IntArray,
+    duals: FloatArray,
+    block_totals: FloatArray,
     first: int,
     last: int,
-    out: NDArray[np.float64],
+    out: FloatArray,
 ) -> None:
     """Fill ``out`` with the histograms of the features ``first <= f < last``, group by group."""
     n_blocks, n_channels = block_totals.shape
@@ -196,10 +205,18 @@ def _fill_histograms(
             start = 0
             for f in range(first, beyond):
                 histogram = sums[start : start + n_bins[f]]
-                begin, end = rare_indptr[block * n_features + f], rare_indptr[block * n_features + f + 1]
+                begin, end = (
+                    rare_indptr[block * n_features + f],
+                    rare_indptr[block * n_features + f + 1],
+                )
                 # A feature is read by its sparse form where that is shorter.
                 if common[block, f] >= 0 and end - begin < len(active):
-                    _fill_rare(rare_rows[begin:end], rare_codes[begin:end], duals[blocks[block] :], histogram)
+                    _fill_rare(
+                        rare_rows[begin:end],
+                        rare_codes[begin:end],
+                        duals[blocks[block] :],
+                        histogram,
+                    )
                     _complete(histogram, common[block, f], block_totals[block])
                 else:
                     _fill(codes[f], active, duals, histogram)
@@ -211,10 +228,8 @@ def _fill_histograms(
         first = beyond
 
 
-@njit(cache=True, nogil=True)
-def _fill(
-    code: NDArray[Any], rows: NDArray[np.int64], duals: NDArray[np.float64], histogram: NDArray[np.float64]
-) -> None:
+@compiled
+def _fill(code: NDArray[Any], rows: IntArray, duals: FloatArray, histogram: FloatArray) -> None:
     """Add the active rows of a block to the histogram of a feature."""
     n_channels = duals.shape[1]
     for row in rows:
@@ -223,9 +238,9 @@ def _fill(
             histogram[bin_, c] += duals[row, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_rare(
-    rows: NDArray[np.uint16], codes: NDArray[Any], duals: NDArray[np.float64], histogram: NDArray[np.float64]
+    rows: NDArray[np.uint16], codes: NDArray[Any], duals: FloatArray, histogram: FloatArray
 ) -> None:
     """Add the rows that are outside the common bin; duals begin with the block."""
     n_channels = duals.shape[1]
@@ -236,9 +251,9 @@ def _fill_rare(
             histogram[bin_, c] += duals[row, c]
 
 
-@njit(cache=True, nogil=True)
-def _complete(histogram: NDArray[np.float64], common: int, totals: NDArray[np.float64]) -> None:
-    """Give the common bin what the others leave of the totals."""
+@compiled
+def _complete(histogram: FloatArray, common: int, totals: FloatArray) -> None:
+    """Give the common bin the rest of the totals."""
     for c in range(len(totals)):
         others = 0.0
         for b in range(len(histogram)):

@@ -1,19 +1,22 @@
-"""Stumps on label-augmented data: one weight a weak structured learner (StructBoost, end of section 3.4).
+"""Stumps on label-augmented data, one weight each (StructBoost, end of section 3.4).
 
-The paper augments an input with a label by ``x'_y = x (x) Gamma(y)``: a block of features for each node of the
-taxonomy, which holds x where y is below the node and zeros elsewhere.  Weak learners are trained on these vectors, and
-the score of y is ``sum_j w_j h_j(x'_y)`` with ``w >= 0``.  A stump on feature j of the block of node n is
+The paper augments an input with a label by ``x'_y = x (x) Gamma(y)``: a block of features for each
+node of the taxonomy, which holds x where y is below the node and zeros elsewhere.  Weak learners
+are trained on these vectors, and the score of y is ``sum_j w_j h_j(x'_y)`` with ``w >= 0``.  A
+stump on feature j of the block of node n is
 
     h(x'_y) = phi(x)   where y is below n, phi(0) elsewhere      (phi: the same stump on x_j)
             = phi(0) + Gamma_n(y) (phi(x) - phi(0)).
 
-The first term is the same for all outputs and cancels in ``h(x'_{y_i}) - h(x'_y)``.  The second is a column of two
-terms on channel n of the joint feature ``Phi(x) (x) Gamma(y)``: phi times 1, the constant times -phi(0).  So the
-augmented vectors are never made, and the task is that of the other form.
+The first term is the same for all outputs and cancels in ``h(x'_{y_i}) - h(x'_y)``.  The second is
+a column of two terms on channel n of the joint feature ``Phi(x) (x) Gamma(y)``: phi times 1, the
+constant times -phi(0).  So the augmented vectors are never made, and the task is that of the other
+form.
 
-``phi(x) - phi(0)`` is 0 where x_j is on the side of the threshold where 0 is, and ``+-(high - low)`` on the far side.
-The edge of such a column is therefore ``(high - low) |sum of the duals of channel n over the far side|``, with the
-orientation that makes it positive: a histogram and prefix sums give the largest over all thresholds exactly.
+``phi(x) - phi(0)`` is 0 where x_j is on the side of the threshold where 0 is, and ``+-(high -
+low)`` on the far side. The edge of such a column is therefore ``(high - low) |sum of the duals of
+channel n over the far side|``, with the orientation that makes it positive: a histogram and prefix
+sums give the largest over all thresholds exactly.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
 from structboost.weak.base import Column, Term, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
 from structboost.weak.stump import Stump, StumpFamily
@@ -33,33 +37,39 @@ _TIE = 1e-6
 
 
 class LabelAugmented(PricingRule):
-    """Stumps on ``(1, x) (x) Gamma(y)``, each a column on one node (StructBoost, end of section 3.4).
+    """Stumps on ``(1, x) (x) Gamma(y)``, each on one node (StructBoost, end of section 3.4).
 
-    The family is all stumps on the augmented vectors at the thresholds of
-    :class:`structboost.weak.stump.StumpFamily`, in both orientations.  As there, the constant is in it: a stump on the
-    feature 1, that is on ``Gamma(y)`` itself; a threshold between 0 and all values of a feature gives the same.
-    Where 0 lies strictly between two neighbouring training values there could be a threshold on either side of it; the
-    family has one, in their middle.  The largest edge is exact over this family, so the bound holds for all of it.
+    The family holds all stumps on the augmented vectors at the thresholds of
+    :class:`structboost.weak.stump.StumpFamily`, in both orientations.  It also holds the constant,
+    a stump on the feature 1, that is on ``Gamma(y)`` itself; a threshold between 0 and all values
+    of a feature gives the same.  Where 0 lies strictly between two neighbouring training values,
+    a threshold could be on either side of it; the family has one, in their middle.  The largest
+    edge is exact over this family, so the bound covers all of it.
 
-    Unlike stumps of answers -1 and 1 on each node, these are not indifferent to a shift of the features: a column says
-    nothing on the side of its threshold where 0 is.
+    Unlike stumps with answers -1 and 1 on each node, these depend on a shift of the features: a
+    column is zero on the side of its threshold where 0 is.
 
-    For tasks with label codes of 0 and 1, :class:`structboost.TaxonomyTask` and :class:`structboost.MulticlassTask`, in
-    the hinge formulations; the exponential one refuses columns of several terms.
+    The rule is for tasks with label codes of 0 and 1, :class:`structboost.TaxonomyTask` and
+    :class:`structboost.MulticlassTask`, in the hinge formulations.  The exponential formulation
+    refuses columns of several terms.
     """
 
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """Best columns of each node, each on a feature of its own.
 
         Raises
         ------
         TypeError
-            If the weak learners are not stumps: others see several entries of an augmented vector at once.
+            If the weak learners are not stumps: others see several entries of an augmented vector
+            at once.
         """
         if not isinstance(family, StumpFamily):
-            raise TypeError(f"Label-augmented pricing needs weak_learner='stump'; the weak learner is {family.name!r}.")
+            raise TypeError(
+                "Label-augmented pricing needs weak_learner='stump'; "
+                f"the weak learner is {family.name!r}."
+            )
         sums, bins = _best_far_sides(family, duals)
         found = []
         for node, total in enumerate(duals.sum(axis=0)):
@@ -67,7 +77,8 @@ class LabelAugmented(PricingRule):
             splits = _split_columns(family, node, sums[:, node], bins[:, node], per_channel)
             best_split = splits[0].edge if splits else 0.0
             if constant.edge >= (1 - _TIE) * best_split:
-                # The simplest goes alone; its edge stands for theirs, so that the bound holds for the whole family.
+                # The constant enters alone.  Its edge stands for all, so that the bound covers the
+                # whole family.
                 found.append(constant._replace(edge=max(constant.edge, best_split)))
             else:
                 found += [*splits, constant]
@@ -76,21 +87,30 @@ class LabelAugmented(PricingRule):
 
 
 def _split_columns(
-    family: StumpFamily, node: int, sums: NDArray[np.float64], bins: NDArray[np.int64], n_columns: int
+    family: StumpFamily, node: int, sums: FloatArray, bins: IntArray, n_columns: int
 ) -> list[Column]:
     """Columns of the features with the largest sums, best first."""
     order = np.argsort(-np.abs(sums), kind="stable")[:n_columns]
-    return [_split_column(family, node, int(f), int(bins[f]), float(sums[f])) for f in order if bins[f] >= 0]
+    return [
+        _split_column(family, node, int(f), int(bins[f]), float(sums[f]))
+        for f in order
+        if bins[f] >= 0
+    ]
 
 
-def _split_column(family: StumpFamily, node: int, feature: int, bin_: int, far_sum: float) -> Column:
-    """``phi - phi(0)`` on ``node``, phi of the orientation that gives ``far_sum`` a positive edge."""
-    threshold = float(family.binned.thresholds[family.binned.indptr[feature] + bin_])
+def _split_column(
+    family: StumpFamily, node: int, feature: int, bin_: int, far_sum: float
+) -> Column:
+    """``phi - phi(0)`` on ``node``, in the orientation that makes the edge positive."""
+    threshold = float(family.binned.bins.values[family.binned.bins.indptr[feature] + bin_])
     far, near = (family.high, family.low) if far_sum > 0 else (family.low, family.high)
     left, right = (near, far) if threshold >= 0 else (far, near)
     stump = Term(Stump(feature, threshold, left, right, bin_), node, 1.0)
     at_zero = _constant(family, node, -near)
-    return Column((stump, at_zero) if at_zero.coefficient else (stump,), (family.high - family.low) * abs(far_sum))
+    return Column(
+        (stump, at_zero) if at_zero.coefficient else (stump,),
+        (family.high - family.low) * abs(far_sum),
+    )
 
 
 def _constant_column(family: StumpFamily, node: int, total: float) -> Column:
@@ -106,16 +126,16 @@ def _constant(family: StumpFamily, node: int, value: float) -> Term:
     return Term(Stump(0, -np.inf, left, right, -1), node, value / right)
 
 
-def _best_far_sides(family: StumpFamily, duals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Sum of the duals over the best far side and its bin, each of shape (n_features, n_channels)."""
+def _best_far_sides(family: StumpFamily, duals: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Sums of the duals over the best far sides, and their bins: (n_features, n_channels)."""
     binned = family.binned
     shape = (binned.n_features, duals.shape[1])
     sums, bins = np.empty(shape), np.empty(shape, np.int64)
-    below_zero = np.concatenate(([0], np.cumsum(binned.thresholds < 0)))
+    below_zero = np.concatenate(([0], np.cumsum(binned.bins.values < 0)))
     best_far_sides(
         binned.codes,
-        np.diff(binned.indptr) + 1,
-        np.diff(below_zero[binned.indptr]),
+        binned.bins.n_bins,
+        np.diff(below_zero[binned.bins.indptr]),
         np.flatnonzero(duals.any(axis=1)),
         np.ascontiguousarray(duals, np.float64),
         sums,
@@ -124,29 +144,29 @@ def _best_far_sides(family: StumpFamily, duals: NDArray[np.float64]) -> tuple[ND
     return sums, bins
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_far_sides(
     codes: NDArray[Any],
-    n_bins: NDArray[np.int64],
-    n_negative: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    duals: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    bins: NDArray[np.int64],
+    n_bins: IntArray,
+    n_negative: IntArray,
+    rows: IntArray,
+    duals: FloatArray,
+    sums: FloatArray,
+    bins: IntArray,
 ) -> None:
-    """Split of each feature and channel whose side away from 0 has the largest sum of duals, in absolute value.
+    """Splits whose side away from 0 has the largest absolute sum of duals.
 
     Parameters
     ----------
     codes : ndarray, shape (n_features, n_rows)
     n_bins : ndarray, shape (n_features,)
     n_negative : ndarray, shape (n_features,)
-        How many thresholds of a feature are below 0: left of those, right of the others is the side away from 0.
+        Number of thresholds below 0: the side away from 0 is left of those, right of the others.
     rows : ndarray, shape (n_active,)
         Rows where the duals are not all zero.
     duals : ndarray, shape (n_rows, n_channels)
     sums, bins : ndarray, shape (n_features, n_channels)
-        Filled: the sum with its sign, and the bin after which it splits; 0 and -1 where every sum is 0.
+        Output: the signed sum, and the bin after which to split; 0 and -1 where every sum is 0.
     """
     n_channels = duals.shape[1]
     histogram = np.empty((n_bins.max(), n_channels))
@@ -167,16 +187,11 @@ def best_far_sides(
             _add_bin(b + 1, b, histogram, far, sums[f], bins[f])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_bin(
-    bin_: int,
-    split: int,
-    histogram: NDArray[np.float64],
-    far: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    bins: NDArray[np.int64],
+    bin_: int, split: int, histogram: FloatArray, far: FloatArray, sums: FloatArray, bins: IntArray
 ) -> None:
-    """Move a bin to the far side, and keep the split after bin ``split`` where it is the best so far."""
+    """Move a bin to the far side; keep the split after bin ``split`` if it is the best so far."""
     for c in range(len(far)):
         far[c] += histogram[bin_, c]
         if abs(far[c]) > abs(sums[c]):

@@ -1,19 +1,26 @@
-"""Linear weak learners ``sign(v'x + b)``: perceptron (31), weighted linear SVM (section 4.3), Fisher's discriminant."""
+"""Linear weak learners ``sign(v'x + b)``.
+
+They are the perceptron (31), the weighted linear SVM (section 4.3) and Fisher's discriminant.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost._typing import FloatArray
+from structboost.files.schema import Array
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.stump import StumpFamily
+from structboost.weak.table import LearnerTable, shares_of_coefficients
 
 # Steps of the sigmoid: from smooth to nearly the sign.
 _SHARPNESS = (1.0, 4.0)
@@ -34,7 +41,7 @@ class Hyperplane(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HyperplaneTable:
+class HyperplaneTable(LearnerTable):
     """Hyperplanes as arrays.
 
     Parameters
@@ -43,42 +50,32 @@ class HyperplaneTable:
     intercept, left, right : ndarray, shape (n_learners,)
     """
 
-    coefficients: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    left: NDArray[np.float64]
-    right: NDArray[np.float64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "coefficients": Array("float64", ("n_learners", "n_features")),
+        "intercept": Array("float64", ("n_learners",)),
+        "left": Array("float64", ("n_learners",)),
+        "right": Array("float64", ("n_learners",)),
+    }
 
-    def __len__(self) -> int:
-        return len(self.intercept)
+    coefficients: FloatArray
+    intercept: FloatArray
+    left: FloatArray
+    right: FloatArray
 
-    def responses(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all learners on ``features``, shape (n_learners, n_parts)."""
         side = self.coefficients @ np.asarray(features, np.float64).T + self.intercept[:, None]
         return np.where(side > 0, self.right[:, None], self.left[:, None])
 
-    def select(self, index: NDArray[np.int64]) -> HyperplaneTable:
-        """The learners at ``index``."""
-        return HyperplaneTable(self.coefficients[index], self.intercept[index], self.left[index], self.right[index])
-
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+    def feature_shares(self, n_features: int) -> FloatArray:
         """Each feature's share of the absolute coefficients."""
-        sizes = np.abs(self.coefficients)
-        return np.asarray(sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300))
-
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        return {
-            "coefficients": self.coefficients,
-            "intercept": self.intercept,
-            "left": self.left,
-            "right": self.right,
-        }
+        return shares_of_coefficients(self.coefficients)
 
 
 class LinearFamily(WeakLearnerFamily):
-    """Hyperplanes found one a channel by :meth:`direction`, on standardised features.
+    """Hyperplanes on standardised features, found by :meth:`direction`.
 
-    The best one is not found for certain, so nothing is certified.
+    The best one may be missed, so nothing is certified.
 
     Parameters
     ----------
@@ -86,7 +83,7 @@ class LinearFamily(WeakLearnerFamily):
     response : (float, float)
         The two answers.
     exact, n_threads
-        Not used.
+        Ignored.
     """
 
     exact_pricing = False
@@ -99,6 +96,7 @@ class LinearFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         self.low, self.high = response
         self.n_features = rows.shape[1]
@@ -108,27 +106,35 @@ class LinearFamily(WeakLearnerFamily):
         self._scaled = (rows - self._means) / self._spreads
 
     @abstractmethod
-    def direction(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coefficients on the standardised features, then the intercept, for the signed weights of one channel."""
+    def direction(self, duals: FloatArray) -> FloatArray:
+        """Coefficients on the standardised features, then the intercept.
 
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> list[Candidate]:
-        """One hyperplane a channel, best first; its answers turned the way that has the larger edge."""
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts,)
+            Signed weights of one channel, not all zero.
+        """
+
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        """One hyperplane per channel, in the orientation of larger edge, best first."""
         found = []
         for channel in range(duals.shape[1]):
             own = np.ascontiguousarray(duals[:, channel])
             plane = self._plane(self.direction(own) if own.any() else np.zeros(self.n_features + 1))
-            found.append(max(self._both_ways(plane, own, channel), key=lambda candidate: candidate.edge))
+            found.append(
+                max(self._both_ways(plane, own, channel), key=lambda candidate: candidate.edge)
+            )
         return sorted(found, key=lambda candidate: -candidate.edge)
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> list[tuple[Hyperplane, NDArray[np.float64]]]:
-        """Of the best hyperplanes of the channels, those of largest l1 norm of edges."""
+    def price_shared(
+        self, duals: FloatArray, n_learners: int
+    ) -> list[tuple[Hyperplane, FloatArray]]:
+        """The best hyperplane of each channel, largest l1 norm of edges first."""
         planes = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
-        edges = self.responses(planes) @ duals
-        order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
-        return [(planes[k], edges[k]) for k in order]
+        return largest_norms(planes, self.responses(planes) @ duals, n_learners)
 
-    def refine(self, learner: Hyperplane, duals: NDArray[np.float64]) -> list[Candidate]:
-        """The hyperplane on every channel, turned the way the channel prefers."""
+    def refine(self, learner: Hyperplane, duals: FloatArray) -> list[Candidate]:
+        """The hyperplane on every channel, in its better orientation."""
         return [
             max(self._both_ways(learner, duals[:, c], c), key=lambda candidate: candidate.edge)
             for c in range(duals.shape[1])
@@ -136,9 +142,8 @@ class LinearFamily(WeakLearnerFamily):
 
     def responses(self, learners: Sequence[Hyperplane]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
-        whole = float(self.low).is_integer() and float(self.high).is_integer()
         raw = self._scaled * self._spreads + self._means
-        return self.table(learners).responses(raw).astype(np.int8 if whole else np.float32)
+        return self.table(learners).responses(raw).astype(answer_type(self.low, self.high))
 
     def table(self, learners: Sequence[Hyperplane]) -> HyperplaneTable:
         """The learners as arrays."""
@@ -149,20 +154,20 @@ class LinearFamily(WeakLearnerFamily):
             np.array([h.right for h in learners], np.float64),
         )
 
-    def _plane(self, direction: NDArray[np.float64]) -> Hyperplane:
-        """On the features as they come."""
+    def _plane(self, direction: FloatArray) -> Hyperplane:
+        """The hyperplane on features that are not standardised."""
         coefficients = direction[:-1] / self._spreads
         intercept = float(direction[-1] - coefficients @ self._means)
         return Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
 
-    def _both_ways(self, plane: Hyperplane, duals: NDArray[np.float64], channel: int) -> list[Candidate]:
+    def _both_ways(self, plane: Hyperplane, duals: FloatArray, channel: int) -> list[Candidate]:
         ways = [plane, plane._replace(left=plane.right, right=plane.left)]
         edges = self.responses(ways) @ duals
         return [Candidate(way, channel, float(edge)) for way, edge in zip(ways, edges, strict=True)]
 
 
 class PerceptronFamily(LinearFamily):
-    """Maximises the edge with a sigmoid for the sign, by L-BFGS from the best stump (section 4.2)."""
+    """Maximises the edge by L-BFGS from the best stump, with a smooth sign (section 4.2)."""
 
     name = "perceptron"
 
@@ -177,7 +182,7 @@ class PerceptronFamily(LinearFamily):
         super().__init__(features, response, exact=exact, n_threads=n_threads)
         self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=exact)
 
-    def direction(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def direction(self, duals: FloatArray) -> FloatArray:
         """The best of the stump and of what each sharpness made of it."""
         scale = float(np.abs(duals).sum())
         weights = duals / scale
@@ -194,7 +199,7 @@ class PerceptronFamily(LinearFamily):
                 best, best_edge = at, edge
         return best
 
-    def _start(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _start(self, weights: FloatArray) -> FloatArray:
         """The best stump as a hyperplane."""
         stump = self._stumps.price(weights[:, None], 1)[0].learner
         out = np.zeros(self.n_features + 1)
@@ -205,12 +210,12 @@ class PerceptronFamily(LinearFamily):
             out[-1] = stump.right
         return out
 
-    def _edge(self, at: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    def _edge(self, at: FloatArray, weights: FloatArray) -> float:
         return float(weights @ np.where(self._scaled @ at[:-1] + at[-1] > 0, 1.0, -1.0))
 
     def _smooth_edge(
-        self, at: NDArray[np.float64], weights: NDArray[np.float64], sharpness: float
-    ) -> tuple[float, NDArray[np.float64]]:
+        self, at: FloatArray, weights: FloatArray, sharpness: float
+    ) -> tuple[float, FloatArray]:
         """Minus the edge with tanh for the sign, and its gradient."""
         answers = np.tanh(sharpness * (self._scaled @ at[:-1] + at[-1]))
         slopes = -sharpness * weights * (1.0 - answers**2)
@@ -218,11 +223,11 @@ class PerceptronFamily(LinearFamily):
 
 
 class SVMFamily(LinearFamily):
-    """Linear SVM with the sizes of the duals as weights, the smallest tenth of them left out (section 4.3)."""
+    """Linear SVM weighted by the sizes of the duals, without their smallest tenth (section 4.3)."""
 
     name = "svm"
 
-    def direction(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def direction(self, duals: FloatArray) -> FloatArray:
         """scikit-learn's LinearSVC."""
         rows = np.flatnonzero(duals)
         sizes = np.abs(duals[rows])
@@ -231,17 +236,19 @@ class SVMFamily(LinearFamily):
         if labels.all() or not labels.any():
             return np.append(np.zeros(self.n_features), 1.0)
         sizes = np.abs(duals[rows])
-        machine = LinearSVC(dual=False, tol=1e-3).fit(self._scaled[rows], labels, sample_weight=sizes / sizes.mean())
+        machine = LinearSVC(dual=False, tol=1e-3).fit(
+            self._scaled[rows], labels, sample_weight=sizes / sizes.mean()
+        )
         return np.append(machine.coef_[0], machine.intercept_[0])
 
 
 class LDAFamily(LinearFamily):
-    """Fisher's discriminant with the sizes of the duals as weights, cut where the edge is largest."""
+    """Fisher's discriminant weighted by the sizes of the duals, cut where the edge is largest."""
 
     name = "lda"
 
-    def direction(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Within-class scatter against the difference of the means; then the best threshold on it."""
+    def direction(self, duals: FloatArray) -> FloatArray:
+        """The discriminant, and the best threshold on it."""
         positive, negative = np.maximum(duals, 0.0), np.maximum(-duals, 0.0)
         if positive.sum() == 0 or negative.sum() == 0:
             return np.append(np.zeros(self.n_features), 1.0)
@@ -260,4 +267,6 @@ class LDAFamily(LinearFamily):
         if not len(splits):
             return np.append(np.zeros(self.n_features), 1.0)
         best = splits[int(np.argmin(sums[splits]))]
-        return np.append(coefficients, -0.5 * float(projected[order[best]] + projected[order[best + 1]]))
+        return np.append(
+            coefficients, -0.5 * float(projected[order[best]] + projected[order[best + 1]])
+        )

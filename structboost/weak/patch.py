@@ -1,29 +1,39 @@
-"""Image patches as templates: their responses pooled by position (the features of ShareBoost's MNIST experiment)."""
+"""Image patches as templates, their responses pooled by position.
+
+These are the features of ShareBoost's MNIST experiment.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.candidates import best_on_channels, largest_norms
+from structboost.weak.table import LearnerTable
 
 # Patches flatter than this share of the images' range are not drawn.
 _MIN_CONTRAST = 0.15
 _MAX_DRAWS = 100
-# Rows that the centre and scale of a learner come from.
+# Rows from which centre and scale of a learner are computed.
 _STATISTICS_ROWS = 1000
-# Images filtered at a time.
+# Images filtered together.
 _STRIP = 200
 
 
 class PooledTemplate(NamedTuple):
-    """``(largest response of the template within the cell - center) / scale``; the constant 1 without a template."""
+    """``(largest response of the template within the cell - center) / scale``.
+
+    Without a template it is the constant 1.
+    """
 
     template: tuple[float, ...]
     cell: int
@@ -32,16 +42,16 @@ class PooledTemplate(NamedTuple):
 
 
 class Pooling(NamedTuple):
-    """Where templates are held against an image, and which positions a cell pools.
+    """Positions of templates on an image, and the cells that pool them.
 
     Parameters
     ----------
     height, width : int
-        Of the images, in pixels.
+        Size of the images in pixels.
     side : int
-        Of the square templates.
+        Side of the square templates in pixels.
     grid : int
-        Cells in each direction.
+        Number of cells in each direction.
     overlap : int
         Positions by which a cell reaches into its neighbours.
     """
@@ -57,16 +67,25 @@ class Pooling(NamedTuple):
         out = []
         for length in (self.height - self.side + 1, self.width - self.side + 1):
             edges = np.round(np.linspace(0, length, self.grid + 1)).astype(int).tolist()
-            out.append([(max(0, a - self.overlap), min(length, b + self.overlap)) for a, b in pairwise(edges)])
+            out.append(
+                [
+                    (max(0, a - self.overlap), min(length, b + self.overlap))
+                    for a, b in pairwise(edges)
+                ]
+            )
         return out[0], out[1]
 
-    def responses(self, images: NDArray[Any], templates: NDArray[np.float32]) -> NDArray[np.float32]:
+    def responses(
+        self, images: NDArray[Any], templates: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Largest response in each cell, shape (n_templates, grid * grid, n_images)."""
         out = np.empty((len(templates), self.grid, self.grid, len(images)), np.float32)
         rows, columns = self.spans()
         for first in range(0, len(images), _STRIP):
-            strip = np.asarray(images[first : first + _STRIP], np.float32).reshape(-1, self.height, self.width)
-            # Side by side, for long rows; what a template sees across a seam lies outside of all cells.
+            strip = np.asarray(images[first : first + _STRIP], np.float32).reshape(
+                -1, self.height, self.width
+            )
+            # Side by side, for long rows; positions across a seam are in no cell.
             wide = np.ascontiguousarray(strip.transpose(1, 0, 2)).reshape(self.height, -1)
             for of_template, template in zip(out, templates, strict=True):
                 kernel = template.reshape(self.side, self.side)
@@ -79,7 +98,7 @@ class Pooling(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PatchTable:
+class PatchTable(LearnerTable):
     """Pooled templates as arrays.
 
     Parameters
@@ -93,33 +112,44 @@ class PatchTable:
         The numbers of :class:`Pooling`.
     """
 
-    templates: NDArray[np.float32]
-    template: NDArray[np.int64]
-    cell: NDArray[np.int64]
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    pooling: NDArray[np.int64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "templates": Array("float32", ("n_templates", "n_pixels")),
+        "template": Array("int64", ("n_learners",), low=-1, high="n_templates - 1"),
+        "cell": Array("int64", ("n_learners",), low=-1),
+        "center": Array("float64", ("n_learners",)),
+        "scale": Array("float64", ("n_learners",), low=0.0, nonzero=True),
+        "pooling": Array("int64", (5,), low=0, high="n_features"),
+    }
 
-    def __len__(self) -> int:
-        return len(self.template)
+    templates: NDArray[np.float32]
+    template: IntArray
+    cell: IntArray
+    center: FloatArray
+    scale: FloatArray
+    pooling: IntArray
+
+    def __post_init__(self) -> None:
+        height, width, side, grid, _ = self.pooling.tolist()
+        if not (2 <= side <= min(height, width) and 1 <= grid <= min(height, width) - side + 1):
+            raise ValueError(f"no pooling has the numbers {self.pooling.tolist()}")
+        if self.templates.shape[1] != side**2 or self.cell.max(initial=-1) >= grid**2:
+            raise ValueError("templates or cells do not fit their pooling")
+        if (self.cell[self.template >= 0] < 0).any():
+            raise ValueError("a template has no cell")
 
     def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
-        """Answers, shape (n_learners, n_parts); a template is held against the images once for all its cells."""
+        """Answers, shape (n_learners, n_parts); a template filters the images once."""
         out = np.ones((len(self), len(features)), np.float32)
         pooling = Pooling(*self.pooling.tolist())
         for number in np.unique(self.template[self.template >= 0]):
             own = np.flatnonzero(self.template == number)
-            pooled = pooling.responses(features, self.templates[number : number + 1])[0, self.cell[own]]
+            pooled = pooling.responses(features, self.templates[number : number + 1])[
+                0, self.cell[own]
+            ]
             out[own] = (pooled - self.center[own, None]) / self.scale[own, None]
         return out
 
-    def select(self, index: NDArray[np.int64]) -> PatchTable:
-        """The learners at ``index``."""
-        return PatchTable(
-            self.templates, self.template[index], self.cell[index], self.center[index], self.scale[index], self.pooling
-        )
-
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+    def feature_shares(self, n_features: int) -> FloatArray:
         """Shared out evenly to the pixels that the cell sees; nothing for the constant."""
         pooling = Pooling(*self.pooling.tolist())
         out = np.zeros((len(self), pooling.height, pooling.width))
@@ -131,38 +161,37 @@ class PatchTable:
                 row /= row.sum()
         return out.reshape(len(self), n_features)
 
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        return vars(self)
-
 
 class PatchFamily(WeakLearnerFamily):
-    """Templates drawn from the training images, new ones at every pricing; a group is a template with all its cells.
+    """Templates drawn from the training images, new ones at every pricing.
 
-    A template is a patch less its mean, of norm 1.  Its response at a position is its inner product with the image
-    there; a learner is the largest response in one cell of a grid, centred and scaled.
+    A group is a template with all its cells.
+
+    A template is a patch less its mean, of norm 1.  Its response at a position is its inner product
+    with the image there; a learner is the largest response in one cell of a grid, centred and
+    scaled.
 
     Parameters
     ----------
     features : ndarray, shape (n_images, height * width)
     response : (float, float)
-        Not used: answers are real.
+        Ignored: answers are real.
     image_shape : (int, int)
-        Height and width.
+        Height and width in pixels.
     side : int
-        Of the templates, in pixels.
+        Side of the square templates in pixels.
     grid : int
-        Cells in each direction.
+        Number of cells in each direction.
     overlap : int
         Positions by which a cell reaches into its neighbours.
     n_candidates : int
-        Templates drawn at a pricing.
+        Number of templates drawn per pricing.
     n_priced : int
-        Images on which they are compared: those of the largest duals.
+        Number of images, those of the largest duals, on which they are compared.
     random_state : int
-        Of the draws.
+        Seed for drawing templates.
     exact, n_threads
-        Not used.
+        Ignored.
     """
 
     name = "patch"
@@ -187,12 +216,14 @@ class PatchFamily(WeakLearnerFamily):
         self.n_features = self._images.shape[1]
         height, width = image_shape
         if height * width != self.n_features:
-            raise ValueError(f"image_shape is {image_shape}; the images have {self.n_features} pixels.")
+            raise ValueError(
+                f"image_shape is {image_shape}; the images have {self.n_features} pixels."
+            )
         positions = min(height, width) - side + 1
         if side < 2 or positions < 1 or not 1 <= grid <= positions or overlap < 0:
             raise ValueError(
-                f"side is {side}, grid {grid} and overlap {overlap}; images of {height} x {width} pixels leave "
-                f"{max(positions, 0)} positions, of which a cell needs one."
+                f"side is {side}, grid {grid} and overlap {overlap}; images of {height} x {width} "
+                f"pixels leave {max(positions, 0)} positions, of which a cell needs one."
             )
         self._pooling = Pooling(height, width, side, grid, overlap)
         self._n_candidates = n_candidates
@@ -202,36 +233,32 @@ class PatchFamily(WeakLearnerFamily):
         self._statistics = np.sort(self._random_state.permutation(n_rows)[:_STATISTICS_ROWS])
         self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
 
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> Sequence[Candidate]:
-        """Of the templates drawn, the learners of largest edge on each channel."""
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        """Learners of largest edge on each channel, among the templates drawn."""
         learners, edges = self._drawn_edges(duals)
-        found = [
-            Candidate(learners[int(k)], channel, float(edges[k, channel]))
-            for channel in range(edges.shape[1])
-            for k in np.argsort(-edges[:, channel], kind="stable")[:per_channel]
-        ]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        return best_on_channels(edges, per_channel, lambda k, channel: learners[k])
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> Sequence[tuple[Any, NDArray[np.float64]]]:
-        """Of the templates drawn, the single learners of largest l1 norm of edges."""
-        learners, edges = self._drawn_edges(duals)
-        order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
-        return [(learners[int(k)], edges[k]) for k in order]
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
+        """Single learners of largest l1 norm of edges, among the templates drawn."""
+        return largest_norms(*self._drawn_edges(duals), n_learners)
 
     def price_groups(
-        self, duals: NDArray[np.float64], n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
-        """Of the templates drawn, those of largest summed l1 norm, and the constant."""
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
+        """Templates of largest summed l1 norm among those drawn, and the constant."""
         learners, edges = self._drawn_edges(duals)
         n_cells = self._pooling.grid**2
         starts = np.arange(0, len(learners), n_cells)
         norms = np.add.reduceat(np.abs(edges).sum(axis=1), starts)
         return [
-            [(learners[k], edges[k]) for k in range(starts[g], min(starts[g] + n_cells, len(learners)))]
+            [
+                (learners[k], edges[k])
+                for k in range(starts[g], min(starts[g] + n_cells, len(learners)))
+            ]
             for g in np.argsort(-norms, kind="stable")[:n_groups]
         ]
 
-    def refine(self, learner: PooledTemplate, duals: NDArray[np.float64]) -> Sequence[Candidate]:
+    def refine(self, learner: PooledTemplate, duals: FloatArray) -> Sequence[Candidate]:
         """The learner on every channel."""
         edges = self.responses([learner])[0] @ duals
         return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
@@ -253,7 +280,7 @@ class PatchFamily(WeakLearnerFamily):
             np.array(self._pooling, np.int64),
         )
 
-    def _drawn_edges(self, duals: NDArray[np.float64]) -> tuple[list[PooledTemplate], NDArray[np.float64]]:
+    def _drawn_edges(self, duals: FloatArray) -> tuple[list[PooledTemplate], FloatArray]:
         """Learners of newly drawn templates, cell by cell, and the constant behind; their edges."""
         templates = self._draw()
         sample = self._pooling.responses(self._images[self._statistics], templates)
@@ -261,7 +288,9 @@ class PatchFamily(WeakLearnerFamily):
         spreads = sample.std(axis=2, dtype=np.float64)
         scales = np.where(spreads > 0, spreads, 1.0)
         learners = [
-            PooledTemplate(tuple(template.tolist()), cell, float(centers[k, cell]), float(scales[k, cell]))
+            PooledTemplate(
+                tuple(template.tolist()), cell, float(centers[k, cell]), float(scales[k, cell])
+            )
             for k, template in enumerate(templates)
             for cell in range(centers.shape[1])
         ]
@@ -274,7 +303,7 @@ class PatchFamily(WeakLearnerFamily):
         return [*learners, constant], np.vstack((edges, duals.sum(axis=0)))
 
     def _draw(self) -> NDArray[np.float32]:
-        """Patches of enough contrast, less their mean, of norm 1; fewer where the images have too few such."""
+        """Patches of enough contrast less their mean, of norm 1; fewer if there are too few."""
         pooling, random_state = self._pooling, self._random_state
         found: list[NDArray[np.float32]] = []
         images = self._images.reshape(-1, pooling.height, pooling.width)
@@ -282,7 +311,11 @@ class PatchFamily(WeakLearnerFamily):
             image = images[random_state.randint(len(images))]
             top = random_state.randint(pooling.height - pooling.side + 1)
             left = random_state.randint(pooling.width - pooling.side + 1)
-            patch = image[top : top + pooling.side, left : left + pooling.side].astype(np.float64).ravel()
+            patch = (
+                image[top : top + pooling.side, left : left + pooling.side]
+                .astype(np.float64)
+                .ravel()
+            )
             patch -= patch.mean()
             norm = float(np.linalg.norm(patch))
             if norm > self._contrast * pooling.side:
@@ -290,5 +323,7 @@ class PatchFamily(WeakLearnerFamily):
                 if len(found) == self._n_candidates:
                     break
         if not found:
-            raise ValueError("The training images have no patch of enough contrast to be a template.")
+            raise ValueError(
+                "The training images have no patch of enough contrast to be a template."
+            )
         return np.array(found)

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances
 
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.candidates import best_on_channels, largest_norms
+from structboost.weak.table import LearnerTable, shares_of_one
 
 
 class Piece(NamedTuple):
-    """Scaled feature ``feature`` inside ball ``ball``, 0 outside; the constant 1 inside where ``feature`` is -1."""
+    """``sign`` times the scaled feature ``feature`` inside ball ``ball``, 0 outside.
+
+    Where ``feature`` is -1, it is the constant ``sign`` inside.
+    """
 
     ball: int
     feature: int
+    sign: float = 1.0
 
 
 @dataclass(frozen=True)
-class PiecewiseTable:
+class PiecewiseTable(LearnerTable):
     """Learners as arrays, with the balls they are of.
 
     Parameters
@@ -33,61 +41,63 @@ class PiecewiseTable:
     radii : ndarray, shape (n_balls,)
         A part is inside where its distance is below the radius.
     means, scales : ndarray, shape (n_features,)
-        Of the scaling.
+        A feature is scaled by ``(x - mean) / scale``.
+    signs : ndarray, shape (n_learners,), optional
+        1 or -1; a file of version 0.1 has none: all are 1.
     """
 
-    ball: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    centers: NDArray[np.float64]
-    radii: NDArray[np.float64]
-    means: NDArray[np.float64]
-    scales: NDArray[np.float64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "ball": Array("int64", ("n_learners",), low=0, high="n_balls - 1"),
+        "feature": Array("int64", ("n_learners",), low=-1, high="n_features - 1"),
+        "centers": Array("float64", ("n_balls", "n_features")),
+        "radii": Array("float64", ("n_balls",), low=0.0, infinite=True),
+        "means": Array("float64", ("n_features",)),
+        "scales": Array("float64", ("n_features",), low=0.0, nonzero=True),
+        "signs": Array("float64", ("n_learners",), low=-1.0, high=1.0, nonzero=True, optional=True),
+    }
 
-    def __len__(self) -> int:
-        return len(self.ball)
+    ball: IntArray
+    feature: IntArray
+    centers: FloatArray
+    radii: FloatArray
+    means: FloatArray
+    scales: FloatArray
+    signs: FloatArray | None = None
 
-    def responses(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers, shape (n_learners, n_parts)."""
         scaled = (np.asarray(features, np.float64) - self.means) / self.scales
         balls, place = np.unique(self.ball, return_inverse=True)
         inside = _inside(scaled, self.centers[balls], self.radii[balls])
         values = np.where(self.feature[:, None] < 0, 1.0, scaled.T[self.feature])
-        return np.asarray(values * inside[place])
+        signs = np.ones(len(self)) if self.signs is None else self.signs
+        return np.asarray(values * inside[place] * signs[:, None])
 
-    def select(self, index: NDArray[np.int64]) -> PiecewiseTable:
-        """The learners at ``index``."""
-        return PiecewiseTable(self.ball[index], self.feature[index], self.centers, self.radii, self.means, self.scales)
-
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+    def feature_shares(self, n_features: int) -> FloatArray:
         """One for the feature; nothing for constants."""
-        out = np.zeros((len(self), n_features))
-        used = np.flatnonzero(self.feature >= 0)
-        out[used, self.feature[used]] = 1.0
-        return out
-
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        return vars(self)
+        return shares_of_one(self.feature, n_features)
 
 
 class PiecewiseFamily(WeakLearnerFamily):
-    """Balls around centres of k-means, their radii quantiles of the distances; a group is all features of a ball.
+    """Features inside balls around the centres of k-means.
 
-    The ball of infinite radius around the first centre is among them: the linear function itself.
+    The radii are quantiles of the distances.  A group is all features of a ball.  Each learner is
+    in the family with both signs.  The ball of infinite radius around the first centre is among
+    them: it is the linear function.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
     response : (float, float)
-        Not used: answers are real.
+        Answers are real, of either sign: the lower one must be below 0.
     n_centers : int
-        At most as many as there are different parts.
+        Number of centres; there are no more than distinct parts.
     quantiles : sequence of float
-        Shares of the parts that a centre's balls hold.
+        Shares of the parts inside the balls of a centre.
     random_state : int
-        Of k-means.
+        Seed for k-means.
     exact, n_threads
-        Not used.
+        Ignored.
     """
 
     name = "piecewise"
@@ -106,8 +116,14 @@ class PiecewiseFamily(WeakLearnerFamily):
     ) -> None:
         if n_centers < 1 or not len(quantiles) or not all(0 < q <= 1 for q in quantiles):
             raise ValueError(
-                f"n_centers is {n_centers!r} and quantiles {quantiles!r}; give at least one centre, and shares "
-                "above 0 and at most 1."
+                f"n_centers is {n_centers!r} and quantiles {quantiles!r}; "
+                "give at least one centre, and shares above 0 and at most 1."
+            )
+        check_has_rows(features, "piecewise")
+        if min(response) >= 0:
+            raise ValueError(
+                "weak_learner 'piecewise' has answers of both signs, but those of this kind must "
+                f"be in {response}; take 'stump', 'tree' or 'feature'."
             )
         rows = np.asarray(features, np.float64)
         self.n_features = rows.shape[1]
@@ -116,52 +132,58 @@ class PiecewiseFamily(WeakLearnerFamily):
         self._scales = np.where(sizes > 0, sizes, 1.0)
         scaled = (rows - self._means) / self._scales
         n_different = len(np.unique(scaled, axis=0))
-        found = KMeans(min(n_centers, n_different), n_init=1, random_state=random_state).fit(scaled).cluster_centers_
+        found = (
+            KMeans(min(n_centers, n_different), n_init=1, random_state=random_state)
+            .fit(scaled)
+            .cluster_centers_
+        )
         radii = np.quantile(pairwise_distances(found, scaled), quantiles, axis=1)
         self._centers = np.vstack((found[:1], np.tile(found, (len(quantiles), 1))))
-        # A part at the radius is outside: one that defines the quantile would be lost to rounding else.
+        # A part at the radius is outside.  The one that defines the quantile must not be.
         self._radii = np.concatenate(([np.inf], np.nextafter(radii, np.inf).ravel()))
         self._inside = _inside(scaled, self._centers, self._radii)
         self._columns = np.vstack((scaled.T, np.ones(len(rows))))
 
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> Sequence[Candidate]:
-        """Learners of largest edge on each channel."""
-        edges = self._edges(duals)
-        flat = edges.reshape(-1, edges.shape[2])
-        found = [
-            Candidate(self._learner(*divmod(int(k), self.n_features + 1)), channel, float(flat[k, channel]))
-            for channel in range(flat.shape[1])
-            for k in np.argsort(-flat[:, channel], kind="stable")[:per_channel]
-        ]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        """Learners of largest edge on each channel, each with the sign that makes it positive."""
+        flat = self._edges(duals).reshape(-1, duals.shape[1])
+        return best_on_channels(
+            np.abs(flat), per_channel, lambda k, channel: self._signed(k, flat[k, channel])
+        )
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> Sequence[tuple[Any, NDArray[np.float64]]]:
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
         """Single learners of largest l1 norm of edges."""
-        edges = self._edges(duals)
-        flat = edges.reshape(-1, edges.shape[2])
-        order = np.argsort(-np.abs(flat).sum(axis=1), kind="stable")[:n_learners]
-        return [(self._learner(*divmod(int(k), self.n_features + 1)), flat[k]) for k in order]
+        flat = self._edges(duals).reshape(-1, duals.shape[1])
+        learners = [self._learner(*divmod(k, self.n_features + 1)) for k in range(len(flat))]
+        return largest_norms(learners, flat, n_learners)
 
     def price_groups(
-        self, duals: NDArray[np.float64], n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
         """Balls of largest summed l1 norm, each with all features and the constant."""
         edges = self._edges(duals)
         order = np.argsort(-np.abs(edges).sum(axis=(1, 2)), kind="stable")[:n_groups]
-        return [[(self._learner(int(ball), f), edges[ball, f]) for f in range(self.n_features + 1)] for ball in order]
+        return [
+            [(self._learner(int(ball), f), edges[ball, f]) for f in range(self.n_features + 1)]
+            for ball in order
+        ]
 
-    def refine(self, learner: Piece, duals: NDArray[np.float64]) -> Sequence[Candidate]:
-        """The learner on every channel."""
-        edges = self.responses([learner])[0] @ duals
-        return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
+    def refine(self, learner: Piece, duals: FloatArray) -> Sequence[Candidate]:
+        """The learner on every channel, with the sign the channel prefers."""
+        edges = self.responses([learner._replace(sign=1.0)])[0] @ duals
+        return [
+            Candidate(learner._replace(sign=-1.0 if edge < 0 else 1.0), channel, float(abs(edge)))
+            for channel, edge in enumerate(edges)
+        ]
 
     def responses(self, learners: Sequence[Piece]) -> NDArray[Any]:
         """Answers on the training parts."""
         features, balls = [p.feature for p in learners], [p.ball for p in learners]
-        return np.asarray(self._columns[features] * self._inside[balls], np.float32)
+        signs = np.array([p.sign for p in learners])[:, None]
+        return np.asarray(self._columns[features] * self._inside[balls] * signs, np.float32)
 
     def table(self, learners: Sequence[Piece]) -> PiecewiseTable:
-        """The learners as arrays; balls that none of them is of are left out."""
+        """The learners as arrays; balls without a learner are left out."""
         balls, place = np.unique([p.ball for p in learners], return_inverse=True)
         balls = balls.astype(np.int64)
         return PiecewiseTable(
@@ -171,17 +193,23 @@ class PiecewiseFamily(WeakLearnerFamily):
             self._radii[balls],
             self._means,
             self._scales,
+            np.array([p.sign for p in learners], np.float64),
         )
 
     def _learner(self, ball: int, row: int) -> Piece:
         return Piece(ball, -1 if row == self.n_features else row)
 
-    def _edges(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _signed(self, k: int, edge: float) -> Piece:
+        """Learner number ``k`` with the sign of its edge."""
+        piece = self._learner(*divmod(k, self.n_features + 1))
+        return piece._replace(sign=-1.0) if edge < 0 else piece
+
+    def _edges(self, duals: FloatArray) -> FloatArray:
         """Edges, shape (n_balls, n_features + 1, n_channels)."""
         return np.stack([self._columns[:, inside] @ duals[inside] for inside in self._inside])
 
 
-def _inside(scaled: NDArray[np.float64], centers: NDArray[np.float64], radii: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
     """Which parts each ball holds, shape (n_balls, n_parts)."""
     if not len(centers):
         return np.zeros((0, len(scaled)), np.bool_)

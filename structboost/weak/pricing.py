@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.validation import checked_choice
 from structboost.weak.base import Candidate, Column, Term, WeakLearnerFamily
 
 
 class Priced(NamedTuple):
-    """Columns found by pricing, by kind, and the largest edge over the whole family (up to a tie of 1e-6)."""
+    """Columns found by pricing, by kind, and the largest edge over the family (ties: 1e-6)."""
 
     columns: dict[str, list[Column]]
     largest_edge: float
@@ -25,22 +26,32 @@ class PricingRule(ABC):
     Attributes
     ----------
     covers_family : bool
-        Whether :meth:`columns` sees the largest edge of every column that the rule could ever make: only then is there
-        a bound over all of them.
+        Whether :meth:`columns` sees the largest edge of every column that the rule could ever make:
+        only then is there a bound over all of them.
     patience : int
         Rounds without a violated column after which training stops.
+    prices_in_shards : bool
+        Whether the rule hands the duals to the family untouched, so that they may stay in shards.
+    can_resume : bool
+        Whether the columns depend on the duals only, and on nothing that a checkpoint lacks.
     """
 
     covers_family: bool = True
     patience: int = 1
+    prices_in_shards: ClassVar[bool] = False
+    can_resume: ClassVar[bool] = True
 
     def bind(self, master: Any) -> None:
-        """Told before training which master the columns are for; most rules need no more than the duals."""
+        """Called before training with the master; most rules need the duals only."""
         return
 
     @abstractmethod
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self,
+        family: WeakLearnerFamily,
+        duals: NDArray[np.float64],
+        per_channel: int,
+        min_edge: float,
     ) -> tuple[list[Column], float]:
         """Columns of edge above ``min_edge``, and the largest edge.
 
@@ -49,10 +60,17 @@ class PricingRule(ABC):
         family : WeakLearnerFamily
         duals : ndarray, shape (n_parts, n_channels)
         per_channel : int
-            Most columns of a channel, or learners shared by all.
+            Largest number of columns per channel, or of learners shared by all.
         min_edge : float
             What a unit of weight costs: the dual constraint (10b).
         """
+
+    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+        """Largest edge of a column, given the largest edge of a learner on each channel.
+
+        None where it does not follow from them.
+        """
+        return None
 
     def price(
         self,
@@ -62,40 +80,72 @@ class PricingRule(ABC):
         min_edge: float,
     ) -> Priced:
         """Columns of every kind."""
-        found = {kind: self.columns(family, duals[kind], per_channel, min_edge) for kind, family in families.items()}
+        found = {
+            kind: self.columns(family, duals[kind], per_channel, min_edge)
+            for kind, family in families.items()
+        }
         return Priced(
-            {kind: columns for kind, (columns, _) in found.items()}, max(largest for _, largest in found.values())
+            {kind: columns for kind, (columns, _) in found.items()},
+            max(largest for _, largest in found.values()),
         )
 
 
 class Own(PricingRule):
     """Every channel has its own learners (MultiBoost^cw)."""
 
+    prices_in_shards = True
+
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self,
+        family: WeakLearnerFamily,
+        duals: NDArray[np.float64],
+        per_channel: int,
+        min_edge: float,
     ) -> tuple[list[Column], float]:
-        """One column a learner and channel."""
+        """One column per learner and channel."""
         found = family.price(duals, per_channel)
         return [_single(c) for c in found if c.edge > min_edge], found[0].edge
 
+    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+        """That of the best channel."""
+        return float(of_channels.max())
+
 
 class Best(PricingRule):
-    """The learner that is best on its best channel is shared by all, one column for each channel (MultiBoost, (18))."""
+    """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
+
+    prices_in_shards = True
 
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self,
+        family: WeakLearnerFamily,
+        duals: NDArray[np.float64],
+        per_channel: int,
+        min_edge: float,
     ) -> tuple[list[Column], float]:
-        """As many columns a learner as there are channels."""
+        """One column per channel for each learner."""
         found = family.price(duals, per_channel)
         learners = list(dict.fromkeys(c.learner for c in found if c.edge > min_edge))[:per_channel]
-        return [_single(c) for learner in learners for c in family.refine(learner, duals)], found[0].edge
+        return [_single(c) for learner in learners for c in family.refine(learner, duals)], found[
+            0
+        ].edge
+
+    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+        """That of the best channel."""
+        return float(of_channels.max())
 
 
 class Tied(PricingRule):
     """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
 
+    prices_in_shards = True
+
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self,
+        family: WeakLearnerFamily,
+        duals: NDArray[np.float64],
+        per_channel: int,
+        min_edge: float,
     ) -> tuple[list[Column], float]:
         """One column, whose edge is the sum over the channels."""
         best: dict[int, Candidate] = {}
@@ -105,9 +155,13 @@ class Tied(PricingRule):
         column = Column(terms, sum(candidate.edge for candidate in best.values()))
         return ([column] if column.edge > min_edge else []), column.edge
 
+    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+        """The sum over the channels."""
+        return float(of_channels.sum())
+
 
 class Code(PricingRule):
-    """One learner under a given code: its answer, with the code's sign, on every channel (MultiBoost.ECC, (21)).
+    """One learner on every channel, with the signs of a given code (MultiBoost.ECC, (21)).
 
     Parameters
     ----------
@@ -117,27 +171,38 @@ class Code(PricingRule):
 
     covers_family = False
     patience = 20
+    can_resume = False
 
     def __init__(self, draw: Callable[[], NDArray[np.float64]]) -> None:
         self.draw = draw
 
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self,
+        family: WeakLearnerFamily,
+        duals: NDArray[np.float64],
+        per_channel: int,
+        min_edge: float,
     ) -> tuple[list[Column], float]:
         """One column."""
         code = self.draw()
         best = family.price((duals @ code)[:, None], 1)[0]
-        column = Column(tuple(Term(best.learner, c, float(a)) for c, a in enumerate(code)), best.edge)
+        column = Column(
+            tuple(Term(best.learner, c, float(a)) for c, a in enumerate(code)), best.edge
+        )
         return ([column] if column.edge > min_edge else []), column.edge
 
 
 class BestCode(PricingRule):
-    """The learner of largest l1 norm of edges, under the code of their signs: the best over all codes."""
+    """The learner of largest l1 norm of edges, with their signs as code: the best of all codes."""
 
     def columns(
-        self, family: WeakLearnerFamily, duals: NDArray[np.float64], per_channel: int, min_edge: float
+        self,
+        family: WeakLearnerFamily,
+        duals: NDArray[np.float64],
+        per_channel: int,
+        min_edge: float,
     ) -> tuple[list[Column], float]:
-        """One column a learner."""
+        """One column per learner."""
         found = family.price_shared(duals, per_channel)
         made = [
             Column(
@@ -150,6 +215,13 @@ class BestCode(PricingRule):
 
 
 RULES: dict[str, type[PricingRule]] = {"own": Own, "best": Best}
+
+
+def rule_of(pricing: str | PricingRule) -> PricingRule:
+    """The rule itself, or the one of a name, one of `RULES`."""
+    if isinstance(pricing, PricingRule):
+        return pricing
+    return RULES[checked_choice(pricing, "pricing", tuple(RULES))]()
 
 
 def _single(candidate: Candidate) -> Column:

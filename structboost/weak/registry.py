@@ -1,34 +1,97 @@
-"""Families of weak learners and their tables by name; a module is imported when its name is first asked for."""
+"""Families of weak learners, and the tables that files hold, by name."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable
+from typing import Any
+
+from structboost.runtime.registry import Registry
+from structboost.validation import check_takes_arguments, shown
+from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.table import LearnerTable
+
+_BASE = "structboost.weak"
+FAMILIES = Registry(
+    "weak_learner",
+    {
+        "stump": f"{_BASE}.stump:StumpFamily",
+        "tree": f"{_BASE}.tree:TreeFamily",
+        "perceptron": f"{_BASE}.linear:PerceptronFamily",
+        "svm": f"{_BASE}.linear:SVMFamily",
+        "lda": f"{_BASE}.linear:LDAFamily",
+        "feature": f"{_BASE}.feature:FeatureFamily",
+        "piecewise": f"{_BASE}.piecewise:PiecewiseFamily",
+    },
+)
+# Families that leave the features in shards, binned there, and answer the same to the last bit.
+IN_SHARDS = Registry("weak_learner", {"stump": f"{_BASE}.sharded_stump:ShardedStumps"})
+_TABLES = Registry(
+    "family",
+    {
+        "stump": f"{_BASE}.stump:StumpTable",
+        "tree": f"{_BASE}.tree:TreeTable",
+        "perceptron": f"{_BASE}.linear:HyperplaneTable",
+        "svm": f"{_BASE}.linear:HyperplaneTable",
+        "lda": f"{_BASE}.linear:HyperplaneTable",
+        "feature": f"{_BASE}.feature:FeatureTable",
+        "piecewise": f"{_BASE}.piecewise:PiecewiseTable",
+        # Patches need the shape of the images, linear functions their weights: those families are
+        # made by hand, as partial(PatchFamily, image_shape=...).
+        "patch": f"{_BASE}.patch:PatchTable",
+        "linear_and_stump": f"{_BASE}.linear_and_stump:LinearAndStumpTable",
+    },
+)
 
 
-class _Entry(NamedTuple):
-    module: str
-    family: str
-    table: str
+def register_weak_learner(family: type[WeakLearnerFamily], table: type[LearnerTable]) -> None:
+    """Register a family of your own under ``family.name``.
+
+    ``weak_learner=family.name`` then makes it, and files that hold its learners load.  Call this
+    where the family is defined: files never import code, so the module must be imported before
+    such a file is loaded.
+
+    Parameters
+    ----------
+    family : subclass of WeakLearnerFamily
+        Made as ``family(features, response, exact=..., n_threads=...)``.
+    table : subclass of LearnerTable
+        What ``family.table`` returns; made again as ``table(**arrays)``.
+
+    Raises
+    ------
+    TypeError
+        If they are no such classes.
+    ValueError
+        If the name is no identifier, or belongs to another family.
+    """
+    if not (isinstance(family, type) and issubclass(family, WeakLearnerFamily)):
+        raise TypeError(f"family is {shown(family)}; give a subclass of WeakLearnerFamily.")
+    if not (isinstance(table, type) and issubclass(table, LearnerTable)):
+        raise TypeError(f"table is {shown(table)}; give a subclass of LearnerTable.")
+    if not re.fullmatch(r"[A-Za-z]\w{0,39}", family.name):
+        raise ValueError(f"{family.__name__}.name is {family.name!r}; give a short identifier.")
+    _TABLES.add(family.name, table)
+    FAMILIES.add(family.name, family)
 
 
-_ENTRIES = {
-    "stump": _Entry("stump", "StumpFamily", "StumpTable"),
-    "tree": _Entry("tree", "TreeFamily", "TreeTable"),
-    "perceptron": _Entry("linear", "PerceptronFamily", "HyperplaneTable"),
-    "svm": _Entry("linear", "SVMFamily", "HyperplaneTable"),
-    "lda": _Entry("linear", "LDAFamily", "HyperplaneTable"),
-    "feature": _Entry("feature", "FeatureFamily", "FeatureTable"),
-    "piecewise": _Entry("piecewise", "PiecewiseFamily", "PiecewiseTable"),
-    "patch": _Entry("patch", "PatchFamily", "PatchTable"),
-}
-# Patches need the shape of the images: their family is made by hand.
-NAMES = tuple(name for name in _ENTRIES if name != "patch")
+def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
+    """What makes families: the class of a name, or the user's own callable.
 
-
-def family(name: str) -> Any:
-    """Class of the family ``name``, one of `NAMES`."""
-    return _class(_ENTRIES[name].module, _ENTRIES[name].family)
+    Raises
+    ------
+    ValueError
+        If no family has this name.
+    TypeError
+        If a callable does not take the arguments.
+    """
+    if not callable(weak_learner):
+        made: Callable[..., Any] = FAMILIES[weak_learner]
+        return made
+    call = "weak_learner(parts, response, exact=..., n_threads=...)"
+    check_takes_arguments(weak_learner, "weak_learner", call, None, None, exact=exact, n_threads=1)
+    maker: Callable[..., Any] = weak_learner
+    return maker
 
 
 def table(name: str) -> Any:
@@ -39,8 +102,9 @@ def table(name: str) -> Any:
     KeyError
         If no family has this name.
     """
-    return _class(_ENTRIES[name].module, _ENTRIES[name].table)
-
-
-def _class(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(f"structboost.weak.{module}"), name)
+    if name not in _TABLES:
+        raise KeyError(
+            f"no family of weak learners is called {name!r:.40}; those known are "
+            f"{', '.join(_TABLES)}. Import the module that registers it first"
+        )
+    return _TABLES[name]

@@ -1,16 +1,17 @@
-"""Decision stumps on features that lie in shards: only histograms come home."""
+"""Decision stumps on features in shards, which send histograms only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost.weak.base import Candidate
 from structboost.weak.binning import Thresholds
-from structboost.weak.stump import Search, Stump, StumpCodes, StumpSearch, feature_groups
+from structboost.weak.candidates import best_ways
+from structboost.weak.stump import Found, Kernel, Stump, StumpCodes, StumpSearch, feature_groups
 
 
 class DualHistograms(Protocol):
@@ -21,7 +22,10 @@ class DualHistograms(Protocol):
         """Parts and channels."""
 
     def histograms(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums over the bins of the features ``first <= f < last``, one below the other, and over all parts."""
+        """Sums over the bins of the features ``first <= f < last``, and over all parts."""
+
+    def gathered(self) -> NDArray[np.float64]:
+        """The weights themselves, shape (n_parts, n_channels)."""
 
 
 class ShardedStumps(StumpSearch):
@@ -32,10 +36,15 @@ class ShardedStumps(StumpSearch):
     bins : Thresholds
     response : (float, float)
         The two answers of a stump (:class:`structboost.task.PartKind`).
+    rows : ndarray, shape (n_parts, n_features), optional
+        The features, where they are here as well.
     """
 
-    def __init__(self, bins: Thresholds, response: tuple[float, float]) -> None:
-        super().__init__(bins, response)
+    def __init__(
+        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
+    ) -> None:
+        super().__init__(bins, response, rows)
+        self.shard_bins = bins
 
     def refine(self, learner: Stump, duals: DualHistograms) -> list[Candidate]:  # type: ignore[override]
         """The split of ``learner`` on every channel, turned the way the channel prefers."""
@@ -44,10 +53,7 @@ class ShardedStumps(StumpSearch):
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
         ways = (learner, turned)
         edges = [way.left * below + way.right * (totals - below) for way in ways]
-        return [
-            Candidate(ways[int(way)], channel, float(edges[way][channel]))
-            for channel, way in enumerate(np.argmax(edges, axis=0))
-        ]
+        return best_ways(ways, np.array(edges))
 
     def responses(self, learners: Sequence[Stump]) -> StumpCodes:  # type: ignore[override]
         """The stumps by their bins: the shards look the answers up."""
@@ -58,10 +64,12 @@ class ShardedStumps(StumpSearch):
             np.array([s.right for s in learners], np.float64),
         )
 
-    def _search(self, duals: DualHistograms, search: Search) -> NDArray[np.float64]:
-        n_bins = self.bins.n_bins
+    def _gathered(self, duals: DualHistograms) -> NDArray[np.float64]:
+        return duals.gathered()
+
+    def _search(self, duals: DualHistograms, kernel: Kernel, found: Found) -> NDArray[np.float64]:
         totals = np.zeros(0)
-        for first, last in feature_groups(n_bins, duals.shape[1]):
-            found, totals = duals.histograms(first, last)
-            search(found, n_bins[first:last], totals, first, last)
+        for group in feature_groups(self.bins.n_bins, duals.shape[1]):
+            sums, totals = duals.histograms(*group)
+            self._fill(kernel, found, sums, totals, group)
         return totals

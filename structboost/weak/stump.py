@@ -7,19 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array, DamagedFileError, whole_number
+from structboost.weak.all_thresholds import largest_edges
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import Thresholds, bin_features
+from structboost.weak.candidates import answer_type, best_ways, largest_norms
 from structboost.weak.histogram import best_shared_splits, best_splits, histograms
+from structboost.weak.lookup_table import LookupTable
+from structboost.weak.table import LearnerTable, shares_of_one
 
-# What is called with the histograms of the features ``first <= f < last``, how many bins they have, and the totals.
-Search = Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], int, int], None]
+# A function of :mod:`structboost.weak.histogram` that finds the best splits, and what it fills.
+Kernel = Callable[..., None]
+Found = tuple[NDArray[Any], ...]
+# First feature of a group, and the first behind it.
+Group = tuple[int, int]
 
-# Numbers in the histograms that are held at a time.
+# Most numbers in the histograms that are held together.
 _HELD_ENTRIES = 1 << 22
 # Work (rows x features) below which threads cost more than they save.
 _MIN_THREADED_WORK = 2_000_000
@@ -28,7 +37,10 @@ _TIE = 1e-6
 
 
 class Stump(NamedTuple):
-    """``left`` where ``features[feature] <= threshold``, else ``right``; constant at threshold -inf."""
+    """``left`` where ``features[feature] <= threshold``, else ``right``.
+
+    A stump with the threshold -inf is constant.
+    """
 
     feature: int
     threshold: float
@@ -38,16 +50,19 @@ class Stump(NamedTuple):
 
 
 class StumpCodes(NamedTuple):
-    """Stumps on binned features: ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``."""
+    """Stumps on binned features.
 
-    feature: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    left: NDArray[np.float64]
-    right: NDArray[np.float64]
+    Each answers ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
+    """
+
+    feature: IntArray
+    bin: IntArray
+    left: FloatArray
+    right: FloatArray
 
 
 @dataclass(frozen=True)
-class StumpTable:
+class StumpTable(LearnerTable):
     """Stumps as arrays.
 
     Parameters
@@ -57,15 +72,19 @@ class StumpTable:
         ``left`` where the feature is at most the threshold, else ``right``.
     """
 
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.float64]
-    right: NDArray[np.float64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
+        "threshold": Array("float64", ("n_learners",), infinite=True),
+        "left": Array("float64", ("n_learners",)),
+        "right": Array("float64", ("n_learners",)),
+    }
 
-    def __len__(self) -> int:
-        return len(self.feature)
+    feature: IntArray
+    threshold: FloatArray
+    left: FloatArray
+    right: FloatArray
 
-    def responses(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all stumps on ``features``, shape (n_learners, n_parts)."""
         out = np.empty((len(self), len(features)))
         for k in range(len(self)):
@@ -73,57 +92,88 @@ class StumpTable:
             out[k] = np.where(below, self.left[k], self.right[k])
         return out
 
-    def select(self, index: NDArray[np.int64]) -> StumpTable:
-        """The stumps at ``index``."""
-        return StumpTable(self.feature[index], self.threshold[index], self.left[index], self.right[index])
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """One for the feature that a stump splits; nothing for constants."""
+        return shares_of_one(np.where(np.isfinite(self.threshold), self.feature, -1), n_features)
 
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
-        """One for the feature a stump splits; nothing for constants."""
-        out = np.zeros((len(self), n_features))
-        split = np.flatnonzero(np.isfinite(self.threshold))
-        out[split, self.feature[split]] = 1.0
-        return out
-
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        return {
-            "feature": self.feature,
-            "threshold": self.threshold,
-            "left": self.left,
-            "right": self.right,
-        }
+    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
+        """Look-up tables."""
+        return LookupTable.of_stumps(
+            self.feature, self.threshold, self.left, self.right, weights, n_features
+        )
 
 
 class StumpSearch(WeakLearnerFamily):
-    """All stumps on the thresholds between the bins of each feature, and the constant, searched by histograms.
+    """All stumps between the bins of each feature, and the constant, searched by histograms.
 
     Attributes
     ----------
     bins : Thresholds
     low, high : float
         The two answers of a stump.
+    rows : ndarray, shape (n_parts, n_features), or None
+        The features, if they are in memory.
     """
 
     name = "stump"
     exact_pricing = True
-    learner_type = Stump
+    can_resume = True
 
-    def __init__(self, bins: Thresholds, response: tuple[float, float]) -> None:
+    def __init__(
+        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None
+    ) -> None:
         self.bins = bins
+        self.rows = rows
         self.n_features = bins.n_features
         self.low, self.high = response
 
+    @property
+    def searches_all(self) -> bool:
+        """Whether every distinct value of every feature has a bin of its own."""
+        return self.bins.thinned is not None and not self.bins.thinned.any()
+
+    def widest_edges(self, duals: Any) -> FloatArray | None:
+        """Edges over all distinct thresholds; None if the features are not in memory."""
+        if self.rows is None:
+            return None
+        thinned = (
+            np.ones(self.n_features, np.bool_) if self.bins.thinned is None else self.bins.thinned
+        )
+        edges = largest_edges(
+            self.rows, np.flatnonzero(thinned), self._gathered(duals), self.low, self.high
+        )
+        for candidate in self.price(duals, 1):
+            edges[candidate.channel] = max(edges[candidate.channel], candidate.edge)
+        return edges
+
+    def _gathered(self, duals: Any) -> FloatArray:
+        """Signed weights of all parts and channels as an array."""
+        gathered: FloatArray = duals
+        return gathered
+
     @abstractmethod
-    def _search(self, duals: Any, search: Search) -> NDArray[np.float64]:
-        """Call ``search`` with the histograms of all features, some features at a time; returns the totals."""
+    def _search(self, duals: Any, kernel: Kernel, found: Found) -> FloatArray:
+        """Fill ``found``, a row per feature, by a kernel of histograms; return the totals."""
+
+    def _fill(
+        self, kernel: Kernel, found: Found, sums: FloatArray, totals: FloatArray, group: Group
+    ) -> None:
+        """Fill the rows of a group of features from their histograms."""
+        rows = slice(*group)
+        own = (array[rows] for array in found)
+        kernel(sums, self.bins.n_bins[rows], totals, self.low, self.high, *own)
 
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
         """Best stumps of each channel, each on a feature of its own."""
-        edges, bins, flipped, totals = self._best_splits(duals)
+        shape = (self.n_features, duals.shape[1])
+        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        totals = self._search(duals, best_splits, (edges, bins, flipped))
         found = []
         for channel, total in enumerate(totals):
             flip = self.low * total > self.high * total
-            constant = Candidate(self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total))
+            constant = Candidate(
+                self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total)
+            )
             column = edges[:, channel]
             splits = [
                 Candidate(
@@ -139,7 +189,13 @@ class StumpSearch(WeakLearnerFamily):
             simplest = constant.edge > 0 and constant.edge >= (1 - _TIE) * best_split
             # Its edge stands for theirs, so that the bound holds for the whole family.
             alone = constant._replace(edge=max(constant.edge, best_split))
-            found += [alone] if simplest else splits if per_channel == 1 and splits else [*splits, constant]
+            found += (
+                [alone]
+                if simplest
+                else splits
+                if per_channel == 1 and splits
+                else [*splits, constant]
+            )
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def table(self, learners: Sequence[Stump]) -> StumpTable:
@@ -151,42 +207,34 @@ class StumpSearch(WeakLearnerFamily):
             np.array([s.right for s in learners], np.float64),
         )
 
+    def restored(self, values: Sequence[Any]) -> Stump:
+        """The stump of these fields, one between two bins of these features."""
+        feature = whole_number(values[0], "feature", 0, self.n_features - 1)
+        bin_ = whole_number(values[4], "bin", -1, int(self.bins.n_bins[feature]) - 2)
+        made = self._stump(feature, bin_, values[2] == self.high)
+        if made != tuple(values):
+            raise DamagedFileError(f"the stump {values} is none of these features")
+        return made
+
     def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
         threshold = -np.inf if bin_ < 0 else self.bins.values[self.bins.indptr[feature] + bin_]
         left, right = (self.high, self.low) if flip else (self.low, self.high)
         return Stump(feature, float(threshold), left, right, bin_)
 
-    def _best_splits(
-        self, duals: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
-        """Edge, bin and orientation of the best stump, each of shape (n_features, n_channels), and the totals."""
-        shape = (self.n_features, duals.shape[1])
-        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-
-        def search(
-            found: NDArray[np.float64], n_bins: NDArray[np.int64], totals: NDArray[np.float64], first: int, last: int
-        ) -> None:
-            best_splits(
-                found, n_bins, totals, self.low, self.high, edges[first:last], bins[first:last], flipped[first:last]
-            )
-
-        totals = self._search(duals, search)
-        return edges, bins, flipped, totals
-
 
 class StumpFamily(StumpSearch):
-    """Stumps on features that are at hand.
+    """Stumps on features in memory.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
-        Training features, binned here once.
+        Training features; they are binned once.
     response : (float, float)
         The two answers of a stump (:class:`structboost.task.PartKind`).
     exact : bool
-        Whether all distinct thresholds are in the family, or 255 quantiles of a feature.
+        Whether the family holds all distinct thresholds, or 255 quantiles of each feature.
     n_threads : int
-        Threads over features; the result does not depend on it.
+        Number of threads; the result does not depend on it.
     """
 
     def __init__(
@@ -198,19 +246,13 @@ class StumpFamily(StumpSearch):
         n_threads: int = 1,
     ) -> None:
         self.binned = bin_features(features, exact=exact)
-        super().__init__(self.binned.bins, response)
+        super().__init__(self.binned.bins, response, features)
         self.n_threads = n_threads
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> list[tuple[Stump, NDArray[np.float64]]]:
+    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
         """Stumps of largest l1 norm of edges over the channels, each on a feature of its own."""
         norms, bins = np.empty(self.n_features), np.empty(self.n_features, np.int64)
-
-        def search(
-            found: NDArray[np.float64], n_bins: NDArray[np.int64], totals: NDArray[np.float64], first: int, last: int
-        ) -> None:
-            best_shared_splits(found, n_bins, totals, self.low, self.high, norms[first:last], bins[first:last])
-
-        self._search(duals, search)
+        self._search(duals, best_shared_splits, (norms, bins))
         chosen = [
             self._stump(int(f), int(bins[f]), flip=False)
             for f in np.argsort(-norms, kind="stable")[:n_learners]
@@ -218,46 +260,40 @@ class StumpFamily(StumpSearch):
         ]
         candidates = [*chosen, self._stump(0, -1, flip=False)]
         edges = self.responses(candidates) @ duals
-        order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
-        return [(candidates[k], edges[k]) for k in order]
+        return largest_norms(candidates, edges, n_learners)
 
-    def refine(self, learner: Stump, duals: NDArray[np.float64]) -> list[Candidate]:
+    def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
         """The split of ``learner`` on every channel, turned the way the channel prefers."""
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
         both = self.responses([learner, turned]) @ duals
-        return [
-            Candidate((learner, turned)[int(way)], channel, float(both[way, channel]))
-            for channel, way in enumerate(np.argmax(both, axis=0))
-        ]
+        return best_ways((learner, turned), both)
 
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
-        whole = float(self.low).is_integer() and float(self.high).is_integer()
-        out = np.empty((len(learners), self.binned.n_rows), np.int8 if whole else np.float32)
+        out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
         for k, stump in enumerate(learners):
             below = self.binned.codes[stump.feature].astype(np.int64) <= stump.bin
             out[k] = np.where(below, stump.left, stump.right)
         return out
 
-    def _search(self, duals: NDArray[np.float64], search: Search) -> NDArray[np.float64]:
-        n_bins = self.bins.n_bins
+    def _search(self, duals: FloatArray, kernel: Kernel, found: Found) -> FloatArray:
+        def run(group: Group) -> FloatArray:
+            filled = histograms(self.binned, duals, *group)
+            self._fill(kernel, found, filled[:-1], filled[-1], group)
+            return np.asarray(filled[-1])
 
-        def run(group: tuple[int, int]) -> NDArray[np.float64]:
-            first, last = group
-            filled = histograms(self.binned, duals, first, last)
-            totals: NDArray[np.float64] = filled[-1]
-            search(filled[:-1], n_bins[first:last], totals, first, last)
-            return totals
-
-        groups = feature_groups(n_bins, duals.shape[1], self.n_threads)
+        groups = feature_groups(self.bins.n_bins, duals.shape[1], self.n_threads)
         if self.n_threads == 1 or self.binned.n_rows * self.n_features < _MIN_THREADED_WORK:
             return [run(group) for group in groups][-1]
         with ThreadPoolExecutor(self.n_threads) as pool:
             return list(pool.map(run, groups))[-1]
 
 
-def feature_groups(n_bins: NDArray[np.int64], n_channels: int, at_least: int = 1) -> list[tuple[int, int]]:
-    """First and last features of groups whose histograms are held at a time; one group of none without features."""
+def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list[Group]:
+    """First and last feature of each group whose histograms are held together.
+
+    Without features there is one empty group.
+    """
     ends = np.cumsum(n_bins) * n_channels
     total = int(ends[-1]) if len(ends) else 0
     n_groups = min(max(at_least, -(-total // _HELD_ENTRIES)), max(1, len(n_bins)))

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array, DamagedFileError, whole_number
+from structboost.runtime.compiled import compiled
+from structboost.validation import checked_whole_number
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
+from structboost.weak.candidates import answer_type, largest_norms
+from structboost.weak.table import LearnerTable, comparable
 
 
 class Tree(NamedTuple):
-    """A complete binary tree: node k splits ``features[k] <= thresholds[k]`` to 2k + 1, else to 2k + 2.
+    """A complete binary tree.
 
-    A node that does not split has threshold infinity: all go left.  ``leaves`` are the answers, left to right.
+    Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2.  A node
+    that does not split has an infinite threshold.  ``leaves`` are the answers, left to right.
     """
 
     features: tuple[int, ...]
@@ -27,7 +33,7 @@ class Tree(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TreeTable:
+class TreeTable(LearnerTable):
     """Trees of one depth as arrays.
 
     Parameters
@@ -37,39 +43,92 @@ class TreeTable:
     leaf : ndarray of float64, shape (n_learners, 2^depth)
     """
 
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    leaf: NDArray[np.float64]
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners", "n_nodes"), low=0, high="n_features - 1"),
+        "threshold": Array("float64", ("n_learners", "n_nodes"), infinite=True),
+        "leaf": Array("float64", ("n_learners", "n_nodes + 1")),
+    }
 
-    def __len__(self) -> int:
-        return len(self.feature)
+    feature: IntArray
+    threshold: FloatArray
+    leaf: FloatArray
 
-    def responses(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def __post_init__(self) -> None:
+        n_leaves = self.leaf.shape[1]
+        if n_leaves & (n_leaves - 1):
+            raise ValueError(f"a tree of {n_leaves} leaves is not complete")
+
+    def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all trees on ``features``, shape (n_learners, n_parts)."""
         out = np.empty((len(self), len(features)))
-        _answer(np.ascontiguousarray(features), self.feature, self.threshold, self.leaf, out)
+        _answer(comparable(features), self.feature, self.threshold, self.leaf, out)
         return out
 
-    def select(self, index: NDArray[np.int64]) -> TreeTable:
-        """The trees at ``index``."""
-        return TreeTable(self.feature[index], self.threshold[index], self.leaf[index])
-
-    def feature_shares(self, n_features: int) -> NDArray[np.float64]:
+    def feature_shares(self, n_features: int) -> FloatArray:
         """Each feature's share of the nodes that split."""
         out = np.zeros((len(self), n_features))
         trees, nodes = np.nonzero(np.isfinite(self.threshold))
         np.add.at(out, (trees, self.feature[trees, nodes]), 1.0)
         return np.asarray(out / np.maximum(out.sum(axis=1, keepdims=True), 1.0))
 
-    def to_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays a model file holds."""
-        return {"feature": self.feature, "threshold": self.threshold, "leaf": self.leaf}
+    def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees:
+        """Trees whose leaves hold weighted answers."""
+        return WeightedTrees.of(self, weights)
+
+
+@dataclass(frozen=True)
+class WeightedTrees:
+    """Trees whose leaves hold what they add to the scores.
+
+    Parameters
+    ----------
+    feature, threshold : ndarray, shape (n_trees, n_nodes)
+        As in :class:`TreeTable`.
+    indptr : ndarray of int64, shape (n_trees + 1,)
+        Terms of tree t are ``indptr[t]:indptr[t + 1]``.
+    channels : ndarray of int64, shape (n_terms,)
+    values : ndarray of float64, shape (n_terms, n_leaves)
+    n_channels : int
+    """
+
+    feature: IntArray
+    threshold: FloatArray
+    indptr: IntArray
+    channels: IntArray
+    values: FloatArray
+    n_channels: int
+
+    @classmethod
+    def of(cls, trees: TreeTable, weights: FloatArray) -> WeightedTrees:
+        """Trees with the weights W, shape (n_learners, n_channels)."""
+        used = np.flatnonzero(weights.any(axis=1))
+        rows, channels = np.nonzero(weights[used])
+        values = weights[used[rows], channels][:, None] * trees.leaf[used[rows]]
+        indptr = np.searchsorted(rows, np.arange(len(used) + 1))
+        return cls(
+            trees.feature[used],
+            trees.threshold[used],
+            indptr.astype(np.int64),
+            channels.astype(np.int64),
+            values,
+            weights.shape[1],
+        )
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        out = np.zeros((len(rows), self.n_channels))
+        _add_up(
+            comparable(rows), self.feature, self.threshold, self.indptr, self.channels,
+            self.values, out,
+        )  # fmt: skip
+        return out
 
 
 class TreeFamily(WeakLearnerFamily):
-    """Trees of given depth, each split the one of least weighted Gini impurity, each leaf of the sign of its weight.
+    """Trees of given depth, grown greedily.
 
-    Greedy: a tree of larger edge may exist, so nothing is certified.
+    Each split minimises the weighted Gini impurity; each leaf takes the sign of its weight.  A tree
+    of larger edge may exist, so nothing is certified.
 
     Parameters
     ----------
@@ -77,15 +136,16 @@ class TreeFamily(WeakLearnerFamily):
     response : (float, float)
         The two answers.
     depth : int
+        Number of splits from the root to a leaf.
     exact : bool
-        Whether all distinct thresholds are tried, or 255 quantiles of a feature.
+        Whether all distinct thresholds are tried, or 255 quantiles of each feature.
     n_threads : int
-        Not used.
+        Ignored.
     """
 
     name = "tree"
     exact_pricing = False
-    learner_type = Tree
+    can_resume = True
 
     def __init__(
         self,
@@ -96,30 +156,31 @@ class TreeFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        if isinstance(depth, bool) or int(depth) != depth or not 1 <= depth <= 12:
-            raise ValueError(f"depth is {depth!r}; give a whole number from 1 to 12.")
         self.binned = bin_features(features, exact=exact)
         self.n_features = self.binned.n_features
         self.low, self.high = response
-        self.depth = int(depth)
-        self._n_bins = np.diff(self.binned.indptr) + 1
+        self.depth = checked_whole_number(depth, "depth", 12)
+        self._n_bins = self.binned.bins.n_bins
 
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> list[Candidate]:
-        """One tree a channel, best first."""
-        found = [self._grow(np.ascontiguousarray(duals[:, channel]), channel) for channel in range(duals.shape[1])]
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        """One tree per channel, best first."""
+        found = [
+            self._grow(np.ascontiguousarray(duals[:, channel]), channel)
+            for channel in range(duals.shape[1])
+        ]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
-    def price_shared(self, duals: NDArray[np.float64], n_learners: int) -> list[tuple[Tree, NDArray[np.float64]]]:
-        """Of the best trees of the channels, those of largest l1 norm of edges."""
+    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
+        """The best tree of each channel, largest l1 norm of edges first."""
         trees = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
-        edges = self.responses(trees) @ duals
-        order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
-        return [(trees[k], edges[k]) for k in order]
+        return largest_norms(trees, self.responses(trees) @ duals, n_learners)
 
-    def refine(self, learner: Tree, duals: NDArray[np.float64]) -> list[Candidate]:
-        """The splits of ``learner`` on every channel, with the leaves that the channel prefers."""
-        at = self._leaf_numbers(learner)
-        weights = np.stack([np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T])
+    def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
+        """The splits of ``learner`` on every channel, with the best leaves for that channel."""
+        at = self.leaf_numbers(learner)
+        weights = np.stack(
+            [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
+        )
         leaves = np.where(weights > 0, self.high, self.low)
         edges = (weights * leaves).sum(axis=1)
         return [
@@ -129,10 +190,9 @@ class TreeFamily(WeakLearnerFamily):
 
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
-        whole = float(self.low).is_integer() and float(self.high).is_integer()
-        out = np.empty((len(learners), self.binned.n_rows), np.int8 if whole else np.float32)
+        out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
         for k, tree in enumerate(learners):
-            out[k] = np.array(tree.leaves)[self._leaf_numbers(tree)]
+            out[k] = np.array(tree.leaves)[self.leaf_numbers(tree)]
         return out
 
     def table(self, learners: Sequence[Tree]) -> TreeTable:
@@ -144,17 +204,39 @@ class TreeFamily(WeakLearnerFamily):
             np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1),
         )
 
-    def _grow(self, duals: NDArray[np.float64], channel: int) -> Candidate:
+    def restored(self, values: Sequence[Any]) -> Tree:
+        """The tree of these fields, its splits between bins of these features."""
+        made = Tree(*(tuple(field) for field in values))
+        n_nodes = 2**self.depth - 1
+        if [len(field) for field in made] != [n_nodes, n_nodes, n_nodes + 1, n_nodes]:
+            raise DamagedFileError("a tree is of another depth")
+        for feature, bin_ in zip(made.features, made.bins, strict=True):
+            whole_number(feature, "feature", 0, self.n_features - 1)
+            whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
+        if made.thresholds != self._thresholds(made.features, made.bins) or not set(
+            made.leaves
+        ) <= {self.low, self.high}:
+            raise DamagedFileError("a tree is none of these features")
+        return made
+
+    def _thresholds(self, features: Sequence[int], bins: Sequence[int]) -> tuple[float, ...]:
+        """Thresholds of nodes, infinity where they do not split."""
+        indptr, values = self.binned.bins.indptr, self.binned.bins.values
+        return tuple(
+            float(values[indptr[f] + b]) if b >= 0 else np.inf
+            for f, b in zip(features, bins, strict=True)
+        )
+
+    def _grow(self, duals: FloatArray, channel: int) -> Candidate:
         features, bins, leaves, edge = _grow(
             self.binned.codes, self._n_bins, duals, self.depth, float(self.low), float(self.high)
         )
-        indptr, thresholds = self.binned.indptr, self.binned.thresholds
-        at = [float(thresholds[indptr[f] + b]) if b >= 0 else np.inf for f, b in zip(features, bins, strict=True)]
-        tree = Tree(tuple(features.tolist()), tuple(at), tuple(leaves.tolist()), tuple(bins.tolist()))
+        at = self._thresholds(features.tolist(), bins.tolist())
+        tree = Tree(tuple(features.tolist()), at, tuple(leaves.tolist()), tuple(bins.tolist()))
         return Candidate(tree, channel, float(edge))
 
-    def _leaf_numbers(self, tree: Tree) -> NDArray[np.int64]:
-        """Leaf of every training part."""
+    def leaf_numbers(self, tree: Tree) -> IntArray:
+        """Leaf of every training part, counted from the left, shape (n_parts,)."""
         node = np.zeros(self.binned.n_rows, np.int64)
         features, bins = np.array(tree.features), np.array(tree.bins)
         rows = np.arange(self.binned.n_rows)
@@ -165,10 +247,10 @@ class TreeFamily(WeakLearnerFamily):
         return np.asarray(node - (2**self.depth - 1), np.int64)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _grow(
-    codes: NDArray[Any], n_bins: NDArray[np.int64], duals: NDArray[np.float64], depth: int, low: float, high: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:
+    codes: NDArray[Any], n_bins: IntArray, duals: FloatArray, depth: int, low: float, high: float
+) -> tuple[IntArray, IntArray, FloatArray, float]:
     """Features and bins of the nodes (bin -1: no split), answers of the leaves, and the edge."""
     n_features, n_rows = codes.shape
     n_nodes = 2**depth - 1
@@ -224,25 +306,49 @@ def _grow(
     return features, bins, leaves, edge
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _impurity(positive: float, negative: float) -> float:
     """Gini impurity times the weight, halved."""
     total = positive + negative
     return positive * negative / total if total > 0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
+def _leaf(row: NDArray[Any], features: IntArray, thresholds: FloatArray) -> int:
+    """Leaf of a row, counted from the left."""
+    n_nodes = len(features)
+    k = 0
+    while k < n_nodes:
+        # Branch-free: which side a row takes cannot be predicted.
+        k = 2 * k + 2 - (row[features[k]] <= thresholds[k])
+    return k - n_nodes
+
+
+@compiled
 def _answer(
     rows: NDArray[Any],
-    features: NDArray[np.int64],
-    thresholds: NDArray[np.float64],
-    leaves: NDArray[np.float64],
-    out: NDArray[np.float64],
+    features: IntArray,
+    thresholds: FloatArray,
+    leaves: FloatArray,
+    out: FloatArray,
 ) -> None:
-    n_trees, n_nodes = features.shape
-    for t in range(n_trees):
+    for t in range(len(features)):
         for p in range(len(rows)):
-            k = 0
-            while k < n_nodes:
-                k = 2 * k + 1 if rows[p, features[t, k]] <= thresholds[t, k] else 2 * k + 2
-            out[t, p] = leaves[t, k - n_nodes]
+            out[t, p] = leaves[t, _leaf(rows[p], features[t], thresholds[t])]
+
+
+@compiled
+def _add_up(
+    rows: NDArray[Any],
+    features: IntArray,
+    thresholds: FloatArray,
+    indptr: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    out: FloatArray,
+) -> None:
+    for p in range(len(rows)):
+        for t in range(len(features)):
+            leaf = _leaf(rows[p], features[t], thresholds[t])
+            for term in range(indptr[t], indptr[t + 1]):
+                out[p, channels[term]] += values[term, leaf]

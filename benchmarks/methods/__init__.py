@@ -1,1 +1,0 @@
-"""Who is measured: one module for each family of methods."""

@@ -1,0 +1,1 @@
+"""How our methods are trained for the pages."""

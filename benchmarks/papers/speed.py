@@ -1,0 +1,202 @@
+"""Speed and memory as rows, features and classes double; prediction time on usps."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ours import hinge
+from benchmarks.peers import prediction
+from benchmarks.runner import tables
+from benchmarks.runner.datasets import Table, given_partition, load, made_table, split
+from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
+from benchmarks.runner.protocol import timed
+from benchmarks.runner.records import Record, exponent, grouped, median, record, status
+from benchmarks.runner.sources import code_version
+from benchmarks.runner.tables import Column, field
+from benchmarks.runner.targets import Target, reach
+from benchmarks.runner.units import Finished, Result, Unit
+
+# (rows, features, classes): one of them doubles while the others stay.
+SIZES = {
+    "rows": [(n, 32, 4) for n in (50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000)],
+    "features": [(100_000, d, 4) for d in (16, 32, 64, 128, 256)],
+    "classes": [(100_000, 32, k) for k in (2, 4, 8, 16, 32)],
+}
+QUICK_SIZES = {
+    "rows": [(n, 8, 3) for n in (5_000, 10_000)],
+    "features": [(5_000, d, 3) for d in (8, 16)],
+    "classes": [(5_000, 8, k) for k in (2, 4)],
+}
+VARIED = ("rows", "features", "classes")
+MEASURED = ("seconds", "rounds", "round_seconds", "bytes_per_example", "peak_bytes")
+DATASETS = (*SIZES, "mnist", "usps")
+QUICK_DATASETS = (*SIZES, "usps")
+PEERS = {"usps": ("lightgbm",)}
+OURS = hinge.stumps(0.02)
+FIT_FROM_ROWS = 100_000
+ROUNDS = 10
+REPEATS = 3
+LIMIT_SECONDS = 900.0
+PREDICT_ROUNDS, QUICK_PREDICT_ROUNDS = 500, 20
+PACE, PREDICTION = "rounds_per_second", "predict_us"
+
+
+def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
+    code = code_version([__name__])
+
+    def unit(method: str, content: str, run: Callable[[], Result], **params: int) -> Unit:
+        return Unit("speed", name, method, params, f"{content} {code}", run, timed=True)
+
+    if name == "usps":
+        rounds = QUICK_PREDICT_ROUNDS if quick else PREDICT_ROUNDS
+        content = load(name, data_dir).content
+        return [unit("all", content, partial(race, data_dir, rounds), rounds=rounds)]
+    if name == "mnist":
+        content = load(name, data_dir).content
+        run = partial(_watched, mnist_rows, (data_dir,))
+        return [unit(OURS.name, content, run, rounds=ROUNDS)]
+    return [
+        unit(
+            *(OURS.name, "made", partial(_watched, made_table, size)),
+            **dict(zip(VARIED, size, strict=True)),
+            repeat=repeat,
+        )
+        for repeat in range(1 if quick else REPEATS)
+        for size in (QUICK_SIZES if quick else SIZES)[name]
+    ]
+
+
+def _watched(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
+    return run_limited(train_watched, (make, arguments), LIMIT_SECONDS).with_status
+
+
+def train_watched(report: Report, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
+    """Seconds of a round and peak memory, over that of the table itself."""
+    OURS.warm_up()
+    data = make(*arguments)
+    report({})
+    before = reset_peak_memory()
+    history, seconds = timed(hinge.train_rounds, data, ROUNDS)
+    round_seconds = history[-1]["seconds"] - history[0]["seconds"]
+    return {
+        "seconds": seconds,
+        "rounds": len(history),
+        "round_seconds": round_seconds / (len(history) - 1),
+        "bytes_per_example": (peak_memory() - before) / len(data.X),
+        "peak_bytes": peak_memory(),
+    }
+
+
+def mnist_rows(data_dir: Path) -> Any:
+    """The 60,000 standard training rows, in the file's own type: uint8."""
+    return given_partition("mnist", data_dir)[0]
+
+
+def race(data_dir: Path, rounds: int) -> Result:
+    """Raw scores of rows of usps by every contestant."""
+    data = load("usps", data_dir)
+    train = split(data.y, seed=0).train
+    return prediction.race(Table(data.X[train], data.y[train]), data.X, rounds)
+
+
+def records(name: str, finished: Finished) -> list[Record]:
+    if not finished:
+        return []
+    if name == "usps":
+        return _race_records(finished[0][1])
+    by_size = grouped(
+        (tuple((axis, unit.params[axis]) for axis in VARIED if axis in unit.params), result)
+        for unit, result in finished
+    )
+    made = []
+    for size, results in by_size.items():
+        fields = {key: median(r.get(key) for r in results) for key in MEASURED}
+        seconds = fields["round_seconds"]
+        fields |= {"repeats": len(results), "status": status(results), **dict(size)}
+        made.append(
+            record(name, OURS.name, PACE, None if seconds is None else 1 / seconds, **fields)
+        )
+    return made + (_exponents(name, made) if name in VARIED else [])
+
+
+def _exponents(name: str, sizes: list[Record]) -> list[Record]:
+    """Logarithmic slopes of fit seconds, seconds per round and peak bytes, from 10^5 rows up."""
+    large = [r for r in sizes if r["rows"] >= FIT_FROM_ROWS and r["status"] == "ok"]
+    quantities = {
+        "fit_seconds": [r["seconds"] for r in large],
+        "round_seconds": [r["round_seconds"] for r in large],
+        "bytes": [r["bytes_per_example"] * r["rows"] for r in large],
+    }
+    slopes = {
+        what: exponent([(r[name], value) for r, value in zip(large, values, strict=True)])
+        for what, values in quantities.items()
+    }
+    return [
+        record(name, OURS.name, f"{what}_exponent", slope, repeats=large[0]["repeats"])
+        for what, slope in slopes.items()
+        if slope is not None
+    ]
+
+
+def _race_records(result: Result) -> list[Record]:
+    """Microseconds per sample, and how many times slower than ours."""
+    times = {name: one for name, one in result.items() if isinstance(one, dict)}
+    fastest = times["structboost"]["predict_us"]
+    return [
+        record(
+            *("usps", name, PREDICTION, one["predict_us"]),
+            repeats=prediction.RUNS,
+            stumps=one["stumps"],
+            ratio=one["predict_us"] / fastest,
+        )
+        for name, one in times.items()
+    ]
+
+
+SIZE_COLUMNS = [
+    field("doubling", "dataset"),
+    *(field(axis, axis) for axis in VARIED),
+    field("rounds/s", "value", "{:.2f}"),
+    field("bytes/example", "bytes_per_example", "{:.0f}"),
+    field("peak MB", "peak_bytes", "{:.0f}", 1e-6),
+]
+EXPONENT_COLUMNS = [
+    field("scaling in", "dataset"),
+    Column("of", lambda r: r["metric"].removesuffix("_exponent").replace("_", " ")),
+    field("exponent", "value", "{:.2f}"),
+]
+RACE_COLUMNS = [
+    field("prediction, usps", "method"),
+    field("us/sample", "value", "{:.3f}"),
+    field("times ours", "ratio", "{:.1f}"),
+    field("stumps", "stumps"),
+]
+
+
+def show(made: Sequence[Record]) -> str:
+    return tables.blocks(
+        tables.table([r for r in made if r["metric"] == PACE], SIZE_COLUMNS),
+        tables.table([r for r in made if r["metric"].endswith("_exponent")], EXPONENT_COLUMNS),
+        tables.table([r for r in made if r["metric"] == PREDICTION], RACE_COLUMNS),
+    )
+
+
+def targets(made: Sequence[Record]) -> list[Target]:
+    values = {(r["dataset"], r["metric"]): r["value"] for r in made}
+    ratios = {r["method"]: r["ratio"] for r in made if r["metric"] == PREDICTION}
+    mnist = next((r["peak_bytes"] / 1e9 for r in made if r["dataset"] == "mnist"), None)
+
+    def linear(axis: str, what: str, metric: str) -> Target:
+        wanted = f"{what} at most linear in {axis} (exponent 1.05)"
+        return reach(wanted, values.get((axis, f"{metric}_exponent")), "<=", 1.05)
+
+    return [
+        *(
+            linear(axis, what, metric)
+            for axis in ("rows", "features")
+            for what, metric in (("seconds of a round", "round_seconds"), ("bytes", "bytes"))
+        ),
+        reach("MNIST, 60,000 rows, in 2 GB", mnist, "<=", 2.0, "{:.2f} GB"),
+        reach("prediction 5 times as fast as LightGBM's", ratios.get("lightgbm"), ">=", 5.0),
+    ]

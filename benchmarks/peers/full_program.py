@@ -1,0 +1,64 @@
+"""The linear program of a ranking with all pairs, solved by HiGHS: the m-slack master's rival."""
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, eye_array, hstack
+from threadpoolctl import threadpool_limits
+
+from benchmarks.ours.given_columns import m_slack_ranking
+from benchmarks.ours.hinge import ONE_SLACK
+from benchmarks.runner.datasets import Table
+from benchmarks.runner.protocol import timed
+
+MAX_PAIRS = 30_000
+SOLVERS = ("highs-ds", "highs-ipm")
+
+
+def compare(table: Table, C: float, limit: float) -> dict[str, Any]:
+    """Seconds of the m-slack master and of HiGHS over the columns of a fit, both from scratch.
+
+    HiGHS gets the better of its simplex and interior-point methods; its answer is the yardstick of
+    the objective.
+    """
+    with threadpool_limits(1):
+        columns = ONE_SLACK.fit(table, {"C": C}).model_.members["x"].learners
+        responses = columns.responses(table.X)
+        m_slack_ranking(table, responses, C)
+        ours, objective = m_slack_ranking(table, responses, C)
+        answers = {solver: _solved(table, responses, C, solver, limit) for solver in SOLVERS}
+    seconds, optimum, solver = min((*answer, name) for name, answer in answers.items())
+    return {
+        "value": None,
+        "seconds": seconds,
+        "seconds_master": ours,
+        "ratio": seconds / ours,
+        "solver": solver,
+        "columns": len(responses),
+        "pairs": pairs(table.y),
+        "C": C,
+        "difference": None if optimum is None else abs(objective - optimum) / optimum,
+        "status": "ok" if optimum is not None else "time_limit",
+    }
+
+
+def pairs(y: np.ndarray) -> int:
+    """Number of pairs of a positive and a negative row."""
+    return int(y.sum()) * int((1 - y).sum())
+
+
+def _solved(
+    table: Table, responses: np.ndarray, C: float, solver: str, limit: float
+) -> tuple[float, float | None]:
+    """Seconds and optimum of one solver, None if it ran out of time; the matrix is not timed."""
+    positive, negative = responses[:, table.y == 1], responses[:, table.y == 0]
+    margins = positive[:, :, None].astype(float) - negative[:, None, :]
+    margins = margins.reshape(len(responses), -1).T
+    n_pairs = len(margins)
+    matrix = hstack([csr_array(-margins), -eye_array(n_pairs)], format="csc")
+    costs = np.concatenate((np.ones(len(responses)), np.full(n_pairs, C / n_pairs)))
+    program = {"A_ub": matrix, "b_ub": -np.ones(n_pairs), "bounds": (0, None)}
+    options = {"time_limit": limit}
+    answer, seconds = timed(linprog, costs, **program, method=solver, options=options)
+    return seconds, float(answer.fun) if answer.status == 0 else None

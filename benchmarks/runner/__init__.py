@@ -1,0 +1,1 @@
+"""The measuring: units, records, tables, plots, pages, checks and the command line."""

@@ -1,0 +1,65 @@
+"""What a result was measured on: commit, machine, versions, date."""
+
+import os
+import platform
+import subprocess
+from datetime import date
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# What results depend on: a page that was just written does not make the next one "changed".
+CODE = ("structboost", "benchmarks")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+CHANGED = " + changes"
+
+Provenance = dict[str, str | int | None]
+
+
+@cache
+def this_run() -> Provenance:
+    """Where and on what this process measures, as at its first call: the code it has loaded."""
+    return {
+        "commit": commit(ROOT),
+        "date": date.today().isoformat(),
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def commit(root: Path) -> str | None:
+    """Commit checked out in ``root``, marked if its code differs; None without a repository."""
+    try:
+        name = _git(root, "rev-parse", "--short=10", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--", *CODE)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return name + (CHANGED if changed else "")
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def cpu_model() -> str:
+    """The processor's name, as the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def in_words(run: Provenance | None, dates: str) -> str:
+    """A run as a phrase; None for what was measured before this was kept."""
+    if run is None:
+        return "an unknown commit and machine (kept from before they were noted)"
+    code = f"commit {run['commit']}" if run["commit"] else "a checkout without a repository"
+    versions = ", ".join(f"{name} {run[name]}" for name in PACKAGES)
+    machine = f"{run['cpu']} with {run['cores']} {'core' if run['cores'] == 1 else 'cores'}"
+    return f"{code}, {dates}, {machine}, Python {run['python']}, {versions}"

@@ -1,0 +1,46 @@
+"""What was to be shown, and whether a page shows it: each page says so from its own records."""
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+WORDS = {True: "met", False: "**missed**", None: "not measured"}
+RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+class Target(NamedTuple):
+    """A target of the project; ``met`` is None if the page does not have what it takes to tell."""
+
+    wanted: str
+    measured: str
+    met: bool | None
+
+
+def as_table(targets: Sequence[Target]) -> str:
+    """A sentence on what is missed, and all targets as a table."""
+    missed = "; ".join(target.wanted for target in targets if target.met is False)
+    said = f"Targets missed: {missed}." if missed else "No measured target is missed."
+    rows = [f"| {wanted} | {measured} | {WORDS[met]} |" for wanted, measured, met in targets]
+    return "\n".join([said, "", "| target | measured | |", "| --- | --- | --- |", *rows])
+
+
+def reach(
+    wanted: str, value: float | None, relation: str, limit: float, form: str = "{:.3g}"
+) -> Target:
+    """A target for one number: ``<``, ``<=``, ``>`` or ``>=`` a limit."""
+    if value is None:
+        return Target(wanted, "-", None)
+    return Target(wanted, form.format(value), bool(RELATIONS[relation](value, limit)))
+
+
+def all_of(
+    wanted: str, holds: Iterable[tuple[str, bool]], n: int, least: int | None = None
+) -> Target:
+    """A target for each of ``n`` sets, or for at least some; the sets where it fails are named."""
+    found = list(holds)
+    failing = [name for name, holds_there in found if not holds_there]
+    n_met = len(found) - len(failing)
+    least = n if least is None else least
+    is_possible = n_met + n - len(found) >= least
+    measured = f"{n_met} of {n}" + (f"; not {', '.join(failing)}" if failing else "")
+    return Target(wanted, measured, True if n_met >= least else None if is_possible else False)

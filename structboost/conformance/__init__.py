@@ -1,0 +1,1 @@
+"""Checks of a task against its contract."""

@@ -1,0 +1,148 @@
+"""Outputs that the conformance kit tries: as many as time allows, with a warning for the rest."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.exceptions import SampledOutputsWarning, TaskError
+
+# Random mixtures tried for an example, for each output that may be listed.
+_MIXED_SHARE = 0.25
+# Share of an example's time that listing may take where mixtures follow.
+_LISTING_SHARE = 0.5
+TOLERANCE = 1e-8
+
+
+class Rated(NamedTuple):
+    """An output of one example: its loss, and its scores under each of the random scores."""
+
+    name: str
+    loss: float
+    scores: FloatArray
+    sizes: FloatArray
+
+
+class OutputListing:
+    """Outputs of the examples, one example after the other, bounded in number and in time.
+
+    Parameters
+    ----------
+    n_examples : int
+    max_outputs : int
+        Most outputs of one listing.
+    max_seconds : float
+        For all examples; what one leaves falls to those that follow.
+    """
+
+    def __init__(self, n_examples: int, max_outputs: int, max_seconds: float) -> None:
+        self._n_examples = n_examples
+        self._n_left = n_examples
+        self._max_outputs = max_outputs
+        self._seconds_left = max_seconds
+        self._cut_short: list[int] = []
+        self._began = self._share = 0.0
+        self._left_out = False
+
+    def start_example(self) -> None:
+        """Go to the next example: its time runs from now on."""
+        self._began = time.monotonic()
+        self._share = self._seconds_left / self._n_left
+        self._left_out = False
+
+    def end_example(self, i: int) -> None:
+        """All its outputs were tried, or all that there was time for; it was example ``i``."""
+        self._seconds_left = max(0.0, self._seconds_left - self._spent())
+        self._n_left -= 1
+        if self._left_out:
+            self._cut_short.append(i)
+
+    def first_of(self, outputs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """The first outputs with their numbers."""
+        for k, output in enumerate(outputs):
+            if k >= self._max_outputs or self._spent() > _LISTING_SHARE * self._share:
+                self._left_out = True
+                return
+            yield k, output
+
+    def mixtures_of(self, pool: Sequence[Any], random: np.random.Generator) -> Iterator[Any]:
+        """Random mixtures of two outputs in ``pool``, valid or not, if outputs were left out."""
+        if not self._left_out:
+            return
+        for _ in range(max(1, int(_MIXED_SHARE * self._max_outputs))):
+            first, second = (pool[k] for k in random.integers(len(pool), size=2))
+            output = mixture(first, second, random)
+            if output is not None:
+                yield output
+            if self._spent() > self._share:
+                return
+
+    def warn(self) -> None:
+        """Say for how many examples outputs were left out."""
+        if self._cut_short:
+            warnings.warn(
+                f"For {len(self._cut_short)} of {self._n_examples} examples, the first of which is "
+                f"X[{self._cut_short[0]}], the "
+                "argmax was compared with a sample of the outputs only: the first ones, and "
+                "mixtures where the task "
+                "defines is_valid. Give smaller examples, or raise max_outputs and max_seconds.",
+                SampledOutputsWarning,
+                stacklevel=3,
+            )
+
+    def _spent(self) -> float:
+        return time.monotonic() - self._began
+
+
+def mixture(first: Any, second: Any, random: np.random.Generator) -> Any:
+    """``first`` with some entries of ``second``, often just one.
+
+    None unless both are arrays, lists or tuples of one length.
+
+    Near misses tell more than strangers: an argmax that is wrong at one part only is beaten by few
+    outputs.
+    """
+    if type(first) is not type(second) or not isinstance(first, (np.ndarray, list, tuple)):
+        return None
+    if isinstance(first, np.ndarray) and (
+        first.shape != second.shape or first.dtype != second.dtype or not first.ndim
+    ):
+        return None
+    n = len(first)
+    if n != len(second) or n == 0 or type(first) not in (np.ndarray, list, tuple):
+        return None
+    taken = random.random(n) < random.random()
+    if random.random() < 0.5 or not taken.any():
+        taken = np.arange(n) == random.integers(n)
+    if isinstance(first, np.ndarray):
+        mixed = first.copy()
+        mixed[taken] = second[taken]
+        return mixed
+    return type(first)(b if take else a for a, b, take in zip(first, second, taken, strict=True))
+
+
+def check_not_beaten(call: str, found: list[Rated], rivals: list[Rated], loss_weight: int) -> None:
+    """``found[k]`` has the highest ``loss_weight * loss + score`` at the k-th scores."""
+    losses = np.array([rival.loss for rival in rivals])
+    scores, sizes = (
+        np.array([getattr(rival, name) for rival in rivals]) for name in ("scores", "sizes")
+    )
+    for k, best in enumerate(found):
+        value = loss_weight * best.loss + best.scores[k]
+        others = loss_weight * losses + scores[:, k]
+        beaten = np.flatnonzero(
+            others > value + TOLERANCE * (1.0 + best.sizes[k] + sizes[:, k] + losses)
+        )
+        if len(beaten):
+            rival = beaten[0]
+            terms = "loss plus score" if loss_weight else "score"
+            raise TaskError(
+                f"{call} is beaten: its output has {terms} {value:.6g}, {rivals[rival].name} has "
+                f"{others[rival]:.6g}. "
+                "Search all outputs, and add the loss as it is; or set exact_argmax = False."
+            )

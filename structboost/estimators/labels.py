@@ -1,0 +1,127 @@
+"""Between a user's labels and what the classification tasks take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from structboost._typing import FloatArray, IntArray
+from structboost.task import Task
+from structboost.tasks.binary import BinaryTask
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.label_tree import label_tree
+from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.tables import merge_repeated_rows
+from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.validation import check_class_weight, check_labels, checked_weights
+
+
+def classification_task(
+    classes: Sequence[Any], taxonomy: Any = None
+) -> BinaryTask | MulticlassTask | TaxonomyTask:
+    """TaxonomyTask if there is a taxonomy, BinaryTask for two classes, else MulticlassTask."""
+    if taxonomy is not None:
+        return TaxonomyTask(label_tree(taxonomy, classes))
+    return BinaryTask() if len(classes) == 2 else MulticlassTask(len(classes))
+
+
+def outputs_of(labels: IntArray, task: Task) -> IntArray:
+    """Numbers of the classes as the outputs that the task takes."""
+    return 2 * labels - 1 if isinstance(task, BinaryTask) else labels
+
+
+def classification_examples(
+    X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
+) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray]:
+    """Classes, and the distinct examples that count: inputs, numbers of classes, and weights.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a weight is out of its range, or fewer than two classes are left.
+    """
+    check_class_weight(class_weight)
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has 1 class only, {classes[0]!r}; a classifier needs examples of at least two "
+            "classes."
+        )
+    weights = checked_weights(sample_weight, len(X))
+    if class_weight is not None:
+        weights = checked_weights(weights * compute_sample_weight(class_weight, y), len(X))
+    counted = weights > 0
+    X, labels, weights = merge_repeated_rows(X[counted], labels[counted], weights[counted])
+    if len(np.unique(labels)) < 2:
+        raise ValueError(
+            "sample_weight leaves samples of 1 class only; at least two classes must count."
+        )
+    return classes, X, labels, weights
+
+
+def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
+    """Classes of labels, and a function that makes outputs of them, also in a Dask collection.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes.
+    """
+    if not hasattr(y, "__dask_graph__"):
+        check_labels(y)
+        classes = np.unique(column_or_1d(y))
+    else:
+        y = y.to_dask_array() if hasattr(y, "to_dask_array") else y
+        classes = np.unique(np.concatenate(_unique_of_blocks(y)))
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has 1 class only, {classes[0]!r}; a classifier needs examples of at least two "
+            "classes."
+        )
+
+    def number(y: Any, task: Task) -> Any:
+        if not hasattr(y, "__dask_graph__"):
+            return outputs_of(np.searchsorted(classes, column_or_1d(y)), task)
+        y = y.to_dask_array(lengths=True) if hasattr(y, "to_dask_array") else y
+        return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
+
+    return classes, number
+
+
+def _unique_of_blocks(y: Any) -> tuple[NDArray[Any], ...]:
+    """Labels of each block of a Dask array."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    return tuple(compute(*(delayed(_unique_labels)(block) for block in y.to_delayed().ravel())))
+
+
+def _unique_labels(block: NDArray[Any]) -> NDArray[Any]:
+    check_labels(block, "a block of y")
+    return np.asarray(np.unique(block))
+
+
+def _outputs_of_block(block: NDArray[Any], classes: NDArray[Any], task: Task) -> IntArray:
+    return outputs_of(np.searchsorted(classes, block), task)
+
+
+def decision_of(scores: FloatArray, task: Task | None = None) -> FloatArray:
+    """Scores as scikit-learn wants them: one for each class, one-dimensional for two classes."""
+    if isinstance(task, (TaxonomyTask, CodedTask)):
+        scores = task.class_scores(scores)
+    if scores.shape[1] == 2:
+        return scores[:, 1] - scores[:, 0]
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def labels_of(scores: FloatArray, classes: NDArray[Any]) -> NDArray[Any]:
+    """Label of the highest score, or of the sign."""
+    index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[index])

@@ -1,0 +1,277 @@
+"""Archives of a JSON header and plain arrays: the only place that writes and reads them.
+
+The layout is that of ``numpy.savez``: a zip of one ``.npy`` member for each array, and one of the
+bytes of the header. The header holds a checksum of everything else; archives written before there
+was one are read without.
+
+Reading trusts nothing.  First come the directory of the zip and what each member declares of its
+type and shape: their total is limited by the size of the file, and they must be those of the
+format's schema.  Only then is memory taken. Then come the checksum and the entries.  No code of a
+file is ever run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.files.schema import (
+    DamagedFileError,
+    Declared,
+    Schema,
+    check_names,
+    checked_arrays,
+    checked_sizes,
+)
+from structboost.files.whole_file import whole_file
+
+Header = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+
+_HEADER, _CHECKSUM = "header", "checksum"
+_SUFFIX = ".npy"
+# Arrays may be this many times as large as their file, or this many bytes.  Zeros would deflate to
+# a thousandth.
+_MOST_EXPANSION = 128
+_ALWAYS_ALLOWED = 1 << 26
+# What a member declares takes less than this.
+_MEMBER_HEADER = 256
+
+
+@dataclass(frozen=True)
+class ArchiveFormat:
+    """One kind of archive.
+
+    Parameters
+    ----------
+    name : str
+        The format that its header names.
+    version : int
+        The one version that is written and read.
+    what : str
+        The kind of file in words, for errors.
+    error : type
+        What is raised for a file that is damaged or of another kind.
+    remedy : str
+        What the user can do then.
+    schema : callable
+        ``schema(header, names)`` is what the arrays must be, by the header and the names that a
+        file has.  It raises DamagedFileError, KeyError, TypeError or ValueError if the header is
+        damaged.
+    compressed : bool
+    may_lack_header : bool
+        Whether archives without a header, as this format once had, are read.
+    """
+
+    name: str
+    version: int
+    what: str
+    error: type[ValueError]
+    remedy: str
+    schema: Callable[[Header, Collection[str]], Schema]
+    compressed: bool = True
+    may_lack_header: bool = False
+
+    def write(
+        self,
+        path: str | PathLike[str],
+        header: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Write an archive: all of it or nothing.
+
+        Raises
+        ------
+        TypeError
+            If the header is not plain JSON.
+        ValueError
+            If the arrays are none that could be read again.
+        OSError
+            If the file cannot be written.
+        """
+        encoded = self._encoded(header, arrays)
+        with whole_file(path) as file:
+            _write(file, encoded, arrays, compressed=self.compressed)
+
+    def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+        """The content of the file that :meth:`write` would write."""
+        file = io.BytesIO()
+        _write(file, self._encoded(header, arrays), arrays, compressed=self.compressed)
+        return file.getvalue()
+
+    def read(self, path: str | PathLike[str]) -> tuple[Header, Arrays]:
+        """Header and arrays of a file, both checked.
+
+        Raises
+        ------
+        ValueError
+            As ``error``, if it is none of this format, is damaged, or is of another version.
+        """
+        with self.damage(path), Path(path).open("rb") as file:
+            return self._read(
+                file, path, max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
+            )
+
+    def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
+        """Header and arrays of what :meth:`to_bytes` gave, in an archive called ``name``."""
+        with self.damage(name):
+            return self._read(io.BytesIO(content), name, _ALWAYS_ALLOWED)
+
+    @contextmanager
+    def damage(self, path: str | PathLike[str]) -> Iterator[None]:
+        """Turn errors that damaged content leads to into the ``error`` of this format.
+
+        The libraries that read zips, JSON and arrays raise about ten types of errors for damaged
+        ones.  The new error names the file.
+        """
+        try:
+            yield
+        except self.error:
+            raise
+        except Exception as error:
+            reason = (
+                str(error)
+                if isinstance(error, DamagedFileError)
+                else f"{type(error).__name__}: {error}"
+            )
+            raise self.error(
+                f"{path} is not a {self.what}, or is damaged ({reason}); {self.remedy}."
+            ) from error
+
+    def _encoded(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+        """The header as bytes with its checksum, after checking that all can be read again."""
+        plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
+        try:
+            checked_arrays(self.schema(plain, arrays.keys()), arrays)
+        except DamagedFileError as error:
+            raise ValueError(f"This {self.what} cannot be saved: {error}.") from error
+        return json.dumps({**plain, _CHECKSUM: _checksum(plain, arrays)}).encode()
+
+    def _read(
+        self, file: IO[bytes], path: str | PathLike[str], most_bytes: int
+    ) -> tuple[Header, Arrays]:
+        with zipfile.ZipFile(file) as archive:
+            members = _members(archive, most_bytes)
+            header: Header = {}
+            if _HEADER not in members and not self.may_lack_header:
+                raise DamagedFileError("it has no header")
+            if _HEADER in members:
+                header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
+                self._check_kind(header, path)
+            expected = header.pop(_CHECKSUM, None)
+            schema = self.schema(header, members.keys())
+            check_names(schema, members)
+            checked_sizes(schema, {name: member.declared for name, member in members.items()})
+            arrays = {name: _array(archive, member) for name, member in members.items()}
+        if expected is not None and expected != _checksum(header, arrays):
+            raise DamagedFileError("its checksum is another than that of its content")
+        return header, checked_arrays(schema, arrays)
+
+    def _check_kind(self, header: Any, path: str | PathLike[str]) -> None:
+        if not isinstance(header, dict):
+            raise DamagedFileError("its header is not an object")
+        found, version = header["format"], header["version"]
+        if found != self.name:
+            raise self.error(
+                f"{path} is a file of the format {found!r:.60}, not a {self.what}; {self.remedy}."
+            )
+        if version != self.version:
+            raise self.error(
+                f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
+                f"reads version {self.version}. Update structboost, or {self.remedy}."
+            )
+
+
+class _Member(NamedTuple):
+    """One array in a zip: where it is, and what it declares."""
+
+    info: zipfile.ZipInfo
+    offset: int
+    declared: Declared
+    fortran_order: bool
+
+
+def _write(
+    file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]], *, compressed: bool
+) -> None:
+    members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(header, dtype=np.uint8)}
+    if compressed:
+        np.savez_compressed(file, **members)
+        total = sum(array.nbytes + _MEMBER_HEADER for array in members.values())
+        if total <= max(_ALWAYS_ALLOWED, _MOST_EXPANSION * file.tell()):
+            return
+        # No file is written that would be refused.
+        file.seek(0)
+        file.truncate()
+    np.savez(file, **members)
+
+
+def _members(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, _Member]:
+    """The arrays of a zip by their names; their total size is within the limit."""
+    members: dict[str, _Member] = {}
+    total = 0
+    for info in archive.infolist():
+        name = info.filename.removesuffix(_SUFFIX)
+        if not info.filename.endswith(_SUFFIX) or name in members:
+            raise DamagedFileError(f"it has a member {info.filename!r:.60}")
+        members[name] = _declaration(archive, info)
+        total += info.file_size
+        if total > most_bytes:
+            raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
+    return members
+
+
+def _declaration(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
+    with archive.open(info) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran_order, dtype = read(stream)
+        offset = stream.tell()
+    if dtype.hasobject or any(size < 0 for size in shape):
+        raise DamagedFileError(
+            f"its member {info.filename!r:.60} declares {dtype} of shape {shape}"
+        )
+    if info.file_size != offset + math.prod(shape) * dtype.itemsize:
+        raise DamagedFileError(
+            f"its member {info.filename!r:.60} has another size than it declares"
+        )
+    return _Member(info, offset, Declared(dtype, shape), fortran_order)
+
+
+def _array(archive: zipfile.ZipFile, member: _Member) -> NDArray[Any]:
+    """Read one array; the zip's own checksum is verified at its end."""
+    dtype, shape = member.declared
+    with archive.open(member.info) as stream:
+        stream.seek(member.offset)
+        content = stream.read(member.info.file_size - member.offset)
+        if len(content) != member.info.file_size - member.offset or stream.read(1):
+            raise DamagedFileError(
+                f"its member {member.info.filename!r:.60} has another size than it declares"
+            )
+    flat = np.frombuffer(content, dtype) if content else np.zeros(0, dtype)
+    return flat.reshape(shape, order="F" if member.fortran_order else "C").copy(order="K")
+
+
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of a plain header and of arrays."""
+    digest = hashlib.sha256(json.dumps(header).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,184 @@
+"""Checkpoints: what a killed run needs to resume, and to end in the same model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.exceptions import CheckpointError
+from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.schema import DamagedFileError, Schema
+from structboost.validation import checked_number, checked_whole_number, shown
+
+_REMEDY = "remove it, or give another path"
+SchemaOfHeader = Callable[[Header, Collection[str]], Schema]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a run is written down.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.  If it exists, the run resumes from it; it must be of the same data and
+        parameters, but ``max_rounds`` may be larger than before.
+    rounds : int or None
+        Write after this many rounds.
+    seconds : float or None
+        Write after the first round that ends this many seconds after the last write.
+    """
+
+    path: str | PathLike[str]
+    rounds: int | None = None
+    seconds: float | None = 60.0
+
+    @classmethod
+    def of(cls, value: Any) -> Checkpoint | None:
+        """``value`` itself, or the checkpoint of a path; None for None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is neither, or a parameter is out of its range.
+        """
+        if value is None:
+            return None
+        if not isinstance(value, (str, PathLike, Checkpoint)):
+            raise TypeError(
+                f"checkpoint is {shown(value)}; give the path of a file, or a Checkpoint."
+            )
+        checkpoint = value if isinstance(value, Checkpoint) else cls(str(value))
+        checkpoint.check()
+        return checkpoint
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError if a parameter is out of its range."""
+        if self.rounds is not None:
+            checked_whole_number(self.rounds, "Checkpoint.rounds")
+        if self.seconds is not None and not checked_number(self.seconds, "Checkpoint.seconds") >= 0:
+            raise ValueError(
+                f"Checkpoint.seconds is {self.seconds!r}; give a number from 0, or None."
+            )
+        if self.rounds is None and self.seconds is None:
+            raise ValueError("Checkpoint has neither rounds nor seconds; give one of them.")
+        if not isinstance(self.path, (str, PathLike)):
+            raise TypeError(f"Checkpoint.path is {shown(self.path)}; give the path of a file.")
+        if not str(self.path) or Path(self.path).is_dir():
+            raise ValueError(
+                f"The checkpoint {str(self.path)!r} is a folder or empty; give the path of a file."
+            )
+        if not Path(self.path).resolve().parent.is_dir():
+            raise ValueError(
+                f"The folder of the checkpoint {self.path} does not exist; make it first."
+            )
+
+
+class CheckpointFile:
+    """The file that the state of one run is written to and read from.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+    identity : str
+        Hash of the parameters and the examples (:func:`identity_of`).
+    features : str
+        Hash of the features.  Files without it, which version 0.1 wrote, are read as well.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, identity: str, features: str) -> None:
+        self._checkpoint = checkpoint
+        self._own = {"identity": identity, "features": features}
+        self._rounds = 0
+        self._written = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether to write after this round."""
+        self._rounds += 1
+        rounds, seconds = self._checkpoint.rounds, self._checkpoint.seconds
+        return (rounds is not None and self._rounds >= rounds) or (
+            seconds is not None and time.monotonic() - self._written >= seconds
+        )
+
+    def write(self, header: Mapping[str, Any], arrays: Arrays, schema: SchemaOfHeader) -> None:
+        """Write a state: all of it or nothing.
+
+        Parameters
+        ----------
+        header : dict
+            Plain JSON.
+        arrays : dict of str to ndarray
+        schema : callable
+            ``schema(header, names)`` returns what the arrays must be.
+        """
+        self._format(schema).write(self._checkpoint.path, {**self._own, **header}, arrays)
+        self._rounds = 0
+        self._written = time.monotonic()
+
+    def read(self, schema: SchemaOfHeader) -> tuple[Header, Arrays] | None:
+        """The state that was written last; None where there is no file.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, no checkpoint, of another version, or of another run.
+        """
+        path = self._checkpoint.path
+        return self._format(schema).read(path) if Path(path).exists() else None
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Turn a DamagedFileError that the state leads to into a CheckpointError."""
+        try:
+            yield
+        except DamagedFileError as error:
+            raise CheckpointError(
+                f"{self._checkpoint.path} is no checkpoint of this run, or is damaged: {error}; "
+                f"{_REMEDY}."
+            ) from error
+
+    def check_rounds(self, n_rounds: int, max_rounds: int) -> None:
+        """Raise CheckpointError if the file has more rounds than the run may have."""
+        if n_rounds > max_rounds:
+            raise CheckpointError(
+                f"The checkpoint {self._checkpoint.path} holds {n_rounds} rounds, but max_rounds "
+                f"is {max_rounds}; give max_rounds={n_rounds} or more, or {_REMEDY}."
+            )
+
+    def _format(self, schema: SchemaOfHeader) -> ArchiveFormat:
+        def of_run(header: Header, names: Collection[str]) -> Schema:
+            for name, own in self._own.items():
+                if name in header and header[name] != own:
+                    raise CheckpointError(
+                        f"{self._checkpoint.path} is a checkpoint of other data or parameters; "
+                        f"{_REMEDY}."
+                    )
+            return schema(header, names)
+
+        return ArchiveFormat(
+            name="structboost-checkpoint",
+            version=1,
+            what="checkpoint of structboost",
+            error=CheckpointError,
+            remedy=_REMEDY,
+            schema=of_run,
+        )
+
+
+def identity_of(parameters: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
+    """Hash of parameters, plain JSON, and of arrays."""
+    digest = hashlib.sha256(json.dumps(dict(parameters), sort_keys=True).encode())
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,128 @@
+"""Targets of a command, checked before the work whose results they take."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+# Number of a file on its disk; of one that does not exist, where it would be.
+_Identity = tuple[int, int] | str
+
+
+class OutputError(ValueError):
+    """A file cannot be written, or would overwrite an input."""
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path] = ()) -> None:
+    """Raise unless every output can be written, and none of them is an input or another output.
+
+    Parameters
+    ----------
+    outputs : dict of str to Path or None
+        Files to be written by what they are called in errors; None is skipped.
+    inputs : sequence of Path
+        Files that are read.  Other spellings of a path and links name the same file.
+
+    Raises
+    ------
+    OutputError
+        The message names the output and the remedy.
+    """
+    taken: dict[_Identity, str] = {}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        check_writable(path, name)
+        other = taken.setdefault(_identity(path), name)
+        if other != name:
+            raise OutputError(f"{name} {path} is also the file of {other}; give another file.")
+        check_overwrites_none([path], inputs, name)
+
+
+def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name: str) -> None:
+    """Raise if a target is one of the files that are read.
+
+    Raises
+    ------
+    OutputError
+        The message names the target and the input.
+    """
+    read = {_identity(path): path for path in inputs}
+    for target in targets:
+        if _identity(target) in read:
+            raise OutputError(
+                f"{name} {target} would overwrite {read[_identity(target)]}, which is read; give "
+                f"another {name}."
+            )
+
+
+def check_writable(path: str | PathLike[str], name: str = "") -> None:
+    """Raise unless a file can be written; nothing on disk changes.
+
+    Parameters
+    ----------
+    path : str or path
+        Its folder must exist.
+    name : str
+        What errors call it, beside its path.
+
+    Raises
+    ------
+    OutputError
+        If it is a folder or a device, or its folder is missing or read-only.
+    """
+    shown = f"{name} {path}".strip()
+    target = Path(os.path.realpath(path))
+    if os.path.isdir(target):  # where Path.is_dir raises, a name may be too long
+        raise OutputError(f"{shown} is a folder; give the name of a file.")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise OutputError(f"{shown} is no regular file; give another.")
+    if not os.path.isdir(target.parent):
+        raise OutputError(
+            f"{shown} cannot be written: there is no folder {target.parent}; make it, or give "
+            "another."
+        )
+    # Only writing tells: permissions say nothing about read-only disks or names that are too long.
+    probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        probe.open("xb").close()
+        probe.unlink()
+    except OSError as error:
+        raise OutputError(
+            f"{shown} cannot be written ({error.strerror}); give a file in a folder that one can "
+            "write to."
+        ) from error
+
+
+def check_folder(path: str | PathLike[str], name: str = "") -> None:
+    """Make a folder and its parents, and raise unless files can be written into it.
+
+    Raises
+    ------
+    OutputError
+        If it is a file, or it cannot be made or written to.
+    """
+    folder = Path(path)
+    shown = f"{name} {path}".strip()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OutputError(f"{shown} is a file; give a folder.") from error
+    except OSError as error:
+        raise OutputError(
+            f"{shown} cannot be made ({error.strerror}); give another folder."
+        ) from error
+    check_writable(folder / "probe", name)
+
+
+def _identity(path: Path) -> _Identity:
+    """Equal for two names of one file."""
+    real = os.path.realpath(path)
+    try:
+        found = os.stat(real)
+    except OSError:
+        return real
+    return found.st_dev, found.st_ino

@@ -1,0 +1,255 @@
+"""What the arrays of a file must be: types, shapes that share dimensions, and ranges.
+
+A class whose arrays go to a file describes them beside its fields::
+
+    schema = {
+        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
+        "threshold": Array("float64", ("n_learners",), infinite=True),
+    }
+
+A dimension is a number, a name, or a sum such as ``"n_nodes + 1"``.  A name without a size yet
+takes that of the first array that has it alone; all others must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# No file comes near this number of features, channels or labels; a larger one is damaged.
+_MOST = 1 << 24
+
+
+class DamagedFileError(ValueError):
+    """A file has not the header or the arrays that it should."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """What one array must be.
+
+    Parameters
+    ----------
+    dtype : str
+    shape : tuple of int or str
+    low, high : float or str, optional
+        Least and largest entry.
+    infinite : bool
+        Whether entries may be infinite; NaN never is allowed.
+    nonzero : bool
+        Whether no entry may be 0.
+    rising : bool
+        Whether each entry must be larger than the one before.
+    ends : str, optional
+        For index pointers: they begin at 0, never fall, and end at this number.
+    optional : bool
+        Whether files may lack it.
+    """
+
+    dtype: str
+    shape: tuple[int | str, ...]
+    low: float | str | None = None
+    high: float | str | None = None
+    infinite: bool = False
+    nonzero: bool = False
+    rising: bool = False
+    ends: str | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Arrays that share dimensions.
+
+    Parameters
+    ----------
+    arrays : dict of str to Array
+    sizes : dict of str to int or str
+        Dimensions known already, or by the name of one in the part "".
+    """
+
+    arrays: Mapping[str, Array]
+    sizes: Mapping[str, int | str] = field(default_factory=dict)
+
+
+# By the beginning of the names; the dimensions of the part "" are known in all others.
+Schema = Mapping[str, Part]
+
+
+class Declared(NamedTuple):
+    """Type and shape of an array."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def prefixed(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The same arrays under names that begin with ``prefix``."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """What has a name that begins with ``prefix``, without it."""
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def check_names(schema: Schema, names: Iterable[str]) -> None:
+    """Raise DamagedFileError unless the names are those of the schema."""
+    expected = {
+        prefix + name: array
+        for prefix, part in schema.items()
+        for name, array in part.arrays.items()
+    }
+    found = set(names)
+    for name, array in expected.items():
+        if name not in found and not array.optional:
+            raise DamagedFileError(f"it lacks the array {name!r}")
+    for name in found - expected.keys():
+        raise DamagedFileError(f"it has an array {name!r:.60}")
+
+
+def checked_sizes(schema: Schema, declared: Mapping[str, Declared]) -> dict[str, dict[str, int]]:
+    """Dimensions of each part, from the shapes of its arrays.
+
+    Raises
+    ------
+    DamagedFileError
+        If a type or a shape is another than it must be.
+    """
+    sizes: dict[str, dict[str, int]] = {}
+    for prefix, part in sorted(schema.items()):
+        known = dict(sizes.get("", {}))
+        known |= {name: _number(size, known) for name, size in part.sizes.items()}
+        sizes[prefix] = known
+        own = {
+            prefix + name: (array, declared[prefix + name])
+            for name, array in part.arrays.items()
+            if prefix + name in declared
+        }
+        for name, (array, found) in own.items():
+            if len(array.shape) != len(found.shape):
+                raise DamagedFileError(f"the array {name!r} has shape {found.shape}")
+            for dimension, size in zip(array.shape, found.shape, strict=True):
+                if isinstance(dimension, str) and dimension.isidentifier():
+                    known.setdefault(dimension, size)
+        for name, (array, found) in own.items():
+            expected = tuple(_number(dimension, known) for dimension in array.shape)
+            if found.shape != expected:
+                raise DamagedFileError(
+                    f"the array {name!r} has shape {found.shape}, not {expected}"
+                )
+            # An array without entries has been written with any type.
+            if found.dtype != array.dtype and 0 not in found.shape:
+                raise DamagedFileError(
+                    f"the array {name!r} has type {found.dtype}, not {array.dtype}"
+                )
+    return sizes
+
+
+def checked_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays, all as they must be.
+
+    Raises
+    ------
+    DamagedFileError
+        If a name, a type, a shape or an entry is another than it must be.
+    """
+    check_names(schema, arrays)
+    sizes = checked_sizes(
+        schema, {name: Declared(array.dtype, array.shape) for name, array in arrays.items()}
+    )
+    checked = {}
+    for prefix, part in schema.items():
+        for name, array in part.arrays.items():
+            if prefix + name in arrays:
+                _check_entries(prefix + name, array, arrays[prefix + name], sizes[prefix])
+                checked[prefix + name] = arrays[prefix + name].astype(array.dtype, copy=False)
+    return checked
+
+
+@contextmanager
+def damaged_content() -> Iterator[None]:
+    """Make errors of code that takes damaged content apart DamagedFileError."""
+    try:
+        yield
+    except DamagedFileError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise DamagedFileError(f"{type(error).__name__}: {error}") from error
+
+
+def whole_number(value: Any, name: str, low: int = 0, high: int = _MOST) -> int:
+    """A number of a header as an int.
+
+    Raises
+    ------
+    DamagedFileError
+        If it is no whole number, or out of its range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise DamagedFileError(f"its {name} is {_short(value)}")
+    return value
+
+
+def finite_number(value: Any, name: str, low: float = -np.inf, high: float = np.inf) -> float:
+    """A number of a header as a float, in the way of :func:`whole_number`."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not low <= value <= high
+        or abs(value) == np.inf
+    ):
+        raise DamagedFileError(f"its {name} is {_short(value)}")
+    return float(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _number(expression: float | str, sizes: Mapping[str, int]) -> Any:
+    """A number, or a sum and difference of numbers and names, such as ``n_nodes + 1``."""
+    if not isinstance(expression, str):
+        return expression
+    total, sign = 0, 1
+    for word in expression.split():
+        if word in "+-":
+            sign = 1 if word == "+" else -1
+        else:
+            total += sign * (int(word) if word.isdigit() else sizes[word])
+    return total
+
+
+def _check_entries(
+    name: str, expected: Array, array: NDArray[Any], sizes: Mapping[str, int]
+) -> None:
+    if not array.size:
+        if expected.ends is not None:
+            raise DamagedFileError(f"the array {name!r} is empty")
+        return
+    if (
+        array.dtype.kind == "f"
+        and not (np.isfinite(array) | (expected.infinite & ~np.isnan(array))).all()
+    ):
+        raise DamagedFileError(f"the array {name!r} has NaN or infinite entries")
+    low, high = (
+        None if bound is None else _number(bound, sizes) for bound in (expected.low, expected.high)
+    )
+    if expected.ends is not None:
+        low, high = 0, _number(expected.ends, sizes)
+        if array[0] != low or array[-1] != high:
+            raise DamagedFileError(f"the array {name!r} does not go from 0 to {high}")
+    if (low is not None and array.min() < low) or (high is not None and array.max() > high):
+        raise DamagedFileError(f"the array {name!r} has entries out of their range")
+    if expected.nonzero and not array.all():
+        raise DamagedFileError(f"the array {name!r} has zeros")
+    if expected.rising or expected.ends is not None:
+        least_step = 1 if expected.rising else 0
+        if (np.diff(array) < least_step).any():
+            raise DamagedFileError(f"the array {name!r} is not in order")

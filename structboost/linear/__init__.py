@@ -1,0 +1,1 @@
+"""Linear structured predictors: the structured SVM."""

@@ -1,0 +1,494 @@
+"""Block-coordinate Frank-Wolfe on cached cuts: the dual of the linear structured SVM.
+
+The primal, over weights W of which some are bounded, ``W >= 0``
+(:mod:`structboost.linear.linear_scores`), is ::
+
+    min  1/2 |W|^2 + sum_i B_i max_y [Delta(y_i, y) - <W, dPsi_i(y)>]
+         dPsi_i(y) = Psi(x_i, y_i) - Psi(x_i, y)
+
+Its dual has a multiplier alpha_i(y) >= 0 for every output, those of example i summing to B_i, and,
+beyond Lacoste-Julien et al. (ICML 2013), (4), a multiplier nu >= 0 for every bounded weight::
+
+    max  sum alpha Delta - 1/2 |A + nu|^2,   A = sum alpha dPsi
+
+Example i is a block, and so is nu.  The best nu for given alpha makes ``A + nu = max(A, 0)`` on
+bounded weights, so ``W = max(A, 0)`` there, ``W = A`` elsewhere, and ``sum alpha Delta - 1/2
+|W|^2`` is the dual value of any alpha.
+
+A Frank-Wolfe step moves a block towards one output.  Here the outputs found so far are kept as
+cuts, and a block makes pairwise steps, from a cut with weight to the most violated one, with exact
+line search on the products <dPsi_i(y), dPsi_i(y')> of its cuts, nu held.  So most steps need no
+argmax, and none needs more than the features of one example.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
+from structboost.linear.linear_scores import FoundOutputs, LinearScores, starts_of
+from structboost.runtime.compiled import compiled
+
+# Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
+_FASTMATH = {"reassoc", "contract", "nsz"}
+# A cut without weight for so many exact passes is dropped.
+_MAX_IDLE = 20
+# Passes over the cached cuts between two exact passes, and how often one of them visits every
+# example.
+_MAX_PASSES = 1000
+_FULL_PASS_EVERY = 50
+# Other passes skip examples whose own gap is below this share of the mean gap aimed at.
+_SHRINKING_SHARE = 0.2
+# A block is solved to this share of its violation, in at most so many steps.
+_BLOCK_ACCURACY = 0.1
+_MAX_BLOCK_STEPS = 50
+# A cut is new when it is violated by more than the cached ones, beyond rounding.
+_NEW_CUT = 1e-9
+# An exact argmax may fall behind an earlier output by rounding, not by more.
+_ARGMAX_SLIP = 1e-6
+
+
+class _Cuts(NamedTuple):
+    """Cached cuts, those of example 0 first, in flat arrays that compiled code reads.
+
+    Example i owns the cuts ``first_cut[i]:first_cut[i + 1]``, the scores ``first_support[i]:...``
+    that they touch, and the square matrix of products that begins at ``first_product[i]``; cut c
+    owns the entries ``first_entry[c]:first_entry[c + 1]``.
+    """
+
+    first_cut: IntArray
+    losses: FloatArray
+    multipliers: FloatArray
+    idle: IntArray
+    first_entry: IntArray
+    entry_score: IntArray
+    entry_value: FloatArray
+    first_product: IntArray
+    products: FloatArray
+    first_support: IntArray
+    support_score: IntArray
+    support_feature: IntArray
+    support_weight: IntArray
+    support_length: IntArray
+    support_bounded: NDArray[np.bool_]
+
+
+# The same, as compiled code is given them from Python: see :mod:`structboost.runtime.compiled`.
+_CutFields = tuple[Any, ...]
+
+
+class BlockFrankWolfe:
+    """The dual over the cuts found so far: add cuts, make passes over them.
+
+    Parameters
+    ----------
+    parts : LinearScores
+    budgets : ndarray, shape (n_examples,)
+        B_i: C times the share of the example in the risk.
+    exact : bool
+        Whether the argmax claims to be exact.
+    random : numpy RandomState
+        Draws the order of the examples in each pass.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_weights,)
+        W of the current multipliers.
+    """
+
+    def __init__(
+        self, parts: LinearScores, budgets: FloatArray, exact: bool, random: np.random.RandomState
+    ) -> None:
+        self._parts = parts
+        self._budgets = budgets
+        self._exact = exact
+        self._random = random
+        self._cuts = _no_cuts(parts.n_examples)
+        self._gaps = np.zeros(parts.n_examples)
+        self._sums = np.zeros(parts.n_weights)
+        self._score_scratch = np.zeros(parts.n_scores)
+        self._step_scratch = np.zeros(parts.n_scores)
+        self.weights = self._sums
+        self._project()
+
+    @property
+    def n_cuts(self) -> int:
+        """Number of cached cuts."""
+        return len(self._cuts.losses)
+
+    @property
+    def dual_value(self) -> float:
+        """``sum alpha Delta - 1/2 |W|^2`` at :attr:`weights`: a lower bound on the optimum."""
+        return float(
+            self._cuts.multipliers @ self._cuts.losses - 0.5 * (self.weights @ self.weights)
+        )
+
+    def hinges(self, found: FoundOutputs, scores: FloatArray) -> FloatArray:
+        """Hinge loss of every example at the flat ``scores``, over the outputs found and cached.
+
+        Raises
+        ------
+        TaskError
+            If an argmax that claims to be exact is beaten by an earlier output.
+        """
+        cached = _cached_violations(tuple(self._cuts), scores)
+        hinges: FloatArray = np.maximum(found.violations, 0.0)
+        slip = np.flatnonzero(
+            cached > hinges + _ARGMAX_SLIP * (1.0 + np.abs(hinges) + found.losses)
+        )
+        if self._exact and len(slip):
+            i = slip[0]
+            raise TaskError(
+                f"The loss-augmented argmax of X[{i}] is not exact: it found an output of value "
+                f"{hinges[i]:.6g}, "
+                f"an earlier output has {cached[i]:.6g}. Correct it, or set exact_argmax = False."
+            )
+        return np.maximum(hinges, cached)
+
+    def add(self, found: FoundOutputs, scores: FloatArray) -> None:
+        """Cache the outputs that are violated by more than the cached ones; drop idle cuts."""
+        old = self._cuts
+        best = _cached_violations(tuple(old), scores)
+        new = np.flatnonzero(found.violations > best + _NEW_CUT * (1.0 + np.abs(found.violations)))
+        new = new[self._budgets[new] > 0]
+        kept = np.flatnonzero(old.idle < _MAX_IDLE)
+        n = self._parts.n_examples
+        owner = np.concatenate((np.repeat(np.arange(n), np.diff(old.first_cut))[kept], new))
+        order = np.argsort(owner, kind="stable")
+        first_entry, entries = _gather(
+            np.concatenate((np.diff(old.first_entry)[kept], np.diff(found.first_entry)[new]))[
+                order
+            ],
+            np.concatenate((old.first_entry[kept], found.first_entry[new] + len(old.entry_score)))[
+                order
+            ],
+        )
+        counts = np.bincount(owner, minlength=n)
+        first_cut = starts_of(counts)
+        entry_score = np.concatenate((old.entry_score, found.entry_score))[entries]
+        first_support, support = _find_support(
+            first_cut, first_entry, entry_score, self._parts.n_scores
+        )
+        first_product = starts_of(counts**2)
+        self._cuts = _Cuts(
+            first_cut,
+            np.concatenate((old.losses[kept], found.losses[new]))[order],
+            np.concatenate((old.multipliers[kept], np.zeros(len(new))))[order],
+            np.concatenate((old.idle[kept], np.zeros(len(new), np.int64)))[order],
+            first_entry,
+            entry_score,
+            np.concatenate((old.entry_value, found.entry_value))[entries],
+            first_product,
+            np.zeros(first_product[-1]),
+            first_support,
+            support,
+            *self._parts.place(support),
+        )
+        numbers = np.concatenate((kept, np.full(len(new), -1)))[order]
+        _fill_products(
+            tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
+            self._parts.features,
+            np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
+        )  # fmt: skip
+        # Summed anew from the multipliers: no rounding is carried from pass to pass into the bound.
+        _add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
+        self._project()
+
+    def improve(self, target: float) -> FloatArray:
+        """Pass over the cached cuts until the gap restricted to them is about ``target``.
+
+        Returns
+        -------
+        mean : ndarray, shape (n_weights,)
+            Mean of the weights after each pass, pass t with weight t (Lacoste-Julien et al., 3.2).
+        """
+        n = self._parts.n_examples
+        mean = np.zeros_like(self.weights)
+        share = _SHRINKING_SHARE * target / n
+        full = True
+        for number in range(1, _MAX_PASSES + 1):
+            visited = np.arange(n) if full else np.flatnonzero(self._gaps > share)
+            gap, n_steps = _sweep(
+                self._random.permutation(visited), tuple(self._cuts), self._budgets,
+                self._parts.features, self._sums, self.weights, self._score_scratch,
+                self._step_scratch, self._gaps, self._parts.has_bounds,
+            )  # fmt: skip
+            mean += 2.0 / (number + 1) * (self.weights - mean)
+            if full and (gap <= target or n_steps == 0):
+                break
+            full = number % _FULL_PASS_EVERY == 0 or float(self._gaps.sum()) <= target
+        self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
+        # A visit adds to the weights by small steps; the bound wants them exact.
+        _add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
+        self._project()
+        return mean
+
+    def _project(self) -> None:
+        """The block of nu.  With no bounded weights W is A, the same array."""
+        if self._parts.has_bounds:
+            self.weights = self._parts.project(self._sums)
+
+
+def _gather(lengths: IntArray, starts: IntArray) -> tuple[IntArray, IntArray]:
+    """New starts of runs of entries put one after the other, and the index that does it."""
+    first = starts_of(lengths)
+    return first, np.repeat(starts - first[:-1], lengths) + np.arange(first[-1])
+
+
+def _no_cuts(n_examples: int) -> _Cuts:
+    none, no_numbers, zeros = np.zeros(0), np.zeros(0, np.int64), np.zeros(n_examples + 1, np.int64)
+    return _Cuts(
+        zeros, none, none, no_numbers, np.zeros(1, np.int64), no_numbers, none, zeros, none,
+        zeros, no_numbers, no_numbers, no_numbers, no_numbers, np.zeros(0, np.bool_),
+    )  # fmt: skip
+
+
+@compiled
+def _find_support(
+    first_cut: IntArray, first_entry: IntArray, entry_score: IntArray, n_scores: int
+) -> tuple[IntArray, IntArray]:
+    """Scores that the cuts of each example touch, each once."""
+    seen = np.zeros(n_scores, np.bool_)
+    first = np.zeros(len(first_cut), np.int64)
+    support = np.empty(len(entry_score), np.int64)
+    end = 0
+    for i in range(len(first_cut) - 1):
+        for e in range(first_entry[first_cut[i]], first_entry[first_cut[i + 1]]):
+            if not seen[entry_score[e]]:
+                seen[entry_score[e]] = True
+                support[end] = entry_score[e]
+                end += 1
+        first[i + 1] = end
+    return first, support[:end].copy()
+
+
+@compiled
+def _cut_value(cuts: _Cuts, cut: int, scores: FloatArray) -> float:
+    """``<dM, scores>`` of a cut."""
+    total = 0.0
+    for e in range(cuts.first_entry[cut], cuts.first_entry[cut + 1]):
+        total += cuts.entry_value[e] * scores[cuts.entry_score[e]]
+    return total
+
+
+@compiled
+def _cached_violations(fields: _CutFields, scores: FloatArray) -> FloatArray:
+    """Largest violation of a cached cut of each example; at least 0, that of the truth."""
+    cuts = _Cuts(*fields)
+    best = np.zeros(len(cuts.first_cut) - 1)
+    for i in range(len(best)):
+        for c in range(cuts.first_cut[i], cuts.first_cut[i + 1]):
+            best[i] = max(best[i], cuts.losses[c] - _cut_value(cuts, c, scores))
+    return best
+
+
+@compiled(fastmath=_FASTMATH)
+def _score_support(
+    cuts: _Cuts, i: int, features: FloatArray, weights: FloatArray, scores: FloatArray
+) -> None:
+    """Scores of example i that its cuts touch."""
+    for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+        x = cuts.support_feature[s]
+        w = cuts.support_weight[s]
+        total = 0.0
+        for f in range(cuts.support_length[s]):
+            total += features[x + f] * weights[w + f]
+        scores[cuts.support_score[s]] = total
+
+
+@compiled
+def _add_cut(cuts: _Cuts, cut: int, weight: float, steps: FloatArray) -> None:
+    """Add ``weight`` times the joint-feature difference of a cut to ``steps``, one per score."""
+    for e in range(cuts.first_entry[cut], cuts.first_entry[cut + 1]):
+        steps[cuts.entry_score[e]] += weight * cuts.entry_value[e]
+
+
+@compiled
+def _add_steps(
+    cuts: _Cuts, i: int, features: FloatArray, steps: FloatArray, sums: FloatArray
+) -> None:
+    """Add ``steps`` times features to ``sums`` for example i, and reset ``steps`` to zero."""
+    for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+        step = steps[cuts.support_score[s]]
+        if step != 0.0:
+            steps[cuts.support_score[s]] = 0.0
+            x = cuts.support_feature[s]
+            w = cuts.support_weight[s]
+            for f in range(cuts.support_length[s]):
+                sums[w + f] += step * features[x + f]
+
+
+@compiled
+def _project_support(cuts: _Cuts, i: int, sums: FloatArray, weights: FloatArray) -> None:
+    """The block of nu on the weights of example i: ``W = max(A, 0)`` if bounded, else ``A``."""
+    for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+        bounded = cuts.support_bounded[s]
+        w = cuts.support_weight[s]
+        for f in range(w, w + cuts.support_length[s]):
+            weights[f] = 0.0 if bounded and sums[f] < 0.0 else sums[f]
+
+
+@compiled
+def _add_up(fields: _CutFields, features: FloatArray, steps: FloatArray, sums: FloatArray) -> None:
+    """``A = sum alpha dPsi`` over all cuts."""
+    cuts = _Cuts(*fields)
+    for f in range(len(sums)):
+        sums[f] = 0.0
+    for i in range(len(cuts.first_cut) - 1):
+        for c in range(cuts.first_cut[i], cuts.first_cut[i + 1]):
+            if cuts.multipliers[c] != 0.0:
+                _add_cut(cuts, c, cuts.multipliers[c], steps)
+        _add_steps(cuts, i, features, steps, sums)
+
+
+@compiled
+def _fill_products(
+    fields: _CutFields,
+    numbers: IntArray,
+    old_first_cut: IntArray,
+    old_first_product: IntArray,
+    old_products: FloatArray,
+    features: FloatArray,
+    one_cut: FloatArray,
+    scores: FloatArray,
+    steps: FloatArray,
+) -> None:
+    """Products <dPsi, dPsi'> of the cuts; ``numbers``: their old numbers, -1 for new cuts."""
+    cuts = _Cuts(*fields)
+    for i in range(len(cuts.first_cut) - 1):
+        first = cuts.first_cut[i]
+        n = cuts.first_cut[i + 1] - first
+        products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]].reshape((n, n))
+        n_old = old_first_cut[i + 1] - old_first_cut[i]
+        old = old_products[old_first_product[i] : old_first_product[i + 1]].reshape((n_old, n_old))
+        for c in range(n):
+            a = numbers[first + c] - old_first_cut[i]
+            if numbers[first + c] >= 0:
+                for d in range(n):
+                    if numbers[first + d] >= 0:
+                        products[c, d] = old[a, numbers[first + d] - old_first_cut[i]]
+                continue
+            _add_cut(cuts, first + c, 1.0, steps)
+            _add_steps(cuts, i, features, steps, one_cut)
+            _score_support(cuts, i, features, one_cut, scores)
+            for d in range(n):
+                products[c, d] = _cut_value(cuts, first + d, scores)
+                products[d, c] = products[c, d]
+            for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+                w = cuts.support_weight[s]
+                for f in range(w, w + cuts.support_length[s]):
+                    one_cut[f] = 0.0
+
+
+@compiled
+def _pairwise_steps(
+    products: FloatArray, gradient: FloatArray, multipliers: FloatArray, budget: float
+) -> int:
+    """Solve one block on its cuts; the last entry of gradient and multipliers is the truth.
+
+    Each step moves multiplier to the cut of largest gradient, from the one where that gains most.
+    """
+    n = len(gradient) - 1
+    first = -1.0
+    for number in range(_MAX_BLOCK_STEPS):
+        up = np.argmax(gradient)
+        down, step, most, width = -1, 0.0, 0.0, 0.0
+        for c in range(n + 1):
+            slope = gradient[up] - gradient[c]
+            if multipliers[c] > 0.0 and slope > 0.0:
+                width = max(width, slope)
+                curvature = 0.0 if c == n else products[c, c]
+                if up < n:
+                    curvature += products[up, up] - (0.0 if c == n else 2.0 * products[up, c])
+                t = multipliers[c] if multipliers[c] * curvature <= slope else slope / curvature
+                gain = t * (slope - 0.5 * t * curvature)
+                if gain > most:
+                    down, step, most = c, t, gain
+        if first < 0.0:
+            first = width
+        if down < 0 or (number > 0 and width <= _BLOCK_ACCURACY * first):
+            return number
+        multipliers[up] += step
+        multipliers[down] -= step
+        if multipliers[down] < 1e-14 * budget:
+            multipliers[down] = 0.0
+        for c in range(n):
+            if up < n:
+                gradient[c] -= step * products[up, c]
+            if down < n:
+                gradient[c] += step * products[down, c]
+    return _MAX_BLOCK_STEPS
+
+
+@compiled
+def _visit(
+    i: int,
+    cuts: _Cuts,
+    budget: float,
+    features: FloatArray,
+    sums: FloatArray,
+    weights: FloatArray,
+    scores: FloatArray,
+    steps: FloatArray,
+    has_bounds: bool,
+) -> tuple[float, int]:
+    """Steps on the block of example i; returns its gap before them, and their number."""
+    first = cuts.first_cut[i]
+    n = cuts.first_cut[i + 1] - first
+    _score_support(cuts, i, features, weights, scores)
+    gradient = np.zeros(n + 1)
+    multipliers = np.empty(n + 1)
+    multipliers[n] = budget
+    for c in range(n):
+        gradient[c] = cuts.losses[first + c] - _cut_value(cuts, first + c, scores)
+        multipliers[c] = cuts.multipliers[first + c]
+        multipliers[n] -= multipliers[c]
+    multipliers[n] = max(multipliers[n], 0.0)
+    gap = budget * gradient.max()
+    for c in range(n):
+        gap -= multipliers[c] * gradient[c]
+    products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]].reshape((n, n))
+    n_steps = _pairwise_steps(products, gradient, multipliers, budget)
+    if n_steps:
+        for c in range(n):
+            change = multipliers[c] - cuts.multipliers[first + c]
+            if change != 0.0:
+                cuts.multipliers[first + c] = multipliers[c]
+                _add_cut(cuts, first + c, change, steps)
+        _add_steps(cuts, i, features, steps, sums)
+        if has_bounds:
+            _project_support(cuts, i, sums, weights)
+    return gap, n_steps
+
+
+@compiled
+def _sweep(
+    order: IntArray,
+    fields: _CutFields,
+    budgets: FloatArray,
+    features: FloatArray,
+    sums: FloatArray,
+    weights: FloatArray,
+    scores: FloatArray,
+    steps: FloatArray,
+    gaps: FloatArray,
+    has_bounds: bool,
+) -> tuple[float, int]:
+    """Visit examples in ``order``; returns the sum of their gaps and the number of steps."""
+    cuts = _Cuts(*fields)
+    total = 0.0
+    n_steps = 0
+    for i in order:
+        if cuts.first_cut[i] == cuts.first_cut[i + 1]:
+            gaps[i] = 0.0
+            continue
+        gaps[i], made = _visit(
+            i, cuts, budgets[i], features, sums, weights, scores, steps, has_bounds
+        )
+        total += gaps[i]
+        n_steps += made
+    return total, n_steps

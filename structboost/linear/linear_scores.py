@@ -1,0 +1,205 @@
+"""Parts of all kinds in one flat array, linear scores on them, and outputs at these scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
+from structboost.task import PartKind, Separation, StackedParts
+
+
+class KindLayout(NamedTuple):
+    """Where one kind begins in the flat arrays of :class:`LinearScores`."""
+
+    kind: str
+    n_rows: int
+    n_columns: int
+    n_channels: int
+    bounded: bool
+    first_feature: int
+    first_weight: int
+    first_score: int
+
+
+class LinearScores:
+    """Parts of all examples and the linear scores on them, all kinds in one flat array.
+
+    A kind whose weak learners answer in (-1, 1) gets a constant feature 1, the bias, as its last; a
+    kind whose scores must not be negative (answers in (0, 1)) has bounded weights, ``W >= 0``, and
+    no bias.
+
+    Parameters
+    ----------
+    kinds : dict of str to PartKind
+    stack : StackedParts
+
+    Raises
+    ------
+    TaskError
+        If a kind with bounded weights has a negative feature.
+
+    Attributes
+    ----------
+    features : ndarray, shape (n_values,)
+        Row after row, kind after kind.
+    n_weights, n_scores : int
+        Weights are stored channel after channel, scores row after row, kind after kind.
+    has_bounds : bool
+        Whether any kind has bounded weights.
+    """
+
+    def __init__(self, kinds: Mapping[str, PartKind], stack: StackedParts) -> None:
+        self.offsets = stack.offsets
+        self.layouts: list[KindLayout] = []
+        blocks = []
+        n_features = self.n_weights = self.n_scores = 0
+        for kind, part in kinds.items():
+            bounded = is_bounded(part)
+            rows = np.asarray(stack.rows[kind], dtype=np.float64)
+            if bounded:
+                self._check_not_negative(kind, rows)
+            else:
+                rows = np.column_stack((rows, np.ones(len(rows))))
+            n_rows, n_columns = rows.shape
+            layout = KindLayout(
+                kind,
+                n_rows,
+                n_columns,
+                part.n_channels,
+                bounded,
+                n_features,
+                self.n_weights,
+                self.n_scores,
+            )
+            self.layouts.append(layout)
+            blocks.append(rows.ravel())
+            n_features += rows.size
+            self.n_weights += n_columns * part.n_channels
+            self.n_scores += n_rows * part.n_channels
+        self.has_bounds = any(a.bounded for a in self.layouts)
+        self.features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.offsets[self.layouts[0].kind]) - 1
+
+    def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
+        """Scores of all parts under the flat ``weights``: flat, and as views by kind."""
+        flat = np.empty(self.n_scores)
+        rows = {}
+        for a in self.layouts:
+            rows[a.kind] = flat[a.first_score : a.first_score + a.n_rows * a.n_channels].reshape(
+                a.n_rows, a.n_channels
+            )
+            features = self.features[a.first_feature : a.first_feature + a.n_rows * a.n_columns]
+            np.matmul(
+                features.reshape(a.n_rows, a.n_columns), self.matrix(weights, a), out=rows[a.kind]
+            )
+        return flat, StackedParts(rows, self.offsets)
+
+    @staticmethod
+    def matrix(weights: FloatArray, layout: KindLayout) -> FloatArray:
+        """Weights of a kind as a view of shape (n_columns, n_channels)."""
+        end = layout.first_weight + layout.n_columns * layout.n_channels
+        return weights[layout.first_weight : end].reshape(layout.n_channels, layout.n_columns).T
+
+    def flat_weights(self, matrices: Mapping[str, FloatArray]) -> FloatArray:
+        """Flat weights from a matrix (n_columns, n_channels) for each kind."""
+        return np.concatenate([np.asarray(matrices[a.kind]).T.ravel() for a in self.layouts])
+
+    def project(self, sums: FloatArray) -> FloatArray:
+        """``max(A, 0)`` on bounded weights, ``A`` on the others."""
+        weights = sums.copy()
+        for a in self.layouts:
+            if a.bounded:
+                matrix = self.matrix(weights, a)
+                np.maximum(matrix, 0.0, out=matrix)
+        return weights
+
+    def place(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
+        """First feature, first weight, number of columns and bound of flat ``scores``."""
+        starts = np.array([a.first_score for a in self.layouts])
+        of_kind = np.searchsorted(starts, scores, side="right") - 1
+
+        def column(name: str) -> NDArray[Any]:
+            return np.array([getattr(a, name) for a in self.layouts])[of_kind]
+
+        lengths = column("n_columns").astype(np.int64)
+        row, channel = np.divmod(scores - starts[of_kind], column("n_channels"))
+        first_feature = column("first_feature") + row * lengths
+        return first_feature, column("first_weight") + channel * lengths, lengths, column("bounded")
+
+    def _check_not_negative(self, kind: str, rows: FloatArray) -> None:
+        negative = np.flatnonzero((rows < 0).any(axis=1))
+        if len(negative):
+            i = int(np.searchsorted(self.offsets[kind], negative[0], side="right")) - 1
+            raise TaskError(
+                f"parts(X[{i}]) has a negative feature for kind {kind!r}, whose scores must not be "
+                "negative; shift the feature, or give its positive and negative part as two."
+            )
+
+
+def is_bounded(part: PartKind) -> bool:
+    """Whether scores on parts of this kind must not be negative."""
+    return min(part.response) >= 0
+
+
+class FoundOutputs(NamedTuple):
+    """Outputs of one exact pass, one for each example, kinds merged.
+
+    Output i has the entries ``first_entry[i]:first_entry[i + 1]``; ``violations`` are the values
+    ``Delta - <W, dPsi>`` at the scores of the pass.
+    """
+
+    losses: FloatArray
+    violations: FloatArray
+    first_entry: IntArray
+    entry_score: IntArray
+    entry_value: FloatArray
+
+
+def merge_kinds(found: Separation, parts: LinearScores, scores: StackedParts) -> FoundOutputs:
+    """Flat form of a separation that was made at ``scores``.
+
+    Raises
+    ------
+    TaskError
+        If the separation has not one output, finite, for each example.
+    """
+    n = parts.n_examples
+    losses = np.asarray(found.losses, dtype=np.float64)
+    if len(losses) != n:
+        raise TaskError(
+            f"separate gave {len(losses)} outputs for {n} examples; it must give one for each."
+        )
+    owners, entries, values = [], [], []
+    for a in parts.layouts:
+        difference = found.differences[a.kind]
+        owners.append(np.repeat(np.arange(n), np.diff(found.indptr[a.kind])))
+        entries.append(a.first_score + difference.parts * a.n_channels + difference.channels)
+        values.append(difference.values)
+    owner, entry, value = (np.concatenate(arrays) for arrays in (owners, entries, values))
+    if len(parts.layouts) > 1:
+        order = np.argsort(owner, kind="stable")
+        owner, entry, value = owner[order], entry[order], value[order]
+    violations = found.violations(scores)
+    bad = np.flatnonzero(~np.isfinite(violations))
+    if len(bad):
+        raise TaskError(
+            f"The loss-augmented argmax of X[{bad[0]}] has a loss or joint feature that is not "
+            "finite."
+        )
+    return FoundOutputs(
+        losses, violations, starts_of(np.bincount(owner, minlength=n)), entry, value
+    )
+
+
+def starts_of(counts: NDArray[Any]) -> IntArray:
+    """Where groups of the given sizes begin, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)

@@ -1,0 +1,296 @@
+"""The linear structured SVM: the baseline of boosting, on the same tasks."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from structboost._typing import FloatArray
+from structboost.exceptions import InterruptedFitWarning
+from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
+from structboost.loop import record
+from structboost.progress import ProgressBar
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.task import KeptTruth, StackedParts, Task
+from structboost.task_calls import mean_loss, predictions, separation, stacked, stacked_inputs
+from structboost.validation import (
+    check_examples,
+    checked_example_weights,
+    checked_features,
+    checked_positive,
+    checked_relative_gap,
+    checked_whole_number,
+    shown,
+)
+
+# The problem restricted to the cached cuts is solved to this share of the gap that the last exact
+# pass left.
+_INNER_SHARE = 0.2
+# The next exact pass is made between the best weights so far and the new ones: nearer to the new
+# ones after progress, nearer to the best after none (in-out separation).
+_MORE_NEW = 1.2
+_LESS_NEW = 0.6
+_LEAST_NEW = 0.1
+
+
+class StructuredSVM:
+    """Linear structured SVM, trained to a certified duality gap.
+
+    The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,
+    c]>`` on channel c, and the joint feature map is ``Psi(x, y) = sum_p x_p (x) M(x, y)[p]``.
+    Minimises ::
+
+        1/2 |W|^2 + C/m sum_i max_y [Delta(y_i, y) - <W, Psi(x_i, y_i) - Psi(x_i, y)>]
+
+    by block-coordinate Frank-Wolfe with averaging (Lacoste-Julien et al., ICML 2013) on cached cuts
+    (:mod:`structboost.linear.block_frank_wolfe`).
+
+    Kinds of parts whose weak learners answer in (-1, 1) get a constant feature 1, whose weight is
+    the bias; it is regularised like the others.  Kinds that answer in (0, 1), the edges of a CRF,
+    must have scores >= 0: their features must be >= 0, their weights are kept >= 0 by the solver,
+    and they have no bias.
+
+    Scale the features: the regulariser treats all alike, and on raw scales the gap may not close in
+    any reasonable number of passes.
+
+    Parameters
+    ----------
+    task : Task
+        The problem: parts, joint feature, loss and argmax.
+    C : float
+        Weight of the mean loss against the regulariser.
+    tol : float
+        Relative gap ``(primal - bound) / primal``, above 0 and below 1, at which training stops.
+    max_epochs : int
+        Most exact passes, in which the task's argmax sees every example once.
+    average : bool
+        Whether exact passes are made at weighted means of the weights, or at the newest weights.
+    random_state : int, RandomState or None
+        Order of the examples in the passes over cached cuts.
+    verbose : int
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    w_ : ndarray, shape (n_features + 1, n_channels), or dict of such arrays
+        Weights, the bias in the last row; by kind where the task has several.
+        Kinds without bias have ``n_features`` rows.
+    history_ : list of dict
+        One per exact pass: round, primal (of the best weights so far), bound, gap, certified, cuts,
+        columns (weights that are not zero), oracle_calls, seconds.
+    objective_ : float
+        Primal objective of ``w_``.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.
+    """
+
+    w_: Any
+    history_: list[dict[str, Any]]
+    objective_: float
+    interrupted_: bool
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        C: float = 1.0,
+        tol: float = 1e-3,
+        max_epochs: int = 1000,
+        average: bool = True,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.task = task
+        self.C = C
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.average = average
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @deferred_interrupts()
+    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
+        """Train on examples ``(X[i], Y[i])``.
+
+        Parameters
+        ----------
+        X, Y : sequence
+            Inputs and true outputs, as the task takes them.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean loss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range.
+        TaskError
+            If the task breaks its contract.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If ``max_epochs`` are used up before the gap is ``tol``.
+        InterruptedFitWarning
+            On Ctrl-C; the best weights so far are kept.
+        """
+        self._check_parameters()
+        check_examples(X, Y)
+        shares = checked_example_weights(sample_weight, len(X))
+        with threadpool_limits(limits=1, user_api="blas"):
+            run = _Run(self, X, Y, shares)
+            self.interrupted_ = not run.optimise()
+        self._keep(run)
+        if self.interrupted_:
+            warnings.warn(
+                f"Training was interrupted after {len(self.history_)} exact passes; "
+                "the weights kept so far are usable.",
+                InterruptedFitWarning,
+                stacklevel=3,
+            )
+        elif self.history_[-1]["gap"] > self.tol:
+            warnings.warn(
+                f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, "
+                f"above tol = {self.tol}; raise max_epochs, scale the features, or lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def scores(self, X: Sequence[Any]) -> StackedParts:
+        """Scores of all parts of all inputs, by kind."""
+        if not hasattr(self, "w_"):
+            raise NotFittedError("This StructuredSVM is not fitted yet; call fit(X, Y) first.")
+        stack = stacked_inputs(self.task, X)
+        matrices = (
+            self.w_ if isinstance(self.w_, dict) else {kind: self.w_ for kind in self.task.kinds}
+        )
+        for kind, part in self.task.kinds.items():
+            checked_features(stack.rows[kind], len(matrices[kind]) - (not is_bounded(part)))
+        parts = LinearScores(self.task.kinds, stack)
+        return parts.scores(parts.flat_weights(matrices))[1]
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Best output of each input, by the task's ``predict``."""
+        return predictions(self.task, X, self.scores(X))
+
+    def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
+        """Minus the mean loss of the predictions: larger is better."""
+        return -mean_loss(self.task, Y, self.predict(X))
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
+        checked_positive(self.C, "C")
+        checked_positive(self.tol, "tol")
+        checked_relative_gap(self.tol, "tol")
+        checked_whole_number(self.max_epochs, "max_epochs")
+
+    def _keep(self, run: _Run) -> None:
+        matrices = {a.kind: run.parts.matrix(run.best, a).copy() for a in run.parts.layouts}
+        self.w_ = matrices if len(matrices) > 1 else next(iter(matrices.values()))
+        self.objective_ = run.primal
+        self.history_ = run.history
+
+
+class _Run:
+    """One fit: the solver, the best weights so far, and their certificate."""
+
+    def __init__(
+        self, svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray
+    ) -> None:
+        self.began = time.perf_counter()
+        self.svm, self.X, self.Y = svm, X, Y
+        self.tol = float(svm.tol)
+        self.budgets = float(svm.C) * shares
+        self.parts = LinearScores(svm.task.kinds, stacked(svm.task, X))
+        random = check_random_state(svm.random_state)
+        self.solver = BlockFrankWolfe(self.parts, self.budgets, svm.task.exact_argmax, random)
+        self.best = self.solver.weights.copy()
+        self.primal = np.inf
+        self.bound = -np.inf
+        self.history: list[dict[str, Any]] = []
+
+        self.truth = KeptTruth()
+
+    @property
+    def gap(self) -> float:
+        return float(self.history[-1]["gap"])
+
+    def optimise(self) -> bool:
+        """Train; False if Ctrl-C ended it.
+
+        Before the first exact pass there is no model, and Ctrl-C is raised.
+        """
+        bar = ProgressBar(self.tol, self.svm.max_epochs) if self.svm.verbose else None
+        try:
+            weights, share_of_new = self.best, 1.0
+            for _ in range(int(self.svm.max_epochs)):
+                raise_if_interrupted()
+                better = self._exact_pass(weights)
+                if bar is not None:
+                    bar(self.history[-1], self.svm)
+                if self.gap <= self.tol:
+                    break
+                mean = self.solver.improve(
+                    _INNER_SHARE * max(self.primal - self.bound, self.tol * self.primal)
+                )
+                if not self.svm.average:
+                    weights = self.solver.weights.copy()
+                    continue
+                share_of_new = (
+                    min(1.0, _MORE_NEW * share_of_new)
+                    if better
+                    else max(_LEAST_NEW, _LESS_NEW * share_of_new)
+                )
+                weights = (1.0 - share_of_new) * self.best + share_of_new * mean
+            raise_if_interrupted()
+        except KeyboardInterrupt:
+            if not self.history:
+                raise
+            return False
+        finally:
+            if bar is not None:
+                bar.close()
+        return True
+
+    def _exact_pass(self, weights: FloatArray) -> bool:
+        """Loss-augmented argmax of every example at ``weights``: certificate and new cuts.
+
+        Returns whether ``weights`` are the best so far.
+        """
+        flat, scores = self.parts.scores(weights)
+        separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
+        found = merge_kinds(separated, self.parts, scores)
+        risk = float(self.budgets @ self.solver.hinges(found, flat))
+        primal = 0.5 * float(weights @ weights) + risk
+        self.bound = max(self.bound, self.solver.dual_value)
+        better = primal < self.primal
+        if better:
+            self.primal, self.best = primal, weights
+        self._record()
+        if self.gap > self.tol:
+            self.solver.add(found, flat)
+        return better
+
+    def _record(self) -> None:
+        n = len(self.history) + 1
+        self.history.append(
+            record(
+                n,
+                self.primal,
+                self.bound,
+                certified=self.svm.task.exact_argmax,
+                cuts=self.solver.n_cuts,
+                columns=int(np.count_nonzero(self.best)),
+                oracle_calls=n,
+                seconds=time.perf_counter() - self.began,
+            )
+        )

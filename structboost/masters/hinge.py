@@ -1,0 +1,131 @@
+"""What hinge masters have in common: cuts in a pool, and the linear program over them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.columns import Terms
+from structboost.masters.base import CutOracle, RestrictedMaster
+from structboost.masters.bundle import Bundle
+from structboost.masters.cut_pool import CutPool
+from structboost.masters.cut_program import CutProgram
+
+
+class Oracle(Protocol):
+    """What every hinge master asks of its oracle."""
+
+    calls: int
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; returns the number of the first."""
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns; ``terms`` number them from 0."""
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept`` and renumber the others."""
+
+
+OracleType = TypeVar("OracleType", bound=Oracle)
+
+
+class HingeMaster(RestrictedMaster, Generic[OracleType]):
+    """Masters of the hinge loss, which know the training set by its cuts.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    C : float
+    pool : CutPool
+    norm : float, optional
+        Bound of the l1 norm of the weights.
+
+    Attributes
+    ----------
+    dual_value : float
+        Objective of dual multipliers that are feasible up to the edges of columns: divided by
+        max(1, largest edge) it bounds the optimum from below (Farley 1990).
+    """
+
+    def __init__(
+        self, oracle: OracleType, C: float, pool: CutPool, norm: float | None = None
+    ) -> None:
+        super().__init__(C)
+        self.oracle = oracle
+        self.weights = np.zeros(oracle.n_columns)
+        self.dual_value = 0.0
+        self.pool = pool
+        self.program = CutProgram(pool, norm)
+
+    @property
+    def n_cuts(self) -> int:
+        """Cuts held, without the empty one."""
+        return len(self.pool.losses[self.pool.made])
+
+    @property
+    def oracle_calls(self) -> int:
+        """Passes of the loss-augmented argmax over the examples."""
+        return self.oracle.calls
+
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; returns the number of the first."""
+        return self.oracle.add_responses(kind, responses)
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero."""
+        products = self._products(terms, n_new)
+        self.oracle.add_columns(terms, n_new)
+        self.pool.add_columns(products)
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self.oracle.keep_columns(kept)
+        self.program.keep_columns(kept)
+        self.pool.keep_columns(kept)
+        self.weights = self.weights[kept]
+
+    def bound(self, largest_edge: float) -> float | None:
+        """Dual multipliers divided by the largest edge are feasible."""
+        return self.dual_value / max(1.0, largest_edge)
+
+    def _take_duals(self, duals: FloatArray, by: int = 0) -> None:
+        """Take duals of the cuts as the proof; cuts without one grow older ``by`` so many steps."""
+        self.pool.duals, self.dual_value = duals, float(duals @ self.pool.losses)
+        self.pool.age(duals, by)
+
+    @abstractmethod
+    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+        """Products of the cuts held with new columns, shape (n_cuts, n_new)."""
+
+
+class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
+    """Hinge masters with one slack for all examples: a cut is an output for each example."""
+
+    def duals(self) -> dict[str, Any]:
+        """The sum of dual multiplier times measure over the cuts."""
+        made = self.pool.made
+        return self.oracle.combine(self.pool.cuts[made], self.pool.duals[made])
+
+    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+        products, made = np.zeros((len(self.pool), n_new)), self.pool.made
+        products[made] = self.oracle.products(self.pool.cuts[made], terms, n_new)
+        return products
+
+    def _new_cut(self, weights: FloatArray) -> float:
+        cut, products, risk = self.oracle.cut_at(weights)
+        self.pool.add([cut], products[None], np.array([cut.loss]))
+        return risk
+
+    def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
+        self.oracle.forget(self.pool.keep(kept))

@@ -1,0 +1,35 @@
+"""Formulations by name."""
+
+from __future__ import annotations
+
+from structboost.masters.base import Formulation
+from structboost.runtime.registry import Registry
+
+_FORMULATIONS = Registry(
+    "formulation",
+    {
+        "one_slack": "structboost.masters.one_slack:OneSlack",
+        "m_slack": "structboost.masters.m_slack:MSlack",
+        "exponential": "structboost.masters.exponential:Exponential",
+    },
+)
+
+
+def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) -> Formulation:
+    """The formulation itself, or the one of a name.
+
+    Raises
+    ------
+    ValueError
+        If no formulation has this name, or ``stabilize`` is False where nothing reads it.
+    """
+    if not isinstance(formulation, Formulation):
+        made: Formulation = _FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
+        return made
+    if not stabilize:
+        raise ValueError(
+            f"stabilize is {stabilize!r}, which a Formulation object does not read; leave "
+            "stabilize=True, and give formulation=OneSlack(stabilize=False) if you mean "
+            "Algorithm 2 as printed."
+        )
+    return formulation

@@ -1,0 +1,107 @@
+"""Plot of a fit's primal value, lower bound and gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+
+class ConvergenceDisplay:
+    """Primal objective, lower bound and relative gap of a fit, by round or by time.
+
+    Made by :meth:`from_estimator` or :meth:`from_history`, as scikit-learn's Displays.
+
+    Parameters
+    ----------
+    history : sequence of dict
+        Records as in ``StructBoost.history_``.
+
+    Attributes
+    ----------
+    ax_ : tuple of matplotlib Axes
+        Objective above, gap below.
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, history: Sequence[Mapping[str, Any]]) -> None:
+        self.history = history
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, x: str = "round", name: str | None = None
+    ) -> Self:
+        """Display of a fitted trainer or estimator (anything with ``history_``)."""
+        if not hasattr(estimator, "history_"):
+            raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
+        return cls.from_history(estimator.history_, ax=ax, x=x, name=name)
+
+    @classmethod
+    def from_history(
+        cls,
+        history: Sequence[Mapping[str, Any]],
+        *,
+        ax: Any = None,
+        x: str = "round",
+        name: str | None = None,
+    ) -> Self:
+        """Display of the records of a fit."""
+        return cls(history).plot(ax=ax, x=x, name=name)
+
+    def plot(self, *, ax: Any = None, x: str = "round", name: str | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : pair of matplotlib Axes, optional
+            For the objective and for the gap.
+        x : {"round", "seconds"}
+        name : str, optional
+            Title.
+        """
+        import matplotlib.pyplot as plt
+        from matplotlib.ticker import MaxNLocator
+
+        if not self.history:
+            raise ValueError("history is empty; fit for at least one round.")
+        if x not in ("round", "seconds"):
+            raise ValueError(f"x is {x!r}; choose 'round' or 'seconds'.")
+        if ax is None:
+            _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained")
+        above, below = ax
+        at = [record[x] for record in self.history]
+        above.plot(
+            at,
+            [r["primal"] for r in self.history],
+            color="tab:blue",
+            label="objective of the model",
+        )
+        certified = self.history[-1]["certified"]
+        known = [r for r in self.history if r["bound"] is not None]
+        if known:
+            bounded, bound = [r[x] for r in known], [r["bound"] for r in known]
+            above.plot(
+                bounded, bound, color="tab:orange", linestyle="-" if certified else ":",
+                label="lower bound" if certified else "lower bound (not certified)",
+            )  # fmt: skip
+            above.fill_between(
+                bounded, bound, [r["primal"] for r in known], color="tab:blue", alpha=0.08
+            )
+            below.plot(bounded, [100 * r["gap"] for r in known], color="tab:red")
+            below.set_yscale("log")
+        else:
+            below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")
+        above.set_yscale("log")
+        above.set_ylabel("objective")
+        above.legend(frameon=False)
+        below.set_ylabel("relative gap (%)")
+        below.set_xlabel(x)
+        if x == "round":
+            below.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for axis in (above, below):
+            axis.grid(alpha=0.25)
+            axis.spines[["top", "right"]].set_visible(False)
+        if name:
+            above.set_title(name)
+        self.ax_ = (above, below)
+        self.figure_ = above.figure
+        return self

@@ -1,0 +1,121 @@
+"""Plot of the error against the number of weak learners, along the rounds of one fit."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from structboost._typing import IntArray
+
+
+class SparsityPathDisplay:
+    """Accuracy against sparsity: what each further weak learner gains.
+
+    Made by :meth:`from_estimator`, as scikit-learn's Displays.  All points come from one fit; they
+    are the models that ``staged_predict`` walks through.
+
+    Parameters
+    ----------
+    n_learners : array-like of int, shape (n_stages,)
+        Different weak learners in the model after each round; constants do not count.
+    errors : array-like, shape (n_stages,)
+        Error in 0..1.
+    name : str, optional
+        Label of the line.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+    """
+
+    def __init__(
+        self, n_learners: ArrayLike, errors: ArrayLike, *, name: str | None = None
+    ) -> None:
+        self.n_learners = np.asarray(n_learners, np.int64)
+        self.errors = np.asarray(errors, np.float64)
+        self.name = name
+        if (
+            self.n_learners.shape != self.errors.shape
+            or self.n_learners.ndim != 1
+            or not len(self.errors)
+        ):
+            raise ValueError(
+                f"n_learners has shape {self.n_learners.shape} and errors {self.errors.shape}; "
+                "give one value per stage."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None
+    ) -> Self:
+        """Display of a fitted classifier, its errors on ``X`` and ``y``.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Anything with ``model_`` and ``staged_predict``.
+        X : array-like, shape (n_samples, n_features)
+        y : array-like, shape (n_samples,)
+            True labels.
+        name : str, optional
+            Label of the line.
+        ax : matplotlib Axes, optional
+            Where to draw.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not fitted, or ``X`` and ``y`` are not equally long.
+        """
+        if not hasattr(estimator, "model_"):
+            raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
+        labels = np.asarray(y)
+        if len(labels) != len(X):
+            raise ValueError(
+                f"X has {len(X)} samples and y {len(labels)}; they must be equally many."
+            )
+        errors = [float(np.mean(predicted != labels)) for predicted in estimator.staged_predict(X)]
+        return cls(_sizes(estimator.model_), errors, name=name).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw, into ``ax`` if it is given."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
+        (self.line_,) = ax.plot(
+            self.n_learners,
+            100 * self.errors,
+            marker="o",
+            markersize=3,
+            linewidth=1.2,
+            label=self.name,
+        )
+        ax.set_xlabel("weak learners in the model")
+        ax.set_ylabel("error, %")
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.name is not None:
+            ax.legend(frameon=False)
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+
+def _sizes(model: Any) -> IntArray:
+    """Learners with a weight after each round, without constants: they look at no feature."""
+    looks = {
+        kind: member.learners.feature_shares(member.n_features).any(axis=1)
+        for kind, member in model.members.items()
+    }
+    return np.array(
+        [
+            sum(int((stage.matrix(kind).any(axis=1) & looks[kind]).sum()) for kind in looks)
+            for stage in model.staged()
+        ]
+    )

@@ -1,0 +1,1 @@
+"""What belongs to the process: compiled code, Ctrl-C, threads of BLAS, memory."""

@@ -1,0 +1,88 @@
+"""Compiled functions: numba without the interpreter's lock, cached on disk where possible.
+
+numba caches beside the source file or in the user's cache folder, or in ``NUMBA_CACHE_DIR`` where
+that is set, and it refuses to cache, when the module is imported, where none of them can be
+written.  There the cache goes to a private folder under the system's temporary directory.
+
+Functions called from Python take arrays, scalars and plain tuples of them, and return them or None.
+Boxing a named tuple calls Python, where a pending Ctrl-C raises, and numba does not look at the
+result: the interpreter dies.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numba
+
+# Matrix products and solvers of compiled code look these up at their first call; if an import began
+# there, a pending Ctrl-C would be raised where numba cannot pass it on.
+import scipy.linalg.cython_blas
+import scipy.linalg.cython_lapack  # noqa: F401
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def compiled(function: Function) -> Function: ...
+
+
+@overload
+def compiled(
+    *, fastmath: set[str] | bool = ..., inline: str = ...
+) -> Callable[[Function], Function]: ...
+
+
+def compiled(function: Any = None, **options: Any) -> Any:
+    """Compile a function at its first call.
+
+    Parameters
+    ----------
+    function : callable
+        A function of arrays and scalars.
+    **options
+        As :func:`numba.njit` takes them.
+    """
+    if function is None:
+        return lambda of_options: compiled(of_options, **options)
+    try:
+        return numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # numba found no folder for the cache
+        return _cached_elsewhere(function, options)
+
+
+def _cached_elsewhere(function: Any, options: dict[str, Any]) -> Any:
+    """The function with its cache in the private folder, or without a cache where there is none."""
+    folder = _private_folder()
+    if folder is None:
+        return numba.njit(nogil=True, **options)(function)
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        return numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:
+        return numba.njit(nogil=True, **options)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+def _private_folder() -> Path | None:
+    """A temporary folder that only this user can write, because cached code is run."""
+    try:
+        owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+        folder = Path(tempfile.gettempdir()) / f"structboost-{owner}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        return None
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o077):
+        return None
+    return folder

@@ -1,0 +1,69 @@
+"""Plug-ins by name; a module is imported when its name is first asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from structboost.validation import checked_choice
+
+
+class Registry:
+    """Names of plug-ins of one sort.
+
+    Parameters
+    ----------
+    argument : str
+        The parameter that takes these names, for errors.
+    places : dict of str to str
+        ``"module:attribute"`` of each plug-in.
+    """
+
+    def __init__(self, argument: str, places: Mapping[str, str]) -> None:
+        self._argument = argument
+        self._places: dict[str, Any] = dict(places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._places
+
+    def check(self, name: Any) -> str:
+        """``name``, if it is one of ours.
+
+        Raises
+        ------
+        ValueError
+            If it is none; the message lists all.
+        """
+        return checked_choice(name, self._argument, tuple(self._places))
+
+    def __getitem__(self, name: Any) -> Any:
+        """The plug-in called ``name``.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        place = self._places[self.check(name)]
+        if isinstance(place, str):
+            module, attribute = place.split(":")
+            place = self._places[name] = getattr(importlib.import_module(module), attribute)
+        return place
+
+    def add(self, name: str, plug_in: Any) -> None:
+        """Give a plug-in a name; registering the same one again changes nothing.
+
+        Raises
+        ------
+        ValueError
+            If another plug-in has the name.
+        """
+        if name in self._places and self[name] is not plug_in:
+            raise ValueError(
+                f"{self._argument}={name!r} is already {self[name]!r}; take another name."
+            )
+        self._places[name] = plug_in

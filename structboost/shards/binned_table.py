@@ -1,0 +1,287 @@
+"""Tables larger than memory: features binned in one streaming pass into a memory-mapped file."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.exceptions import BinnedTableError
+from structboost.files.archive import ArchiveFormat, Arrays
+from structboost.files.schema import Array, DamagedFileError, Part
+from structboost.files.whole_file import whole_folder
+from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_codes, bin_thresholds, code_dtype
+
+_BINS, _CODES = "bins.npz", "codes.npy"
+# Rows that are binned at a time, and share a checksum.
+_ROWS_AT_A_TIME = 1 << 16
+
+
+@dataclass(frozen=True)
+class BinnedTable:
+    """Bins of a feature table on disk: one part an example, as in classification.
+
+    :meth:`from_array` and :meth:`from_batches` make one; :meth:`structboost.StructBoost.fit` takes
+    it in place of X, and reads it from disk as it goes.
+
+    Parameters
+    ----------
+    path : str
+        Folder of the table.
+    n_rows : int
+    bins : Thresholds
+    checksums : ndarray of uint32, optional
+        CRC-32 of the codes of each run of 65,536 rows; they are compared when the rows are first
+        read in training. Tables that were made before there were checksums have none.
+    """
+
+    path: str
+    n_rows: int
+    bins: Thresholds
+    checksums: NDArray[np.uint32] | None = None
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.n_rows, self.bins.n_features
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> BinnedTable:
+        """A table that was made before.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        BinnedTableError
+            If it is no table, or is damaged.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise FileNotFoundError(f"There is no binned table {path}.")
+        _, arrays = _FORMAT.read(folder / _BINS)
+        bins = Thresholds(arrays["thresholds"], arrays["indptr"])
+        checksums = arrays.get("checksums")
+        with _FORMAT.damage(path):
+            codes = _mapped_codes(folder, bins)
+            n_rows = int(codes.shape[1])
+            if checksums is not None and len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
+                raise DamagedFileError("its codes have other rows than its checksums")
+        return cls(str(folder.resolve()), n_rows, bins, checksums)
+
+    @classmethod
+    def from_array(cls, path: str | PathLike[str], features: NDArray[Any]) -> BinnedTable:
+        """Bin an array, which may be a memory map, as training in memory would.
+
+        Parameters
+        ----------
+        path : str or path
+            Folder to make; it must not exist.
+        features : ndarray, shape (n_rows, n_features)
+
+        Raises
+        ------
+        FileExistsError
+            If ``path`` exists.
+        TaskError
+            If a feature is NaN or infinite.
+        """
+        n_rows = len(features)
+        stretches = (features[a : a + _ROWS_AT_A_TIME] for a in range(0, n_rows, _ROWS_AT_A_TIME))
+        return _write(Path(path), stretches, n_rows, bin_thresholds(features))
+
+    @classmethod
+    def from_batches(
+        cls, path: str | PathLike[str], batches: Iterable[Any], n_rows: int
+    ) -> BinnedTable:
+        """Bin batches of rows as they come; each is looked at once.
+
+        Parameters
+        ----------
+        path : str or path
+            Folder to make; it must not exist.
+        batches : iterable
+            Arrays of shape (n, n_features), or Arrow record batches of numeric columns. The
+            thresholds are those of the first 262,144 rows, which should be as good as any.
+        n_rows : int
+            Rows of all batches.
+
+        Raises
+        ------
+        FileExistsError
+            If ``path`` exists.
+        BinnedTableError
+            If the batches have another number of rows, or differ in their number of features.
+        TaskError
+            If a feature is NaN or infinite.
+        """
+        arrays = map(_as_array, batches)
+        first: list[NDArray[Any]] = []
+        for array in arrays:
+            first.append(array)
+            if sum(map(len, first)) >= SAMPLED_ROWS:
+                break
+        if not first:
+            raise BinnedTableError("batches is empty; give at least one batch.")
+        bins = bin_thresholds(np.concatenate(first)[:SAMPLED_ROWS])
+        return _write(Path(path), chain(first, arrays), n_rows, bins)
+
+
+@dataclass(frozen=True)
+class StoredCodes:
+    """Rows ``first <= p < last`` of a table on disk, opened where they are needed.
+
+    Parameters
+    ----------
+    table : BinnedTable
+    first, last : int
+    """
+
+    table: BinnedTable
+    first: int
+    last: int
+
+    def codes(self, bins: Thresholds) -> NDArray[Any]:
+        """Codes, shape (n_features, n_rows), a memory map; each is read once and checked.
+
+        Compiled code writes where a code says, so none may be beyond the bins of its feature.
+
+        Raises
+        ------
+        BinnedTableError
+            If codes are damaged.
+        """
+        table = self.table
+        with _FORMAT.damage(table.path):
+            codes = _mapped_codes(Path(table.path), table.bins)
+            if codes.shape[1] != table.n_rows:
+                raise DamagedFileError("its codes have other rows than when it was opened")
+            for run in range(self.first // _ROWS_AT_A_TIME, -(-self.last // _ROWS_AT_A_TIME)):
+                self._check(run, codes[:, run * _ROWS_AT_A_TIME : (run + 1) * _ROWS_AT_A_TIME])
+        return codes[:, self.first : self.last]
+
+    def _check(self, run: int, codes: NDArray[Any]) -> None:
+        if self.table.checksums is not None and _crc(codes) != self.table.checksums[run]:
+            raise DamagedFileError(
+                f"the codes of the rows from {run * _ROWS_AT_A_TIME} on are not those written"
+            )
+        if codes.size and (codes.max(axis=1) >= self.table.bins.n_bins).any():
+            raise DamagedFileError("it has codes beyond the bins of their feature")
+
+
+def _write(
+    path: Path, stretches: Iterable[NDArray[Any]], n_rows: int, bins: Thresholds
+) -> BinnedTable:
+    """Write thresholds and codes into a folder that is there when all is."""
+    if path.exists():
+        raise FileExistsError(f"{path} exists already; remove it, or give another path.")
+    dtype, checksums = np.dtype(code_dtype(bins)), []
+    with whole_folder(path) as building:
+        # Not by a memory map: a full disk would end Python with SIGBUS, where writing raises
+        # OSError.
+        with (building / _CODES).open("xb") as file:
+            layout = {
+                "descr": dtype.str,
+                "fortran_order": False,
+                "shape": (bins.n_features, n_rows),
+            }
+            np.lib.format.write_array_header_1_0(file, layout)
+            start = file.tell()
+            for first, stretch in _numbered(stretches, n_rows, bins.n_features):
+                codes = bin_codes(stretch, bins)
+                checksums.append(_crc(codes))
+                for f, of_feature in enumerate(codes):
+                    file.seek(start + (f * n_rows + first) * dtype.itemsize)
+                    file.write(of_feature.data)
+            file.flush()
+            os.fsync(file.fileno())
+        arrays: Arrays = {
+            "thresholds": bins.values,
+            "indptr": bins.indptr,
+            "checksums": np.array(checksums, np.uint32),
+        }
+        _FORMAT.write(building / _BINS, {}, arrays)
+    return BinnedTable(str(path.resolve()), n_rows, bins, arrays["checksums"])
+
+
+def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
+    """Codes of a table as a memory map, of the type and width that its thresholds ask for."""
+    codes: NDArray[Any] = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
+    if not isinstance(codes, np.memmap) or codes.ndim != 2 or codes.dtype != code_dtype(bins):
+        raise DamagedFileError("its codes are of another type than its thresholds ask for")
+    whole = (folder / _CODES).stat().st_size == codes.offset + codes.nbytes
+    if codes.shape[0] != bins.n_features or not codes.flags.c_contiguous or not whole:
+        raise DamagedFileError("its codes do not fit its thresholds")
+    return codes
+
+
+def _crc(codes: NDArray[Any]) -> int:
+    """CRC-32 of the codes of a run of rows, feature after feature."""
+    crc = 0
+    for of_feature in codes:
+        crc = zlib.crc32(of_feature.data, crc)
+    return crc
+
+
+_ARRAYS = {
+    "thresholds": Array("float64", ("n_thresholds",)),
+    "indptr": Array("int64", ("n_pointers",), ends="n_thresholds"),
+    "checksums": Array("uint32", ("n_runs",), optional=True),
+}
+_FORMAT = ArchiveFormat(
+    name="structboost-binned-table",
+    version=1,
+    what="binned table",
+    error=BinnedTableError,
+    remedy="make the table again",
+    schema=lambda header, names: {"": Part(_ARRAYS)},
+)
+
+
+def _numbered(
+    batches: Iterable[NDArray[Any]], n_rows: int, n_features: int
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Rows of all batches in runs of `_ROWS_AT_A_TIME`, with the number of the first row."""
+    first, waiting = 0, []
+    for number, batch in enumerate(batches):
+        if batch.ndim != 2 or batch.shape[1] != n_features:
+            raise BinnedTableError(
+                f"Batch {number} has shape {batch.shape}; the first had {n_features} features."
+            )
+        waiting.append(batch)
+        n_waiting = sum(map(len, waiting))
+        if first + n_waiting > n_rows:
+            raise BinnedTableError(
+                f"The batches have more than n_rows={n_rows} rows; give their number."
+            )
+        if n_waiting >= _ROWS_AT_A_TIME:
+            rows = np.concatenate(waiting)
+            whole = n_waiting - n_waiting % _ROWS_AT_A_TIME
+            for start in range(0, whole, _ROWS_AT_A_TIME):
+                yield first + start, rows[start : start + _ROWS_AT_A_TIME]
+            first, waiting = first + whole, [rows[whole:]]
+    rows = np.concatenate(waiting) if waiting else np.zeros((0, n_features))
+    if first + len(rows) != n_rows:
+        raise BinnedTableError(
+            f"The batches have {first + len(rows)} rows, n_rows is {n_rows}; give their number."
+        )
+    if len(rows):
+        yield first, rows
+
+
+def _as_array(batch: Any) -> NDArray[Any]:
+    """A batch of rows as a matrix; an Arrow batch column by column."""
+    if hasattr(batch, "num_columns"):
+        return np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+    return np.asarray(batch)

@@ -1,0 +1,217 @@
+"""Fixed blocks of examples and of rows, and sums over them along a fixed tree.
+
+What a pass reads and writes of one block fits into a core's cache, so that the time per row does
+not depend on the number of rows.  Blocks are fixed, and so is the order in which their sums are
+added: threads, processes and machines all get the same bits.
+
+The tree: the sum of n blocks is that of the first h plus that of the others, h being the largest
+power of two below n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import IntArray
+from structboost.runtime.compiled import compiled
+
+BLOCK_ROWS = 8192
+# Examples per block of a task whose argmax is Python.
+PYTHON_EXAMPLES = 256
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Examples and rows of each block.
+
+    Parameters
+    ----------
+    examples : ndarray of int64, shape (n_blocks + 1,)
+        Block b holds the examples ``examples[b]:examples[b + 1]``.  An example that is split over
+        several blocks belongs to the first of them.
+    rows : dict of str to ndarray of int64, shape (n_blocks + 1,)
+        Block b holds the rows ``rows[kind][b]:rows[kind][b + 1]`` of a kind.
+    splits_examples : bool
+        Whether any example is split.
+    """
+
+    examples: IntArray
+    rows: Mapping[str, IntArray]
+    splits_examples: bool
+
+    def __len__(self) -> int:
+        return len(self.examples) - 1
+
+    def run(self, first: int, n_blocks: int) -> Blocks:
+        """The blocks from ``first`` on, numbered from 0 like their examples and rows."""
+        of_run = slice(first, first + n_blocks + 1)
+        rows = {kind: starts[of_run] - starts[first] for kind, starts in self.rows.items()}
+        return Blocks(self.examples[of_run] - self.examples[first], rows, self.splits_examples)
+
+
+def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None) -> Blocks:
+    """Blocks of about `BLOCK_ROWS` rows.
+
+    A block begins with the first example whose rows of any kind begin beyond another multiple of
+    `BLOCK_ROWS`, and with every ``most_examples``-th.  An example of more rows than that is split,
+    into blocks of its own.
+
+    Parameters
+    ----------
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First row of each example, by kind (:class:`structboost.task.StackedParts`).
+    most_examples : int, optional
+        Largest number of examples in a block.
+    """
+    sizes = np.array([np.diff(starts) for starts in offsets.values()])
+    n_pieces = np.maximum(1, -(-sizes.max(axis=0) // BLOCK_ROWS))
+    number = sum(starts[:-1] // BLOCK_ROWS for starts in offsets.values())
+    if most_examples is not None:
+        number = number + np.arange(sizes.shape[1]) // most_examples
+    begins = np.flatnonzero(
+        np.diff(number, prepend=-1) | (n_pieces > 1) | np.append(False, n_pieces[:-1] > 1)
+    )
+    pieces = n_pieces[begins]
+    owners = np.repeat(begins, pieces)
+    piece = np.arange(len(owners)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    examples = np.append(owners + (piece > 0), sizes.shape[1])
+    rows = {}
+    for size, (kind, starts) in zip(sizes, offsets.items(), strict=True):
+        first = starts[owners] + np.minimum(piece * BLOCK_ROWS, size[owners])
+        rows[kind] = np.append(first, starts[-1]).astype(np.int64)
+    return Blocks(examples.astype(np.int64), rows, bool((pieces > 1).any()))
+
+
+def blocks_of_rows(n_rows: int) -> IntArray:
+    """First row of each block of a table, and the number of rows."""
+    return np.append(np.arange(0, max(n_rows, 1), BLOCK_ROWS), n_rows)
+
+
+def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int, int]]:
+    """Nodes of the tree that partition it, as (first block, number of blocks).
+
+    None has more than ``largest`` blocks, and none lies in two of ``n_shares`` shares
+    (:func:`share_of_block`).
+    """
+    runs = []
+    ahead = [(0, n_blocks)]
+    while ahead:
+        first, n = ahead.pop()
+        ends = share_of_block(np.array([first, first + n - 1]), n_blocks, n_shares)
+        if n <= largest and ends[0] == ends[1]:
+            runs.append((first, n))
+        else:
+            half = _half(n)
+            ahead += [(first + half, n - half), (first, half)]
+    return runs
+
+
+def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
+    """Which of ``n_shares`` shares of about equally many blocks a block belongs to."""
+    return block * n_shares // n_blocks
+
+
+def _half(n_blocks: int) -> int:
+    """Largest power of two below ``n_blocks``."""
+    return 1 << ((n_blocks - 1).bit_length() - 1)
+
+
+@compiled
+def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
+    # Two neighbours of equal size become one, in the place of the first; at the end the odd ones,
+    # the last first.
+    n = len(sums)
+    step = 1
+    while step < n:
+        for first in range(0, n - step, 2 * step):
+            if first + 2 * step <= n:
+                sums[first] += sums[first + step]
+        step *= 2
+    total = np.zeros(sums.shape[1])
+    beyond = n
+    is_first = True
+    size = 1
+    while beyond > 0:
+        if n & size:
+            beyond -= size
+            if is_first:
+                total[:] = sums[beyond]
+                is_first = False
+            else:
+                total[:] = sums[beyond] + total
+        size *= 2
+    return total
+
+
+@compiled
+def tree_depth(n_blocks: int) -> int:
+    """Number of sums that :func:`add_to_tree` keeps at most."""
+    depth = 1
+    while 1 << depth <= n_blocks:
+        depth += 1
+    return depth
+
+
+@compiled
+def add_to_tree(open_sums: NDArray[np.float64], block: int, new: NDArray[np.float64]) -> None:
+    """Add the sum of the next ``block`` to `tree_depth` open sums; ``new`` is overwritten."""
+    level = 0
+    while (block >> level) & 1:
+        new += open_sums[level]
+        level += 1
+    open_sums[level] = new
+
+
+@compiled
+def close_tree(open_sums: NDArray[np.float64], n_blocks: int) -> NDArray[np.float64]:
+    """Sum over all blocks."""
+    total: NDArray[np.float64] = np.zeros_like(open_sums[0])
+    is_first = True
+    for level in range(len(open_sums)):
+        if (n_blocks >> level) & 1:
+            if is_first:
+                total[:] = open_sums[level]
+                is_first = False
+            else:
+                total += open_sums[level]
+    return total
+
+
+class NodeSum(NamedTuple):
+    """Sum over the blocks of a node of the tree."""
+
+    first: int
+    n_blocks: int
+    value: NDArray[np.float64]
+
+
+def join_siblings(sums: Sequence[NodeSum], n_blocks: int) -> list[NodeSum]:
+    """Join sums of siblings in a tree of ``n_blocks`` blocks, as far as both are there.
+
+    The first of two that are joined is overwritten: sums of histograms may be megabytes.
+    """
+    joined: list[NodeSum] = []
+    for new in sums:
+        while joined and _are_siblings(joined[-1], new, n_blocks):
+            left = joined.pop()
+            left.value[...] += new.value
+            new = NodeSum(left.first, left.n_blocks + new.n_blocks, left.value)
+        joined.append(new)
+    return joined
+
+
+def _are_siblings(left: NodeSum, right: NodeSum, n_blocks: int) -> bool:
+    size = left.n_blocks
+    aligned = (
+        size & (size - 1) == 0 and left.first % (2 * size) == 0 and left.first + size == right.first
+    )
+    return aligned and (
+        right.n_blocks == size
+        or (right.n_blocks < size and right.first + right.n_blocks == n_blocks)
+    )

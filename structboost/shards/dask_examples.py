@@ -1,0 +1,254 @@
+"""Training sets in Dask collections: counted and sampled where they are, never gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.engines.base import Engine
+from structboost.engines.failure import Failure
+from structboost.exceptions import TaskError, count_examples_from
+from structboost.shards.blocks import Blocks
+from structboost.shards.examples import TrainingSet, kind_of_rows
+from structboost.shards.shard import RowsToBin, ShardSource
+from structboost.task import Task
+from structboost.task_calls import stacked
+from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
+
+try:
+    from dask.base import compute
+    from dask.delayed import Delayed, delayed
+except ImportError as error:
+    raise ImportError("Dask collections need Dask; install structboost[distributed].") from error
+
+
+class Partition(NamedTuple):
+    """Neighbouring examples: inputs, outputs, and rows of each example by kind."""
+
+    X: Delayed
+    Y: Any
+    sizes: Mapping[str, IntArray]
+
+
+class DaskTrainingSet(TrainingSet):
+    """Examples in partitions that are made by a cluster.
+
+    Parameters
+    ----------
+    task : Task
+    X, Y : Dask collections
+    partitions : sequence of Partition
+    """
+
+    def __init__(self, task: Task, X: Any, Y: Any, partitions: Sequence[Partition]) -> None:
+        self.task, self.X, self.Y = task, X, Y
+        self._partitions = partitions
+        self._first = np.cumsum([0, *(len(next(iter(p.sizes.values()))) for p in partitions)])
+        self.offsets = {
+            kind: np.concatenate(
+                ([0], np.cumsum(np.concatenate([p.sizes[kind] for p in partitions])))
+            ).astype(np.int64)
+            for kind in task.kinds
+        }
+        if not self.n_examples:
+            raise ValueError("X is empty; give at least one example.")
+        full = next(p for p in partitions if len(next(iter(p.sizes.values()))))
+        first = int(
+            self._first[next(p for p, partition in enumerate(partitions) if partition is full)]
+        )
+        self.n_features = delayed(_widths)(task, full.X, first).compute()
+
+    def check_engine(self, engine: Engine) -> None:
+        """Raise ValueError unless the engine takes Dask collections."""
+        if not engine.takes_dask:
+            raise ValueError(
+                f"X is a Dask {type(self.X).__name__}, which {type(engine).__name__} cannot train "
+                "on; take engine='dask'."
+            )
+
+    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+        """From the same rows as in memory: all, or a sample."""
+        starts = self.offsets[kind]
+        n_rows = int(starts[-1])
+        rows = np.arange(n_rows) if exact or n_rows <= SAMPLED_ROWS else sampled_rows(n_rows)
+        ends = np.searchsorted(rows, starts[self._first])
+        picked = [
+            delayed(_picked)(
+                self.task,
+                partition.X,
+                int(self._first[p]),
+                kind,
+                rows[first:last] - starts[self._first[p]],
+            )
+            for p, (partition, first, last) in enumerate(
+                zip(self._partitions, ends[:-1], ends[1:], strict=True)
+            )
+            if last > first
+        ]
+        return bin_thresholds(np.concatenate(compute(*picked)), exact=exact)
+
+    def _source(
+        self,
+        blocks: Blocks,
+        first_block: int,
+        n_blocks: int,
+        weights: FloatArray,
+        bins: Mapping[str, Thresholds],
+    ) -> Delayed:
+        """Made where the shard will be, of pieces of partitions.
+
+        Raises
+        ------
+        TaskError
+            If an example is so large that it must be split over blocks.
+        """
+        if blocks.splits_examples:
+            raise TaskError(
+                "An example of a Dask collection has too many parts to stay in one block; give X "
+                "as arrays."
+            )
+        first, last = (int(blocks.examples[b]) for b in (first_block, first_block + n_blocks))
+        pieces = []
+        for p, partition in enumerate(self._partitions):
+            start, stop = (int(i) for i in self._first[p : p + 2])
+            if start < last and first < stop:
+                pieces.append(
+                    [partition.X, partition.Y, max(first, start) - start, min(last, stop) - start]
+                )
+        of_shard = blocks.run(first_block, n_blocks)
+        made: Delayed = delayed(_source)(
+            self.task, pieces, weights[first:last], of_shard, bins, first
+        )
+        return made
+
+
+def dask_training_set(task: Task, X: Any, Y: Any) -> DaskTrainingSet:
+    """Examples of Dask collections.
+
+    Parameters
+    ----------
+    X : dask array, data frame or bag
+        A row, or an element, is an input.
+    Y : dask array, series or bag, or array
+        As many outputs, partitioned alike where it is a bag.
+    """
+    partitions = (_bag_partitions if hasattr(X, "to_avro") else _row_partitions)(task, X, Y)
+    return DaskTrainingSet(task, X, Y, partitions)
+
+
+def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
+    """Partitions of an array or a data frame."""
+    kind = kind_of_rows(task, f"a Dask {type(X).__name__}")
+    X, Y = (
+        part.to_dask_array(lengths=True) if hasattr(part, "to_dask_array") else part
+        for part in (X, Y)
+    )
+    if np.isnan(X.shape[0]):
+        X = X.compute_chunk_sizes()
+    X = X.rechunk({1: -1})
+    if hasattr(Y, "__dask_graph__"):
+        Y = Y.compute_chunk_sizes() if np.isnan(Y.shape[0]) else Y
+    if len(Y) != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} examples and Y {len(Y)}; they must be equally many.")
+    lengths = X.chunks[0]
+    ends = np.cumsum(lengths)
+    if hasattr(Y, "__dask_graph__"):
+        outputs = list(Y.rechunk((lengths,)).to_delayed())
+    else:
+        outputs = [np.asarray(Y)[end - n : end] for n, end in zip(lengths, ends, strict=True)]
+    inputs = X.to_delayed()[:, 0]
+    return [
+        Partition(x, y, {kind: np.ones(n, np.int64)})
+        for x, y, n in zip(inputs, outputs, lengths, strict=True)
+    ]
+
+
+def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
+    """Partitions of a bag."""
+    if not hasattr(Y, "to_avro") or X.npartitions != Y.npartitions:
+        raise ValueError("X is a Dask bag, so Y must be a bag with as many partitions.")
+    inputs, outputs = X.to_delayed(), Y.to_delayed()
+    sizes = compute(
+        *(
+            delayed(_sizes)(task, x, y, p)
+            for p, (x, y) in enumerate(zip(inputs, outputs, strict=True))
+        )
+    )
+    n_before = 0
+    for of_partition in sizes:
+        if isinstance(of_partition, Failure):
+            error = of_partition.error()
+            # The partition did not know how many examples are in those before it.
+            count_examples_from(error, n_before)
+            raise error
+        n_before += len(next(iter(of_partition.values())))
+    return [Partition(*partition) for partition in zip(inputs, outputs, sizes, strict=True)]
+
+
+def _sizes(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], number: int
+) -> dict[str, IntArray] | Failure:
+    """Rows of each example of a partition, by kind; errors number examples in the partition."""
+    try:
+        return _checked_sizes(task, list(X), list(Y), number)
+    except Exception as error:
+        return Failure.of(error)
+
+
+def _checked_sizes(task: Task, X: list[Any], Y: list[Any], number: int) -> dict[str, IntArray]:
+    if len(X) != len(Y):
+        raise ValueError(
+            f"Partition {number} has {len(X)} inputs and {len(Y)} outputs; they must be equally "
+            "many."
+        )
+    if not X:
+        return {kind: np.zeros(0, np.int64) for kind in task.kinds}
+    return {kind: np.diff(starts) for kind, starts in stacked(task, X).offsets.items()}
+
+
+def _widths(task: Task, X: Sequence[Any], first: int) -> dict[str, int]:
+    """Features of each kind, from the partition that begins with example ``first``."""
+    return {
+        kind: int(rows.shape[1])
+        for kind, rows in stacked(task, _examples(X)[:1], first).rows.items()
+    }
+
+
+def _picked(task: Task, X: Sequence[Any], first: int, kind: str, rows: IntArray) -> NDArray[Any]:
+    """Features of some parts of the partition that begins with example ``first``."""
+    return np.asarray(stacked(task, _examples(X), first).rows[kind][rows])
+
+
+def _source(
+    task: Task,
+    pieces: Sequence[tuple[Sequence[Any], Sequence[Any], int, int]],
+    weights: FloatArray,
+    blocks: Blocks,
+    bins: Mapping[str, Thresholds],
+    first_example: int,
+) -> ShardSource | Failure:
+    """Source of a shard, from the pieces of partitions that it covers."""
+    X = _joined([_examples(x)[first:last] for x, _, first, last in pieces])
+    Y = _joined([_examples(y)[first:last] for _, y, first, last in pieces])
+    try:
+        stack = stacked(task, X, first_example)
+    except Exception as error:
+        return Failure.of(error)
+    rows = {kind: RowsToBin(stack.rows[kind]) for kind in bins}
+    inputs = X if task.reads_inputs else None
+    return ShardSource(task, inputs, Y, weights, stack.offsets, blocks, bins, rows, first_example)
+
+
+def _examples(part: Any) -> Any:
+    """A partition as something that can be sliced."""
+    return part if isinstance(part, np.ndarray) else list(part)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return [example for part in parts for example in part]

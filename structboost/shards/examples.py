@@ -1,0 +1,200 @@
+"""The training set as shards are made of it: in memory, on disk, or spread over a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.engines.base import Engine
+from structboost.exceptions import TaskError
+from structboost.shards.binned_table import BinnedTable, StoredCodes
+from structboost.shards.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
+from structboost.shards.group import ShardGroup, layout_of
+from structboost.shards.shard import FeaturesToBin, RowsToBin, ShardSource, examples_between
+from structboost.task import StackedParts, Task
+from structboost.task_calls import stacked
+from structboost.weak.binning import Thresholds, bin_thresholds
+
+
+class TrainingSet(ABC):
+    """All training examples of a task, wherever they are.
+
+    Attributes
+    ----------
+    task : Task
+    X, Y : sequence
+        Inputs and outputs.
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First row of each example, by kind.
+    n_features : dict of str to int
+    rows : dict of str to ndarray, shape (n_parts, n_features), or None
+        Features of each kind, where they are in this process.
+    """
+
+    task: Task
+    X: Any
+    Y: Any
+    offsets: Mapping[str, IntArray]
+    n_features: Mapping[str, int]
+    rows: Mapping[str, NDArray[Any]] | None = None
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(next(iter(self.offsets.values()))) - 1
+
+    def check_engine(self, engine: Engine) -> None:
+        """Raise ValueError if an engine cannot make shards of these examples."""
+        return
+
+    @abstractmethod
+    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+        """Thresholds of a kind's features (:func:`structboost.weak.binning.bin_thresholds`)."""
+
+    def shards(
+        self, engine: Engine, example_weights: FloatArray, bins: Mapping[str, Thresholds]
+    ) -> ShardGroup:
+        """Cut the training set into shards, and put them to work.
+
+        Parameters
+        ----------
+        engine : Engine
+        example_weights : ndarray, shape (n_examples,)
+            They sum to 1.
+        bins : dict of str to Thresholds
+            Thresholds of the kinds whose features are binned in the shards.
+        """
+        is_python = type(self.task).separate is Task.separate
+        blocks = blocks_of(self.offsets, PYTHON_EXAMPLES if is_python else None)
+        layout = layout_of(blocks, engine)
+        n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
+        sources = [self._source(blocks, *node, example_weights, bins) for node in layout.nodes]
+        return ShardGroup(engine, layout, sources, blocks, n_channels, set(bins))
+
+    def features_identity(self, shards: ShardGroup, bins: Mapping[str, Thresholds]) -> str:
+        """Hash of the features as training sees them.
+
+        Binned kinds are hashed by thresholds and bins, where the shards are; others by their rows.
+        The hash depends neither on the engine nor on whether features come from an array or from a
+        table on disk, so that a run can be resumed by another engine.
+        """
+        digest = hashlib.sha256()
+        for kind in shards.n_channels:
+            if kind in bins:
+                codes = np.array([shards.codes_sum(kind)], np.uint64)
+                arrays = [bins[kind].values, bins[kind].indptr, codes]
+            else:
+                assert self.rows is not None
+                arrays = [self.rows[kind]]
+            for array in arrays:
+                digest.update(f"{array.dtype} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def _source(
+        self,
+        blocks: Blocks,
+        first_block: int,
+        n_blocks: int,
+        weights: FloatArray,
+        bins: Mapping[str, Thresholds],
+    ) -> Any:
+        """What the shard of some blocks is made of: what an engine can make a shard of."""
+        end = first_block + n_blocks
+        first, last = int(blocks.examples[first_block]), int(blocks.examples[end])
+        whole = not blocks.splits_examples
+        reads_inputs = whole and self.task.reads_inputs
+        return ShardSource(
+            self.task,
+            examples_between(self.X, first, last) if reads_inputs else None,
+            examples_between(self.Y, first, last) if whole else [],
+            weights[first:last],
+            {kind: at[first : last + 1] - at[first] for kind, at in self.offsets.items()},
+            blocks.run(first_block, n_blocks),
+            bins,
+            {
+                kind: self._features(
+                    kind, int(blocks.rows[kind][first_block]), int(blocks.rows[kind][end])
+                )
+                for kind in bins
+            },
+            first,
+        )
+
+    def _features(self, kind: str, start: int, stop: int) -> FeaturesToBin:
+        """Features of the rows ``start <= p < stop``, to be binned in a shard."""
+        raise NotImplementedError(f"{type(self).__name__} has neither _features nor _source.")
+
+
+class ArrayTrainingSet(TrainingSet):
+    """Examples in this process.
+
+    Parameters
+    ----------
+    task : Task
+    X, Y : sequence
+    """
+
+    def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
+        self.task, self.X, self.Y = task, X, Y
+        stack: StackedParts = stacked(task, X)
+        self.offsets, self.rows = stack.offsets, stack.rows
+        self.n_features = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
+
+    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+        """Computed from the features."""
+        assert self.rows is not None
+        return bin_thresholds(self.rows[kind], exact=exact)
+
+    def _features(self, kind: str, start: int, stop: int) -> RowsToBin:
+        assert self.rows is not None
+        return RowsToBin(self.rows[kind][start:stop])
+
+
+class TableTrainingSet(TrainingSet):
+    """Rows of a table on disk, one per example.
+
+    Raises
+    ------
+    TaskError
+        If the task has several kinds of parts, or looks at its inputs.
+    """
+
+    def __init__(self, task: Task, X: BinnedTable, Y: Sequence[Any]) -> None:
+        kind = kind_of_rows(task, "a BinnedTable")
+        self.task, self.X, self.Y = task, X, Y
+        self.offsets = {kind: np.arange(len(X) + 1)}
+        self.n_features = {kind: X.shape[1]}
+
+    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+        """Those of the table."""
+        if exact:
+            raise ValueError("X is a BinnedTable, binned already; leave exact=False.")
+        bins: Thresholds = self.X.bins
+        return bins
+
+    def _features(self, kind: str, start: int, stop: int) -> StoredCodes:
+        return StoredCodes(self.X, start, stop)
+
+
+def kind_of_rows(task: Task, what: str) -> str:
+    """The kind of a task with one part per example, which does not look at its inputs.
+
+    Raises
+    ------
+    TaskError
+        If it is another task.
+    """
+    kinds = list(task.kinds)
+    if len(kinds) != 1 or task.reads_inputs:
+        raise TaskError(
+            f"X is {what}, which is for tasks with one part per example that do not look at the "
+            f"inputs (Task.reads_inputs); {type(task).__name__} has the kinds {kinds}."
+        )
+    return kinds[0]

@@ -1,0 +1,174 @@
+"""All shards of a training set: what a master and pricing ask of them, whoever computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
+from structboost.engines.base import Call, Engine, Layout, Workers
+from structboost.shards.blocks import Blocks, tree_runs
+
+
+class ShardGroup:
+    """The shards of a run, and the record of calls that restores a lost one.
+
+    Parameters
+    ----------
+    engine : Engine
+    layout : Layout
+    sources : sequence
+        What each shard is made of (:class:`structboost.shards.shard.ShardSource`).
+    blocks : Blocks
+        Blocks of the whole training set.
+    n_channels : dict of str to int
+    binned : set of str
+        Kinds whose learners are stumps on binned features.
+
+    Attributes
+    ----------
+    n_learners : dict of str to int
+        Number of learners of each kind.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        layout: Layout,
+        sources: Sequence[Any],
+        blocks: Blocks,
+        n_channels: Mapping[str, int],
+        binned: set[str],
+    ) -> None:
+        self.blocks = blocks
+        self.layout = layout
+        self.n_channels = n_channels
+        self.binned = binned
+        self.n_learners = dict.fromkeys(n_channels, 0)
+        self._learned: list[Call] = []
+        self._cuts: dict[int, Call] = {}
+        self._n_cuts = 0
+        # Calls without an answer go with the next one that has.
+        self._ahead: list[Call] = []
+        self._weighted: tuple[IntArray, FloatArray] | None = None
+        self._workers: Workers = engine.start(sources, layout, self._replay)
+
+    def close(self) -> None:
+        """Release the shards."""
+        self._workers.close()
+
+    def learn(self, kind: str, learners: Any) -> int:
+        """Append weak learners of a kind; returns the number of the first.
+
+        Parameters
+        ----------
+        learners : StumpCodes or ndarray, shape (n_new, n_parts)
+            Stumps where the kind is binned, else answers on all parts.
+        """
+        first = self.n_learners[kind]
+        if kind in self.binned:
+            self.n_learners[kind] += len(learners.feature)
+            call = Call("learn", (kind, learners))
+        else:
+            self.n_learners[kind] += len(learners)
+            call = Call(
+                "learn", (kind,), {i: learners[:, rows] for i, rows in enumerate(self._rows(kind))}
+            )
+        self._learned.append(call)
+        self._ahead.append(call)
+        return first
+
+    def cut(
+        self, model: Mapping[str, Terms], wanted: Mapping[str, Terms]
+    ) -> tuple[int, FloatArray]:
+        """Make a cut on every shard; returns its number and the sums of :meth:`Shard.cut`."""
+        return self._keep(
+            Call("cut", (self._n_cuts, model, wanted)), Call("cut", (self._n_cuts, model, {}))
+        )
+
+    def keep_cut(
+        self, measures: Sequence[Any], wanted: Mapping[str, Terms]
+    ) -> tuple[int, FloatArray]:
+        """Keep a cut made elsewhere, by its measures per shard; returns its number and products."""
+        own = dict(enumerate(measures))
+        return self._keep(
+            Call("keep_cut", (self._n_cuts, wanted), own), Call("keep_cut", (self._n_cuts, {}), own)
+        )
+
+    def products(self, numbers: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
+        """Products of cuts and learners, shape (n_cuts, n_wanted)."""
+        return self._sum(Call("products", (list(numbers), wanted))).reshape(len(numbers), -1)
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Drop cuts."""
+        if len(numbers):
+            for number in numbers:
+                del self._cuts[number]
+            self._ahead.append(Call("forget", (list(numbers),)))
+
+    def scores(self, model: Mapping[str, Terms]) -> dict[str, FloatArray]:
+        """Scores of all parts under a model, by kind."""
+        found = self._run(Call("scores", (model,)))
+        return {kind: np.concatenate([rows[kind] for rows in found]) for kind in self.n_channels}
+
+    def weigh(self, numbers: IntArray, multipliers: FloatArray) -> None:
+        """Choose the cuts that the duals are made of."""
+        self._weighted = numbers, multipliers
+        self._ahead.append(Call("weigh", (numbers, multipliers)))
+
+    def duals(self, kind: str) -> FloatArray:
+        """Signed weight of every (part, channel) of a kind, gathered."""
+        return np.concatenate(self._run(Call("duals", (kind,))))
+
+    def histograms(self, kind: str, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Histograms of the duals over features of a kind, and their totals."""
+        found = self._sum(Call("histograms", (kind, first, last)))
+        return found[:-1], found[-1]
+
+    def codes_sum(self, kind: str) -> int:
+        """Hash of the bins of all rows of a kind, independent of the layout."""
+        firsts = {i: rows.start for i, rows in enumerate(self._rows(kind))}
+        return int(sum(self._run(Call("codes_sum", (kind,), firsts))) % (1 << 64))
+
+    def _keep(self, call: Call, again: Call) -> tuple[int, FloatArray]:
+        number = self._n_cuts
+        self._n_cuts += 1
+        sums = self._sum(call)
+        self._cuts[number] = again
+        return number, sums
+
+    def _sum(self, call: Call) -> FloatArray:
+        return self._workers.sum(self._with_ahead(call))
+
+    def _run(self, call: Call) -> list[Any]:
+        return self._workers.run(self._with_ahead(call))
+
+    def _with_ahead(self, call: Call) -> list[Call]:
+        calls, self._ahead = [*self._ahead, call], []
+        return calls
+
+    def _rows(self, kind: str) -> list[slice]:
+        """Rows of each shard."""
+        starts = self.blocks.rows[kind]
+        return [slice(int(starts[first]), int(starts[first + n])) for first, n in self.layout.nodes]
+
+    def _replay(self, i: int) -> list[tuple[str, tuple[Any, ...]]]:
+        """Calls that restore the state of shard ``i`` when it is made again."""
+        calls = [*self._learned, *(self._cuts[number] for number in sorted(self._cuts))]
+        if self._weighted is not None and set(self._weighted[0].tolist()) <= set(self._cuts):
+            calls.append(Call("weigh", self._weighted))
+        return [call.of_shard(i) for call in calls]
+
+
+def layout_of(blocks: Blocks, engine: Engine) -> Layout:
+    """Shards for the workers of an engine."""
+    n_blocks, n_workers = len(blocks), engine.n_workers
+    largest = n_blocks
+    if n_workers > 1:
+        largest = max(
+            1, 1 << (max(1, n_blocks // (engine.shards_a_worker * n_workers)).bit_length() - 1)
+        )
+    return Layout(tree_runs(n_blocks, largest, n_workers), n_blocks)

@@ -1,0 +1,28 @@
+"""Which training set X and Y are: in memory, on disk, or in Dask collections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structboost.shards.binned_table import BinnedTable
+from structboost.shards.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
+from structboost.task import Task
+from structboost.validation import check_examples
+
+
+def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
+    """The training set that X and Y are, by where X is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X and Y are not equally many examples.
+    TaskError
+        If the task does not fit X.
+    """
+    if hasattr(X, "__dask_graph__"):
+        from structboost.shards.dask_examples import dask_training_set  # needs Dask
+
+        return dask_training_set(task, X, Y)
+    check_examples(X, Y)
+    return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)

@@ -1,0 +1,170 @@
+"""The batch forms of a task's methods, called so that an error names the example among all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from structboost.exceptions import (
+    TaskError,
+    count_examples_from,
+    names_examples,
+    note_examples,
+    on_example,
+)
+from structboost.task import KeptTruth, Separation, StackedParts, Task, separation_at
+from structboost.validation import check_inputs
+
+T = TypeVar("T")
+
+
+def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
+    """:meth:`Task.stack` of the examples from number ``first`` on."""
+    return _noted(
+        "stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]), is_of_all=True
+    )
+
+
+def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
+    """:meth:`Task.stack` of inputs to predict for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``X`` is no sequence, or empty.
+    TaskError
+        If the task can take neither the first nor the last of several entries: ``X`` may be one
+        input.
+    Exception
+        Whatever the task raises for one of the inputs.
+    """
+    check_inputs(X)
+    if not len(X):
+        raise ValueError("X is empty; give at least one input.")
+    try:
+        return stacked(task, X)
+    except TaskError:
+        raise
+    except Exception as error:
+        ends = [_raised(lambda i: task.stack([X[i]]), i) for i in (0, len(X) - 1)]
+        if len(X) > 1 and all(type(end) is type(error) for end in ends):
+            raise TaskError(
+                f"The entries of X are not inputs of {type(task).__name__} "
+                f"({type(error).__name__}: {error}); X must be a sequence of inputs: give [x] for "
+                "one input x."
+            ) from error
+        raise
+
+
+def separation(
+    task: Task,
+    X: Sequence[Any] | None,
+    Y: Sequence[Any],
+    scores: StackedParts,
+    first: int = 0,
+    truth: KeptTruth | None = None,
+) -> Separation:
+    """:meth:`Task.separate` of the examples from number ``first`` on.
+
+    X may be None if the task does not read it.  ``truth`` spares the default ``separate`` the joint
+    features of Y in further calls with the same examples.
+    """
+    inputs: Any = X
+
+    def whole() -> Separation:
+        if type(task).separate is Task.separate:
+            return separation_at(task, X, Y, scores, truth)
+        return task.separate(inputs, Y, scores)
+
+    def alone(i: int) -> Separation:
+        return task.separate(None if X is None else [X[i]], [Y[i]], _scores_of(scores, i))  # type: ignore[arg-type]
+
+    return _noted("separate", first, len(Y), whole, alone)
+
+
+def slack_separation(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+) -> Separation:
+    """:meth:`Task.separate_slacks` of all examples."""
+
+    def alone(i: int) -> Separation:
+        return task.separate_slacks([X[i]], [Y[i]], _scores_of(scores, i), limit)
+
+    return _noted(
+        "separate_slacks", 0, len(Y), lambda: task.separate_slacks(X, Y, scores, limit), alone
+    )
+
+
+def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
+    """:meth:`Task.predict` of every example, by :meth:`Task.argmax_batch` if that is the same."""
+    if type(task).predict is not Task.predict:
+        return [
+            on_example("predict", i, task.predict, x, scores.example(i)) for i, x in enumerate(X)
+        ]
+
+    def alone(i: int) -> Sequence[Any]:
+        return task.argmax_batch([X[i]], _scores_of(scores, i))
+
+    found = _noted("argmax_batch", 0, len(X), lambda: task.argmax_batch(X, scores), alone)
+    if len(found) != len(X):
+        raise TaskError(
+            f"argmax_batch gave {len(found)} outputs for {len(X)} examples; give one for each."
+        )
+    return list(found)
+
+
+def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any]) -> float:
+    """Mean of :meth:`Task.loss`."""
+    pairs = enumerate(zip(Y, outputs, strict=True))
+    return float(np.mean([on_example("loss", i, task.loss, *pair) for i, pair in pairs]))
+
+
+def _noted(
+    method: str,
+    first: int,
+    n: int,
+    whole: Callable[[], T],
+    alone: Callable[[int], Any],
+    *,
+    is_of_all: bool = False,
+) -> T:
+    """Result of a batch form; an error names the example that raises it alone, too.
+
+    Parameters
+    ----------
+    method : str
+        Name of the batch form.
+    first, n : int
+        Number of the first example, and how many there are.
+    whole : callable
+        Calls the method.
+    alone : callable
+        Calls it for one of the ``n`` examples.
+    is_of_all : bool
+        Whether a :class:`TaskError` without an example is about all of them.
+    """
+    try:
+        return whole()
+    except Exception as error:
+        if not names_examples(error) and not (is_of_all and isinstance(error, TaskError)):
+            found = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
+            note_examples(error, method, *((0, n - 1) if found is None else (found, found)))
+        count_examples_from(error, first)
+        raise
+
+
+def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:
+    try:
+        alone(i)
+    except Exception as error:
+        return error
+    return None
+
+
+def _scores_of(scores: StackedParts, i: int) -> StackedParts:
+    """Scores of example ``i`` alone."""
+    spans = {kind: starts[i : i + 2] for kind, starts in scores.offsets.items()}
+    rows = {kind: scores.rows[kind][start:stop] for kind, (start, stop) in spans.items()}
+    return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})

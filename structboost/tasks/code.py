@@ -1,0 +1,104 @@
+"""Classification by label codes: the base of the binary, multi-class, coded and taxonomy tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
+from structboost.tasks.tables import checked_classes, stack_table
+
+
+class CodeTask(Task):
+    """Classes 0..n_classes-1, each a row of a code matrix: class c scores ``<code[c], F(x)>``.
+
+    An input is a feature vector; its one part is the input itself.
+
+    Parameters
+    ----------
+    code : ndarray of int8, shape (n_classes, n_channels)
+        Label codes of the classes.
+    losses : ndarray of float64, shape (n_classes, n_classes), optional
+        Loss of each (true, predicted) pair of classes.  Default: 0 on the diagonal, else 1.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
+        self.code = code
+        self.n_classes = len(code)
+        self.losses = 1.0 - np.eye(self.n_classes) if losses is None else losses
+        self.kinds = {"x": PartKind(n_channels=code.shape[1], response=(-1.0, 1.0))}
+
+    def parts(self, x: Any) -> NDArray[Any]:
+        """The input as one row."""
+        return np.asarray(x).reshape(1, -1)
+
+    def joint_feature(self, x: Any, y: Any) -> FloatArray:
+        """The code of the class."""
+        return self.code[[int(y)]].astype(np.float64)
+
+    def loss(self, y: Any, y_pred: Any) -> float:
+        """Entry of the loss matrix."""
+        return float(self.losses[int(y), int(y_pred)])
+
+    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
+        """Class of the highest score; if ``y`` is given, each class gains its loss."""
+        by_class = self.class_scores(scores)[0]
+        return int(np.argmax(by_class if y is None else by_class + self.losses[int(y)]))
+
+    def class_scores(self, scores: FloatArray) -> FloatArray:
+        """Scores of the classes from those of the channels, shape (n_parts, n_classes)."""
+        return np.asarray(scores @ self.code.T.astype(np.float64), np.float64)
+
+    def stack(self, X: Sequence[Any]) -> StackedParts:
+        """All inputs as the rows of one table."""
+        return stack_table(X)
+
+    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+        """Best class of every example with its loss added, in one pass."""
+        labels = self.labels(Y)
+        rivals = _rival_classes(self.class_scores(scores.rows["x"]), self.losses, labels)
+        wrong = np.flatnonzero(rivals != labels)
+        change = self.code[labels[wrong]] - self.code[rivals[wrong]]
+        entries, channels = np.nonzero(change)
+        rows = wrong[entries]
+        values = change[entries, channels].astype(np.float64)
+        indptr = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)
+        return Separation(
+            self.losses[labels, rivals], {"x": Measure(rows, channels, values)}, {"x": indptr}
+        )
+
+    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """The code and the loss matrix."""
+        return OutputCodes(self.code, self.labels(Y), self.losses)
+
+    def labels(self, Y: Sequence[Any]) -> IntArray:
+        """True outputs as numbers of classes.
+
+        Raises
+        ------
+        TaskError
+            If one is no class; the message names the example.
+        """
+        return checked_classes(Y, self.n_classes, type(self).__name__)
+
+
+@compiled
+def _rival_classes(scores: FloatArray, losses: FloatArray, labels: IntArray) -> IntArray:
+    """Class of the largest score plus loss of every row; a tie with the truth goes to the other."""
+    rivals = labels.copy()
+    for i in range(len(labels)):
+        true = labels[i]
+        best = scores[i, true]
+        for c in range(scores.shape[1]):
+            value = scores[i, c] + losses[true, c]
+            if c != true and (value > best or (rivals[i] == true and value == best)):
+                best = value
+                rivals[i] = c
+    return rivals

@@ -1,0 +1,122 @@
+"""Coding matrices: classes as words of -1 and 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+
+CODINGS = ("ecoc", "one_vs_all", "random")
+# Classes up to which all 2^(K-1) - 1 distinct columns are used (Dietterich and Bakiri, 1995).
+_MAX_EXHAUSTIVE = 7
+_MAX_DRAWS = 200
+
+
+def coding_matrix(
+    coding: Any, n_classes: int, random_state: np.random.RandomState
+) -> NDArray[np.int8]:
+    """Coding matrix of ``n_classes`` words.
+
+    Parameters
+    ----------
+    coding : {"ecoc", "one_vs_all", "random"} or array-like, shape (n_classes, n_bits)
+        ``ecoc``: all distinct columns for up to 7 classes; beyond, random columns whose words are
+        farthest apart of 200 draws (Dietterich and Bakiri).  ``random``: as many distinct columns,
+        one draw.
+    random_state : RandomState
+
+    Raises
+    ------
+    ValueError
+        If a matrix has other entries than -1 and 1, two equal words, or a column that tells no
+        classes apart.
+    """
+    if isinstance(coding, str):
+        if coding == "one_vs_all":
+            return (2 * np.eye(n_classes) - 1).astype(np.int8)
+        if coding == "ecoc":
+            return (
+                exhaustive_code(n_classes)
+                if n_classes <= _MAX_EXHAUSTIVE
+                else _far_apart(n_classes, random_state)
+            )
+        if coding == "random":
+            return _distinct_columns(n_classes, _n_bits(n_classes), random_state)
+        raise ValueError(
+            f"coding is {coding!r}; choose one of {', '.join(map(repr, CODINGS))}, or give a "
+            "matrix."
+        )
+    matrix = np.asarray(coding)
+    if matrix.ndim != 2 or len(matrix) != n_classes or not np.isin(matrix, (-1, 1)).all():
+        raise ValueError(
+            f"coding has shape {matrix.shape}; give a row of -1 and 1 for each of the {n_classes} "
+            "classes."
+        )
+    words = {tuple(row): c for c, row in reversed(list(enumerate(matrix.tolist())))}
+    if len(words) < n_classes:
+        repeated = next(c for c, row in enumerate(matrix.tolist()) if words[tuple(row)] != c)
+        raise ValueError(
+            f"coding has the same word for the classes {words[tuple(matrix[repeated].tolist())]} "
+            f"and {repeated}."
+        )
+    constant = np.flatnonzero((matrix == matrix[0]).all(axis=0))
+    if len(constant):
+        raise ValueError(
+            f"coding has one sign only in column {constant[0]}; it tells no classes apart."
+        )
+    return matrix.astype(np.int8)
+
+
+def exhaustive_code(n_classes: int) -> NDArray[np.int8]:
+    """All columns that differ in more than sign: 2^(n_classes - 1) - 1 of them."""
+    numbers = np.arange(1, 2 ** (n_classes - 1))
+    bits = (numbers[None, :] >> np.arange(n_classes - 1)[:, None]) & 1
+    return np.vstack((np.full(len(numbers), -1), 2 * bits - 1)).astype(np.int8)
+
+
+def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatArray:
+    """A random split of the classes in two, no part empty: AdaBoost.ECC's code of a round."""
+    while True:
+        column = random_state.choice((-1.0, 1.0), n_classes)
+        if abs(column.sum()) < n_classes:
+            return column
+
+
+def _n_bits(n_classes: int) -> int:
+    """As many as classes up to 7 have, about 15 log2 of the classes beyond."""
+    return (
+        2 ** (n_classes - 1) - 1
+        if n_classes <= _MAX_EXHAUSTIVE
+        else int(np.ceil(15 * np.log2(n_classes)))
+    )
+
+
+def _distinct_columns(
+    n_classes: int, n_bits: int, random_state: np.random.RandomState
+) -> NDArray[np.int8]:
+    """Random columns, no two equal or opposite."""
+    seen: dict[tuple[float, ...], None] = {}
+    while len(seen) < n_bits:
+        column = random_column(n_classes, random_state)
+        seen.setdefault(tuple(column * column[0]))
+    matrix = np.array(list(seen)).T.astype(np.int8)
+    return (
+        matrix
+        if len(np.unique(matrix, axis=0)) == n_classes
+        else _distinct_columns(n_classes, n_bits, random_state)
+    )
+
+
+def _far_apart(n_classes: int, random_state: np.random.RandomState) -> NDArray[np.int8]:
+    """The draw whose two nearest words are farthest apart."""
+    draws = [
+        _distinct_columns(n_classes, _n_bits(n_classes), random_state) for _ in range(_MAX_DRAWS)
+    ]
+    products = [
+        matrix.astype(int) @ matrix.astype(int).T - 2 * matrix.shape[1] * np.eye(n_classes)
+        for matrix in draws
+    ]
+    return draws[int(np.argmin([product.max() for product in products]))]

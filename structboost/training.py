@@ -1,0 +1,311 @@
+"""From parameters and examples to a loop: training set, shards, families, master."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sklearn.utils import check_random_state
+
+from structboost._typing import FloatArray
+from structboost.columns import ColumnRegistry
+from structboost.engines.base import Engine
+from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning, warn_user
+from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
+from structboost.loop import Loop, Settings
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.smallest_c import smallest_C
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.interrupts import deferred_interrupts
+from structboost.shards.examples import TrainingSet
+from structboost.shards.oracle import ShardedOracle
+from structboost.shards.training_sets import training_set
+from structboost.task import Task
+from structboost.validation import (
+    check_declares,
+    checked_example_weights,
+    shown,
+)
+from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.pricing import PricingRule, rule_of
+from structboost.weak.registry import IN_SHARDS, family_maker
+
+_LEAVE_CHECKPOINT = "take formulation='one_slack' and stumps or trees, or leave checkpoint=None"
+# How the smallest C is searched for: coarsely, and no further than what beats the empty model.
+_PROBE_ROUNDS = 20
+_BEATEN = 0.99
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plug-ins of a fit.
+
+    Parameters
+    ----------
+    task : Task
+    formulation : Formulation
+    weak_learner : str or callable
+        Name of a family, or what makes families.
+    pricing : str or PricingRule
+    engine : Engine
+    exact : bool
+        Whether stumps are searched over all thresholds.
+    random_state : int, RandomState or None
+    checkpoint : Checkpoint or None
+    """
+
+    task: Task
+    formulation: Formulation
+    weak_learner: str | Callable[..., WeakLearnerFamily]
+    pricing: str | PricingRule
+    engine: Engine
+    exact: bool
+    random_state: Any
+    checkpoint: Checkpoint | None
+
+    @property
+    def rule(self) -> PricingRule:
+        """The pricing rule itself."""
+        return rule_of(self.pricing)
+
+    def check(self, runs: Sequence[Settings]) -> None:
+        """Raise unless the plug-ins fit each other, and the settings of all runs fit them."""
+        if not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
+        self.formulation.check()
+        for settings in runs:
+            settings.check(self.formulation)
+        family_maker(self.weak_learner, exact=self.exact)
+        rule_of(self.pricing)
+        if self.checkpoint is not None:
+            for plug_in in (self.formulation, self.rule):
+                check_declares(plug_in, "can_resume", "checkpoint", _LEAVE_CHECKPOINT)
+        if not (self.formulation.works_on_shards or self.engine.in_process):
+            raise ValueError(
+                f"engine is {self.engine}, but {type(self.formulation).__name__} supports threads "
+                "only; take engine='threads' or formulation='one_slack'."
+            )
+
+    def loop(
+        self,
+        settings: Settings,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any,
+        resources: ExitStack,
+    ) -> Loop:
+        """Set up training on examples ``(X[i], Y[i])``.
+
+        Parameters
+        ----------
+        settings : Settings
+        X, Y : sequence
+        sample_weight : array-like or None
+        resources : ExitStack
+            Lets go of the shards when it is closed.
+        """
+        began = time.perf_counter()
+        examples = training_set(self.task, X, Y)
+        examples.check_engine(self.engine)
+        weights = checked_example_weights(sample_weight, examples.n_examples)
+        random_state = check_random_state(self.random_state)
+        families = self._families(examples)
+        bins = {
+            kind: family.shard_bins
+            for kind, family in families.items()
+            if family.shard_bins is not None
+        }
+        new_cut_oracle, file = None, None
+        if self.formulation.works_on_shards:
+            shards = examples.shards(self.engine, weights, bins)
+            resources.callback(shards.close)
+            new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
+            if self.checkpoint is not None:
+                identity = self._identity(settings, examples, families, weights)
+                features = examples.features_identity(shards, bins)
+                file = CheckpointFile(self.checkpoint, identity, features)
+        problem = Problem(self.task, X, Y, examples.offsets, weights, random_state, new_cut_oracle)
+        master = self.formulation.master(problem, float(settings.C))
+        columns = ColumnRegistry(master, families)
+        return Loop(settings, self.task, master, columns, self.rule, began, file)
+
+    def smallest_C(
+        self, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+    ) -> float | None:
+        """C above which the model of ``empty`` is not empty, by fits of a few rounds.
+
+        None where no C was found, or weight costs nothing, so that no C matters.
+        """
+        if empty.master.min_edge <= 0:
+            return None
+        settings, last = empty.settings, empty.state.history[-1]
+        start, empty_risk = float(settings.C), last["primal"] / float(settings.C)
+        probing = replace(self, checkpoint=None)
+        loop: Loop | None = None
+
+        def fit(C: float) -> tuple[float, float]:
+            nonlocal loop
+            per_channel = settings.columns_per_channel
+            probe = Settings(C, max_rounds=_PROBE_ROUNDS, columns_per_channel=per_channel)
+            if loop is None:
+                loop = probing.loop(probe, X, Y, sample_weight, resources)
+            else:
+                loop = loop.again(probe)
+            loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
+            if loop.state.interrupted:
+                raise KeyboardInterrupt
+            total = float(loop.master.weights.sum())
+            return total, (loop.master.primal - total) / C
+
+        with ExitStack() as resources:
+            return smallest_C(fit, max(start, last["smallest_C"] or 0.0), empty_risk)
+
+    def _families(self, examples: TrainingSet) -> dict[str, WeakLearnerFamily]:
+        """Families of weak learners of each kind."""
+        kinds = self.task.kinds
+        in_shards = self.formulation.works_on_shards and self.rule.prices_in_shards
+        rows = examples.rows
+        families: dict[str, WeakLearnerFamily]
+        if in_shards and self.weak_learner in IN_SHARDS:
+            make = IN_SHARDS[self.weak_learner]
+            families = {
+                kind: make(
+                    examples.bins(kind, exact=self.exact),
+                    of_kind.response,
+                    None if rows is None else rows[kind],
+                )
+                for kind, of_kind in kinds.items()
+            }
+        elif rows is None:
+            raise ValueError(
+                f"X is a {type(examples.X).__name__}, which needs formulation='one_slack', "
+                "weak_learner='stump' and a pricing by name; give X as arrays."
+            )
+        else:
+            make = family_maker(self.weak_learner, exact=self.exact)
+            n_threads = self.engine.n_workers if self.engine.in_process else 1
+            families = {
+                kind: make(rows[kind], of_kind.response, exact=self.exact, n_threads=n_threads)
+                for kind, of_kind in kinds.items()
+            }
+        for family in families.values():
+            if not isinstance(family, WeakLearnerFamily):
+                raise TypeError(
+                    f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
+                    "StumpFamily does."
+                )
+            if self.checkpoint is not None:
+                check_declares(family, "can_resume", "checkpoint", _LEAVE_CHECKPOINT)
+        return families
+
+    def _identity(
+        self,
+        settings: Settings,
+        examples: TrainingSet,
+        families: Mapping[str, WeakLearnerFamily],
+        weights: FloatArray,
+    ) -> str:
+        """Hash of what a checkpoint and the run that resumes from it must have in common."""
+        by_name = isinstance(self.weak_learner, str)
+        about = {
+            **{name: value for name, value in vars(settings).items() if name != "max_rounds"},
+            "weak_learner": self.weak_learner if by_name else _names(families),
+            "exact": self.exact,
+            "pricing": self.pricing if isinstance(self.pricing, str) else type(self.rule).__name__,
+            "task": type(self.task).__name__,
+            "kinds": {
+                kind: [of_kind.n_channels, *of_kind.response]
+                for kind, of_kind in self.task.kinds.items()
+            },
+            "n_features": dict(examples.n_features),
+        }
+        if self.formulation.identity:
+            about["formulation"] = self.formulation.identity
+        return identity_of(about, [weights, *examples.offsets.values()])
+
+
+def _names(families: Mapping[str, WeakLearnerFamily]) -> dict[str, str]:
+    return {kind: family.name for kind, family in families.items()}
+
+
+@deferred_interrupts()
+def train(
+    plan: Plan,
+    runs: Sequence[tuple[Settings, Callable[[Loop], None]]],
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+) -> None:
+    """Train at several C in turn, each warm started from the one before.
+
+    Parameters
+    ----------
+    plan : Plan
+    runs : sequence of (Settings, callable)
+        What each run is told, and what runs its loop and keeps the result.
+    X, Y : sequence
+    sample_weight : array-like or None
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C before the first round of the first run has ended.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        On Ctrl-C later.
+    EmptyModelWarning
+        If a model is empty, which the warning says how to mend.
+    """
+    loop: Loop | None = None
+    empty: list[Loop] = []
+    with one_blas_thread():
+        with ExitStack() as resources:
+            for settings, keep in runs:
+                before = loop
+                try:
+                    if before is None:
+                        loop = plan.loop(settings, X, Y, sample_weight, resources)
+                    else:
+                        loop = before.again(settings)
+                    keep(loop)
+                except KeyboardInterrupt:
+                    # This C has no model yet; those before it are complete.
+                    if before is None:
+                        raise
+                    return _warn_of_interruption(0)
+                if loop.state.interrupted:
+                    return _warn_of_interruption(len(loop.state.history))
+                if loop.is_empty:
+                    empty.append(loop)
+        if empty:
+            largest = max(empty, key=lambda loop: float(loop.settings.C))
+            _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
+
+
+def _warn_of_interruption(n_rounds: int) -> None:
+    warn_user(
+        f"Training was interrupted after {n_rounds} rounds; the model kept so far is usable.",
+        InterruptedFitWarning,
+    )
+
+
+def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:
+    """Warn that C is too small, and by how much; the last records then have the smallest C."""
+    for loop in empty:
+        loop.state.history[-1]["smallest_C"] = smallest_C
+    remedy = (
+        "No larger C helps: no weak learner has an edge. Give features that tell the outputs apart."
+    )
+    if smallest_C is not None:
+        remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
+    given = ", ".join(f"{loop.settings.C:g}" for loop in empty)
+    warn_user(
+        f"The model is empty: C is {given}, and no weak learner is worth its weight. {remedy}",
+        EmptyModelWarning,
+    )

@@ -1,0 +1,94 @@
+"""What drawings of boxes and of segmentations share: colours, text, sheets of tiles; all RGB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+
+from structboost.vision.images import Pixels
+
+Colour = tuple[int, int, int]
+
+BLACK: Colour = (0, 0, 0)
+WHITE: Colour = (255, 255, 255)
+# Bright enough for photographs and dark enough for white paper.
+COLOURS: tuple[Colour, ...] = (
+    (20, 190, 50),
+    (20, 120, 235),
+    (200, 30, 200),
+    (255, 145, 0),
+    (230, 40, 40),
+    (0, 180, 190),
+    (130, 70, 120),
+    (160, 100, 40),
+)
+_FONT = cv2.FONT_HERSHEY_SIMPLEX
+_PADDING = 3  # pixels beside the text of a label
+
+
+def class_colours(n_labels: int) -> Pixels:
+    """A colour for each class, shape (n_labels, 3): hues a golden angle apart."""
+    numbers = np.arange(n_labels)
+    hsv = np.stack(
+        (numbers * 0.618034 % 1.0 * 179, 200 - 60 * (numbers % 2), 235 - 45 * (numbers % 3)), axis=1
+    )
+    return np.asarray(cv2.cvtColor(hsv[None].astype(np.uint8), cv2.COLOR_HSV2RGB)[0], np.uint8)
+
+
+def text_size(text: str, scale: float = 0.5) -> tuple[int, int, int]:
+    """Width, height above the base line and depth below it, pixels."""
+    (width, height), below = cv2.getTextSize(text, _FONT, scale, 1)
+    return width, height, below
+
+
+def write_text(
+    canvas: Pixels, text: str, start: tuple[int, int], ink: Colour, scale: float = 0.5
+) -> None:
+    """Text whose base line begins at ``start``, (x, y)."""
+    cv2.putText(canvas, text, start, _FONT, scale, ink, 1, cv2.LINE_AA)
+
+
+def label_height(canvas: Pixels, text: str) -> int:
+    """Height of :func:`draw_label`, pixels."""
+    _, height, below = text_size(text, _label_scale(canvas))
+    return height + below // 2 + 4
+
+
+def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour) -> None:
+    """Text on a filled box with its upper left corner at ``corner``, moved into the canvas."""
+    scale = _label_scale(canvas)
+    width, _, below = text_size(text, scale)
+    width, height = width + 2 * _PADDING, label_height(canvas, text)
+    left = min(max(corner[0], 0), max(canvas.shape[1] - width, 0))
+    top = min(max(corner[1], 0), max(canvas.shape[0] - height, 0))
+    cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
+    is_dark = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 150
+    start = (left + _PADDING, top + height - 2 - below // 2)
+    write_text(canvas, text, start, WHITE if is_dark else BLACK, scale)
+
+
+def blank(height: int, width: int, colour: Colour) -> Pixels:
+    """A canvas of one colour."""
+    return np.full((height, width, 3), colour, np.uint8)
+
+
+def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0, paper: Colour = WHITE) -> Pixels:
+    """Rows of tiles in one image, with gaps in the colour of the paper.
+
+    The tiles of a row have one height, and all rows have one width.
+    """
+    lines = [_joined(tiles, gap, paper, axis=1) for tiles in rows]
+    return _joined(lines, gap, paper, axis=0)
+
+
+def _joined(images: Sequence[Pixels], gap: int, paper: Colour, *, axis: int) -> Pixels:
+    height, width = images[0].shape[:2]
+    between = blank(gap, width, paper) if axis == 0 else blank(height, gap, paper)
+    parts = [part for image in images for part in (between, image)][1:]
+    return np.asarray(np.concatenate(parts, axis=axis))
+
+
+def _label_scale(canvas: Pixels) -> float:
+    return max(0.35, int(min(canvas.shape[:2])) / 600)

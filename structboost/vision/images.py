@@ -1,0 +1,137 @@
+"""Images as 8-bit arrays, grey (height, width) or RGB (height, width, 3): checked, read, converted.
+
+OpenCV's BGR appears in this module only where OpenCV reads files, and in the modules that read and
+write videos.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+
+# Prefixes of Pillow's modes with more than 8 bits: conversion to RGB would clip them at 255.
+_DEEP_MODES = ("I", "F")
+_GREY_MODES = ("1", "L", "LA", "La")
+_WANTED = "give uint8 of shape (height, width) for grey or (height, width, 3) for RGB"
+
+
+class LetterBox(NamedTuple):
+    """A frame on a black canvas of other proportions: ``canvas = scale * frame + offset``, x, y."""
+
+    image: Pixels
+    scale: float
+    offset: tuple[int, int]
+
+
+def checked_image(image: Any, name: str = "image") -> Pixels:
+    """An image as 8-bit pixels, grey or RGB; an alpha channel is dropped.
+
+    Parameters
+    ----------
+    image : ndarray of uint8 or PIL.Image.Image
+        An array of shape (height, width), (height, width, 1), (height, width, 3) or (height, width,
+        4), its channels in the order RGB; or a picture of any mode with 8 bits, whose palette or
+        colour space is converted.
+    name : str
+        Name of the image in errors.
+
+    Returns
+    -------
+    ndarray of uint8, shape (height, width) or (height, width, 3)
+        The array itself where it has such a shape.
+
+    Raises
+    ------
+    ValueError
+        If it has no pixels, other channels, or values of more than 8 bits; the message names it and
+        the remedy.
+    """
+    if isinstance(image, Image.Image):
+        return _pixels_of_picture(image, name)
+    array = np.asarray(image)
+    channels = array.shape[2:]
+    shown = f"{name} is {array.dtype} of shape {array.shape}"
+    if array.ndim not in (2, 3) or channels not in ((), (1,), (3,), (4,)) or not array.size:
+        raise ValueError(f"{shown}; {_WANTED}.")
+    if array.dtype != np.uint8:
+        raise ValueError(f"{shown}; {_WANTED}{_conversion(array.dtype)}.")
+    if channels == (1,):
+        return np.ascontiguousarray(array[:, :, 0])
+    return np.ascontiguousarray(array[:, :, :3]) if channels == (4,) else array
+
+
+def decoded_image(content: bytes) -> Pixels | None:
+    """The image in the bytes of a file, rotated as its camera says; None if there is none.
+
+    Raises
+    ------
+    cv2.error
+        If OpenCV gives up, as on an absurd size in a damaged file.
+    """
+    data = np.frombuffer(content, np.uint8)
+    image = cv2.imdecode(data, cv2.IMREAD_ANYCOLOR) if len(data) else None
+    return None if image is None else swapped_channels(image)
+
+
+def swapped_channels(image: Any) -> Pixels:
+    """RGB from OpenCV's BGR, or BGR for OpenCV from RGB; a grey image itself."""
+    pixels = np.asarray(image, np.uint8)
+    return pixels if pixels.ndim == 2 else np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
+
+
+def as_rgb(image: Pixels) -> Pixels:
+    """A copy with three channels."""
+    return np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image.copy()
+
+
+def as_grey(image: Pixels) -> Pixels:
+    """Grey values; a grey image itself."""
+    return image if image.ndim == 2 else np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))
+
+
+def resized(image: Pixels, size: tuple[int, int]) -> Pixels:
+    """The image at ``size``, (width, height): means of areas where it shrinks, else bilinear."""
+    if size == image.shape[1::-1]:
+        return image
+    method = cv2.INTER_AREA if size[0] < image.shape[1] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, size, interpolation=method), np.uint8)
+
+
+def letter_boxed(image: Pixels, size: tuple[int, int]) -> LetterBox:
+    """The image as large as fits into ``size``, (width, height), centred, with black margins."""
+    height, width = image.shape[:2]
+    scale = min(size[0] / width, size[1] / height)
+    inner = (max(1, round(scale * width)), max(1, round(scale * height)))
+    left, above = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    canvas = np.zeros((size[1], size[0], 3), np.uint8)
+    canvas[above : above + inner[1], left : left + inner[0]] = resized(as_rgb(image), inner)
+    return LetterBox(canvas, scale, (left, above))
+
+
+def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
+    """Grey or RGB pixels of a picture of Pillow."""
+    if picture.mode.startswith(_DEEP_MODES):
+        raise ValueError(
+            f"{name} is a picture of mode {picture.mode!r}, which has more than 8 bits; "
+            "scale its values to 0..255 and give them as an array of uint8."
+        )
+    if not picture.width or not picture.height:
+        raise ValueError(
+            f"{name} is a picture of {picture.width} x {picture.height} pixels; give a larger one."
+        )
+    return np.array(picture.convert("L" if picture.mode in _GREY_MODES else "RGB"), np.uint8)
+
+
+def _conversion(dtype: np.dtype[Any]) -> str:
+    """How values of another type become 8 bits, where that is plain."""
+    if dtype.kind == "f":
+        return ": np.rint(255 * image).astype(np.uint8) where 1 is white"
+    if dtype == np.uint16:
+        return ": (image >> 8).astype(np.uint8) where 65535 is white"
+    return ""

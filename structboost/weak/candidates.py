@@ -1,0 +1,53 @@
+"""Choosing weak learners by their edges, as several families do; ties keep their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.weak.base import Candidate
+
+
+def best_on_channels(
+    edges: FloatArray, per_channel: int, learner: Callable[[int, int], Any]
+) -> list[Candidate]:
+    """Candidates of largest edge on each channel, best first.
+
+    Parameters
+    ----------
+    edges : ndarray, shape (n_learners, n_channels)
+    per_channel : int
+        Number of candidates on each channel.
+    learner : callable
+        ``learner(k, channel)`` is the learner that has the edge ``edges[k, channel]``.
+    """
+    found = [
+        Candidate(learner(int(k), channel), channel, float(edges[k, channel]))
+        for channel in range(edges.shape[1])
+        for k in np.argsort(-edges[:, channel], kind="stable")[:per_channel]
+    ]
+    return sorted(found, key=lambda candidate: -candidate.edge)
+
+
+def largest_norms(
+    learners: Sequence[Any], edges: FloatArray, n_learners: int
+) -> list[tuple[Any, FloatArray]]:
+    """Learners of largest l1 norm of edges over the channels, with their edges, best first."""
+    order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
+    return [(learners[int(k)], edges[k]) for k in order]
+
+
+def best_ways(ways: Sequence[Any], edges: FloatArray) -> list[Candidate]:
+    """On each channel the orientation of largest edge; ``edges`` has shape (n_ways, n_channels)."""
+    return [
+        Candidate(ways[int(way)], channel, float(edges[way, channel]))
+        for channel, way in enumerate(np.argmax(edges, axis=0))
+    ]
+
+
+def answer_type(low: float, high: float) -> type[np.signedinteger[Any] | np.floating[Any]]:
+    """Smallest type that holds two answers: int8 where both are whole numbers."""
+    return np.int8 if float(low).is_integer() and float(high).is_integer() else np.float32

@@ -1,0 +1,181 @@
+"""A linear function that was learned on other examples, beside stumps.
+
+Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  Beside a linear
+column, which costs next to nothing, they are taken only where the score is better not linear
+(docs/decisions/superpixel-crf.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.lookup_table import LinearAndSteps
+from structboost.weak.stump import Stump, StumpFamily, StumpTable
+from structboost.weak.table import LearnerTable, shares_of_coefficients
+
+# Standard deviation of the linear column, where a stump answers in {-1, 1}: its weight is hardly
+# regularised.
+_LINEAR_SPREAD = 10.0
+
+
+class CrossFittedWeights(NamedTuple):
+    """Linear weights that were learned without the rows they are used on.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_folds, n_features)
+    folds : ndarray of int64, shape (n_parts,)
+        Which row of ``weights`` a training part gets: one learned on other examples than its own.
+    """
+
+    weights: FloatArray
+    folds: IntArray
+
+
+class Linear(NamedTuple):
+    """``coefficients'x``."""
+
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LinearAndStumpTable(LearnerTable):
+    """Linear functions and stumps as arrays; each learner is zero as the other kind.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (n_learners, n_features)
+    feature : ndarray of int64, shape (n_learners,)
+    threshold, left, right : ndarray of float64, shape (n_learners,)
+        ``left`` where the feature is at most the threshold, else ``right``; both 0 for a linear
+        function.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "coefficients": Array("float64", ("n_learners", "n_features")),
+        **StumpTable.schema,
+    }
+
+    coefficients: FloatArray
+    feature: IntArray
+    threshold: FloatArray
+    left: FloatArray
+    right: FloatArray
+
+    @property
+    def stumps(self) -> StumpTable:
+        """The stumps, with answers 0 in the place of linear functions."""
+        return StumpTable(self.feature, self.threshold, self.left, self.right)
+
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        """Answers of all learners on ``features``, shape (n_learners, n_parts)."""
+        linear = self.coefficients @ np.asarray(features, np.float64).T
+        return linear + self.stumps.responses(features)
+
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """One for the feature of a stump; shares of the absolute coefficients of a linear one."""
+        is_stump = np.asarray(~self.coefficients.any(axis=1))
+        stumps = self.stumps.feature_shares(n_features) * is_stump[:, None]
+        return np.asarray(shares_of_coefficients(self.coefficients) + stumps)
+
+    def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
+        """One linear function for each channel, and look-up tables."""
+        return LinearAndSteps(
+            self.coefficients.T @ weights, self.stumps.scorer(weights, n_features)
+        )
+
+
+class LinearAndStumpFamily(WeakLearnerFamily):
+    """One linear function, and all stumps.
+
+    On the training parts the linear function answers with the weights of the part's fold;
+    elsewhere with the mean of the folds, scaled alike.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+    response : (float, float)
+        The two answers of a stump.  Where neither is negative, weights and features must not be.
+    linear : CrossFittedWeights
+    exact, n_threads
+        As in :class:`structboost.weak.stump.StumpFamily`.
+
+    Raises
+    ------
+    ValueError
+        If the weights do not fit the features.
+    """
+
+    name = "linear_and_stump"
+    exact_pricing = True
+    cross_fitted = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float],
+        *,
+        linear: CrossFittedWeights,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self._stumps = StumpFamily(features, response, exact=exact, n_threads=n_threads)
+        self.n_features = self._stumps.n_features
+        if linear.weights.shape[1:] != (self.n_features,) or linear.folds.shape != (len(features),):
+            raise ValueError(
+                f"weights have shape {linear.weights.shape} and folds {linear.folds.shape}; "
+                f"the features have {features.shape}."
+            )
+        mean = linear.weights.mean(axis=0)
+        spread = float((np.asarray(features, np.float64) @ mean).std())
+        scale = _LINEAR_SPREAD / spread if spread > 1e-12 else 0.0
+        self._linear = Linear(tuple((scale * mean).tolist()))
+        answers = np.empty(len(features))
+        for fold, weights in enumerate(linear.weights):
+            inside = linear.folds == fold
+            answers[inside] = features[inside] @ (scale * weights)
+        self._answers = answers.astype(np.float32)
+
+    @property
+    def searches_all(self) -> bool:
+        """Whether no threshold is left out."""
+        return self._stumps.searches_all
+
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        """The linear function on every channel, and the best stumps."""
+        found = [*self._linear_candidates(duals), *self._stumps.price(duals, per_channel)]
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
+        """The learner on every channel; a linear function cannot be turned."""
+        if isinstance(learner, Stump):
+            return self._stumps.refine(learner, duals)
+        return self._linear_candidates(duals)
+
+    def responses(self, learners: Sequence[Any]) -> NDArray[Any]:
+        """Answers on the training parts."""
+        out = np.empty((len(learners), len(self._answers)), np.float32)
+        for row, learner in zip(out, learners, strict=True):
+            is_stump = isinstance(learner, Stump)
+            row[:] = self._stumps.responses([learner])[0] if is_stump else self._answers
+        return out
+
+    def table(self, learners: Sequence[Any]) -> LinearAndStumpTable:
+        """The learners as arrays."""
+        no_stump, no_linear = Stump(0, -np.inf, 0.0, 0.0, -1), (0.0,) * self.n_features
+        stumps = [s if isinstance(s, Stump) else no_stump for s in learners]
+        linear = [no_linear if isinstance(s, Stump) else s.coefficients for s in learners]
+        coefficients = np.array(linear, np.float64).reshape(len(learners), self.n_features)
+        return LinearAndStumpTable(coefficients, **self._stumps.table(stumps).to_arrays())
+
+    def _linear_candidates(self, duals: FloatArray) -> list[Candidate]:
+        edges = self._answers.astype(np.float64) @ duals
+        return [Candidate(self._linear, channel, float(edge)) for channel, edge in enumerate(edges)]

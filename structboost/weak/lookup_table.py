@@ -1,0 +1,149 @@
+"""Look-up tables: what an ensemble of stumps is.
+
+F_c(x) = bias_c + sum_f table[f, bin(x_f), c].  A prediction costs one binary search and one
+look-up per used feature, however many rounds were run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.runtime.compiled import compiled
+from structboost.validation import checked_features
+from structboost.weak.table import comparable
+
+
+@dataclass(frozen=True)
+class LookupTable:
+    """Additive look-up tables of the used features.
+
+    Parameters
+    ----------
+    bias : ndarray, shape (n_channels,)
+        Sum of the constant stumps.
+    features : ndarray of int64, shape (n_used,)
+        The used features, ascending.
+    thresholds : ndarray of float64
+        Ascending thresholds of feature ``features[u]`` at ``indptr[u]:indptr[u + 1]``.
+    indptr : ndarray of int64, shape (n_used + 1,)
+    values : ndarray of float64, shape (n_thresholds + n_used, n_channels)
+        Scores of bin b of used feature u in row ``indptr[u] + u + b``.
+    n_features : int
+        Features the model was trained on.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "bias": Array("float64", ("n_channels",)),
+        "features": Array("int64", ("n_used",), low=0, high="n_features - 1", rising=True),
+        "thresholds": Array("float64", ("n_thresholds",)),
+        "indptr": Array("int64", ("n_used + 1",), ends="n_thresholds"),
+        "values": Array("float64", ("n_thresholds + n_used", "n_channels")),
+    }
+
+    bias: FloatArray
+    features: IntArray
+    thresholds: FloatArray
+    indptr: IntArray
+    values: FloatArray
+    n_features: int
+
+    @classmethod
+    def of_stumps(
+        cls,
+        feature: IntArray,
+        threshold: FloatArray,
+        left: FloatArray,
+        right: FloatArray,
+        weights: FloatArray,
+        n_features: int,
+    ) -> LookupTable:
+        """Tables of stumps with the weights W, shape (n_learners, n_channels)."""
+        used = weights.any(axis=1)
+        constant = used & np.isneginf(threshold)
+        splits = np.flatnonzero(used & ~constant)
+        splits = splits[np.lexsort((threshold[splits], feature[splits]))]
+        f, t, w = feature[splits], threshold[splits], weights[splits]
+        starts = np.flatnonzero(np.diff(f, prepend=-1))
+        # Infinite thresholds may be equal, so that their difference is no number.
+        first = np.append(True, (f[1:] != f[:-1]) | (t[1:] != t[:-1]))[: len(f)]
+        levels = np.flatnonzero(first)
+        indptr = np.concatenate((np.searchsorted(levels, starts), [len(levels)]))
+        values = np.zeros((len(levels) + len(starts), weights.shape[1]))
+        if len(starts):
+            below = np.add.reduceat(left[splits, None] * w, levels)
+            above = np.add.reduceat(right[splits, None] * w, levels)
+            # Sums from both ends: what is summed of terms that are not negative is not negative.
+            for u, (begin, end) in enumerate(pairwise(indptr.tolist())):
+                own = values[begin + u : end + u + 1]
+                np.cumsum(above[begin:end], axis=0, out=own[1:])
+                own[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
+        bias = np.asarray(right[constant] @ weights[constant], np.float64)
+        return cls(bias, f[starts], t[levels], indptr.astype(np.int64), values, n_features)
+
+    def scores(self, features: Any) -> FloatArray:
+        """Scores of parts, shape (n_parts, n_channels); one thread, binning included."""
+        return self.raw_scores(checked_features(features, self.n_features))
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of rows that were checked."""
+        out = np.empty((len(rows), len(self.bias)))
+        _add_up(
+            comparable(rows), self.bias, self.features, self.thresholds, self.indptr, self.values,
+            out,
+        )  # fmt: skip
+        return out
+
+
+@dataclass(frozen=True)
+class LinearAndSteps:
+    """A linear function and look-up tables: what linear functions beside stumps are.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (n_features, n_channels)
+    steps : LookupTable
+    """
+
+    coefficients: FloatArray
+    steps: LookupTable
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        return np.asarray(rows @ self.coefficients + self.steps.raw_scores(rows), np.float64)
+
+
+@compiled
+def _add_up(
+    rows: NDArray[Any],
+    bias: FloatArray,
+    features: IntArray,
+    thresholds: FloatArray,
+    indptr: IntArray,
+    values: FloatArray,
+    out: FloatArray,
+) -> None:
+    n_channels = len(bias)
+    for p in range(len(rows)):
+        for c in range(n_channels):
+            out[p, c] = bias[c]
+        for u in range(len(features)):
+            value = rows[p, features[u]]
+            base = indptr[u]
+            # Branch-free binary search: the number of thresholds below the value.
+            below = 0
+            length = indptr[u + 1] - base
+            while length > 0:
+                half = (length + 1) >> 1
+                below += half * (thresholds[base + below + half - 1] < value)
+                length -= half
+            at = base + u + below
+            for c in range(n_channels):
+                out[p, c] += values[at, c]

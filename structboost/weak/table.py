@@ -1,0 +1,109 @@
+"""Trained weak learners as arrays, and what scores parts with them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+
+
+class Scorer(Protocol):
+    """Weak learners and their weights in the form that predicts fastest."""
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of finite rows of the right width, shape (n_parts, n_channels)."""
+
+
+class LearnerTable(ABC):
+    """Trained weak learners of one family as arrays: a frozen dataclass.
+
+    Its ``schema`` describes the arrays that a model file holds, over the dimensions
+    ``n_learners`` and ``n_features``.  A field that is None is left out of the file.
+    """
+
+    schema: ClassVar[Mapping[str, Array]]
+
+    def __len__(self) -> int:
+        return len(next(array for name, array in vars(self).items() if self._by_learner(name)))
+
+    @abstractmethod
+    def responses(self, features: NDArray[Any]) -> NDArray[Any]:
+        """Answers of all learners, shape (n_learners, n_parts)."""
+
+    @abstractmethod
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """Share of each feature in each learner, shape (n_learners, n_features)."""
+
+    def select(self, index: NDArray[Any]) -> Self:
+        """The learners at ``index``."""
+        own: dict[str, Any] = {
+            name: array[index] for name, array in self.to_arrays().items() if self._by_learner(name)
+        }
+        return replace(self, **own)  # type: ignore[type-var]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that a model file holds."""
+        return {name: array for name, array in vars(self).items() if array is not None}
+
+    def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
+        """What scores parts with these learners.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_learners, n_channels)
+        n_features : int
+            Features of a part.
+        """
+        used = np.flatnonzero(weights.any(axis=1))
+        return WeightedLearners(self.select(used), weights[used])
+
+    def _by_learner(self, name: str) -> bool:
+        """Whether an array has an entry or a row for each learner."""
+        return self.schema[name].shape[:1] == ("n_learners",)
+
+
+@dataclass(frozen=True)
+class WeightedLearners:
+    """The scorer of learners that no faster form is known for.
+
+    Parameters
+    ----------
+    learners : LearnerTable
+    weights : ndarray, shape (n_learners, n_channels)
+    """
+
+    learners: LearnerTable
+    weights: FloatArray
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores, shape (n_parts, n_channels)."""
+        if not len(self.weights):
+            return np.zeros((len(rows), self.weights.shape[1]))
+        return np.asarray(self.learners.responses(rows).T @ self.weights, np.float64)
+
+
+def shares_of_one(features: IntArray, n_features: int) -> FloatArray:
+    """Shares of learners that use one feature each, none where it is negative."""
+    out = np.zeros((len(features), n_features))
+    used = np.flatnonzero(features >= 0)
+    out[used, features[used]] = 1.0
+    return out
+
+
+def shares_of_coefficients(coefficients: FloatArray) -> FloatArray:
+    """Shares of linear functions: those of the absolute coefficients."""
+    sizes = np.abs(coefficients)
+    return np.asarray(sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300))
+
+
+def comparable(rows: NDArray[Any]) -> NDArray[Any]:
+    """Contiguous rows of a type that compiled scorers take: float32, float64 or uint8."""
+    known = rows.dtype in (np.float32, np.float64, np.uint8)
+    return np.ascontiguousarray(rows, rows.dtype if known else np.float64)

@@ -1,0 +1,16 @@
+"""What all tests rely on."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_is_heard():
+    """A shell starts background jobs with SIGINT ignored, and they leave it so to their
+    children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

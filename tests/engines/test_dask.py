@@ -1,0 +1,389 @@
+"""The same model and history from a Dask cluster, from collections too, and when workers die."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from structboost import (
+    EngineError,
+    InterruptedFitWarning,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+    TaskError,
+)
+from structboost.engines import worker
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
+from structboost.shards import blocks
+from tests.engines.test_engines import (
+    ERRORS_LIKE_LOSSES,
+    ChainTask,
+    WrongTask,
+    classes,
+    problem,
+    what_was_learned,
+)
+from tests.test_task_errors import FussyTask, OddChainError, check_note
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+dask_cluster = pytest.importorskip("structboost.engines.dask_cluster")
+PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+
+
+@pytest.fixture(scope="module")
+def client():
+    # One that is missing 15 seconds after a loss, be it for a later one, would be given up.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    # Workers import the tests' tasks by name.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (os.getcwd(), os.environ.get("PYTHONPATH")))
+    )
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
+
+
+def serial(task, X, Y, *, from_bins=False, **changes):
+    fitted = StructBoost(task, engine="serial", **{**PARAMETERS, **changes}).fit(X, Y)
+    return what_was_learned(fitted, from_bins=from_bins)
+
+
+def on_cluster(task, X, Y, **changes):
+    fitted = StructBoost(task, engine="dask", **{**PARAMETERS, **changes}).fit(X, Y)
+    # A collection's features are on the workers only.
+    return what_was_learned(fitted, from_bins=hasattr(X, "__dask_graph__"))
+
+
+def test_no_client():
+    # Before any test that makes one.
+    X, y = classes(60)
+    with pytest.raises(EngineError, match="needs a client"):
+        StructBoost(MulticlassTask(3), C=1.0, engine="dask").fit(X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
+@pytest.mark.usefixtures("client")
+def test_a_cluster_learns_the_same_bits_as_one(name):
+    task, X, Y = problem(name)
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("client")
+def test_arrays_and_frames_are_not_gathered(monkeypatch):
+    array = pytest.importorskip("dask.array")
+    X, y = classes(700)
+    expected = serial(MulticlassTask(3), X, y, from_bins=True)
+    spread_X, spread_y = array.from_array(X, chunks=(77, 3)), array.from_array(y, chunks=150)
+    assert on_cluster(MulticlassTask(3), spread_X, spread_y) == expected
+    assert on_cluster(MulticlassTask(3), spread_X, y) == expected
+    # Chunks of unknown length.
+    known = array.from_array(np.ones(700, bool), chunks=100)
+    assert on_cluster(MulticlassTask(3), spread_X[known], spread_y[known]) == expected
+    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = frames.from_pandas(pandas.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=5)
+    assert on_cluster(MulticlassTask(3), frame[list("abcd")], frame["y"]) == expected
+
+
+@pytest.mark.usefixtures("client")
+def test_bags_hold_inputs_of_any_kind():
+    bag = pytest.importorskip("dask.bag")
+    task, X, Y = problem("chain")
+    spread_X, spread_Y = bag.from_sequence(X, npartitions=4), bag.from_sequence(Y, npartitions=4)
+    assert on_cluster(task, spread_X, spread_Y) == serial(task, X, Y, from_bins=True)
+    with pytest.raises(ValueError, match="as many partitions"):
+        on_cluster(task, spread_X, bag.from_sequence(Y, npartitions=3))
+    with pytest.raises(ValueError, match="inputs and"):
+        on_cluster(task, spread_X, bag.from_sequence(Y[1:], npartitions=4))
+
+
+@pytest.mark.usefixtures("client")
+def test_closed_ports_change_nothing(monkeypatch):
+    def unreachable(endpoint):
+        raise ConnectionBrokenError
+
+    monkeypatch.setattr(dask_cluster, "DirectConnection", unreachable)
+    task, X, Y = problem("chain")
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("n_answers", [0, 7])
+def test_connections_that_break_are_opened_again(n_answers, monkeypatch):
+    task, X, Y = problem("multiclass")
+    left = iter(range(n_answers))
+    broken = []
+    answer = DirectConnection.answer
+
+    def breaks_once(connection, is_alive):
+        if next(left, None) is None and not broken:
+            broken.append(connection)
+            connection.close()
+        return answer(connection, is_alive)
+
+    monkeypatch.setattr(DirectConnection, "answer", breaks_once)
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+    assert broken
+
+
+@pytest.mark.usefixtures("client")
+def test_ctrl_c_keeps_the_model(monkeypatch):
+    task, X, Y = problem("multiclass")
+    left = iter(range(31))
+    answer = DirectConnection.answer
+
+    def interrupted(connection, is_alive):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return answer(connection, is_alive)
+
+    trainer = StructBoost(task, engine="dask", **PARAMETERS)
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectConnection, "answer", interrupted)
+        with pytest.warns(InterruptedFitWarning):
+            trainer.fit(X, Y)
+    assert trainer.interrupted_
+    assert len(trainer.predict(X[:3])) == 3
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+
+
+@pytest.fixture(params=["connections", "actors", "tree"])
+def way(request, monkeypatch):
+    """How answers come home; with losses of workers that would be taken note of too late."""
+    if request.param == "actors":
+        monkeypatch.setattr(dask_cluster.DirectConnection, "__init__", unreachable)
+    if request.param == "tree":
+        monkeypatch.setattr(dask_cluster, "_FAN", 1)
+        monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", 0)
+    monkeypatch.setattr(dask_cluster._DaskWorkers, "_recover", None)
+    monkeypatch.setattr(dask_cluster._DaskWorkers, "_awaits_end", None)
+
+
+def unreachable(connection, endpoint):
+    raise ConnectionBrokenError
+
+
+@pytest.mark.usefixtures("client", "way")
+@pytest.mark.parametrize(
+    "error", [*ERRORS_LIKE_LOSSES[:2], RuntimeError("no comm to the Actor")], ids=repr
+)
+def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
+    with pytest.raises(type(error), match=str(error)) as caught:
+        StructBoost(WrongTask(error), C=1.0, engine="dask").fit(np.eye(100), [1, -1] * 50)
+    assert type(caught.value) is type(error)
+    assert "Raised by the task's separate for example 0, X[0]." in caught.value.__notes__
+
+
+@pytest.mark.usefixtures("client", "way")
+def test_errors_name_the_example_among_all_of_a_cluster():
+    _, X, Y = problem("chain")
+    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
+    with pytest.raises(OddChainError) as caught:
+        StructBoost(FussyTask("argmax"), C=1.0, engine="dask").fit(X, Y)
+    check_note(caught.value, "argmax", 60)
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("method", ["parts", "loss"])
+def test_errors_name_the_example_among_all_of_a_bag(method):
+    bag = pytest.importorskip("dask.bag")
+    _, X, Y = problem("chain")
+    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
+    with pytest.raises(OddChainError) as caught:
+        on_cluster(
+            FussyTask(method),
+            bag.from_sequence(X, npartitions=4),
+            bag.from_sequence(Y, npartitions=4),
+        )
+    check_note(caught.value, method, 60)
+
+
+def torn_file(x):
+    raise OSError("comm.parquet is torn")
+
+
+@pytest.mark.usefixtures("client")
+def test_an_error_of_loading_a_partition_arrives():
+    """Chunks of known size, so that they are first loaded where the shards are made."""
+    array = pytest.importorskip("dask.array")
+    X, y = classes(100)
+    spread = array.from_array(X, chunks=(25, 4)).map_blocks(torn_file, dtype=float)
+    with pytest.raises(OSError, match=r"comm\.parquet is torn"):
+        on_cluster(MulticlassTask(3), spread, y)
+
+
+def test_strangers_are_not_answered():
+    endpoint = listen("run", "127.0.0.1")
+    with pytest.raises(ConnectionBrokenError):
+        DirectConnection(endpoint._replace(key=b"guessed"))
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize(
+    ("large", "methods"), [(0, {"cut", "products", "histograms"}), (2000, {"histograms"})]
+)
+def test_large_sums_meet_on_the_workers(large, methods, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_FAN", 1)
+    monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", large)
+    asked = []
+    ask_by_tree = dask_cluster._DaskWorkers._ask_by_tree
+
+    def noted(workers, shares, batch):
+        asked.append(batch.calls[-1].method)
+        return ask_by_tree(workers, shares, batch)
+
+    monkeypatch.setattr(dask_cluster._DaskWorkers, "_ask_by_tree", noted)
+    task, X, Y = problem("multiclass")
+    assert on_cluster(task, X, Y) == serial(task, X, Y)
+    assert set(asked) == methods
+
+
+def both_pids(client):
+    """Processes of the two workers by address; waits for one that is being restarted."""
+    deadline = time.monotonic() + 60
+    while True:
+        pids = [pid for _, pid in sorted(client.run(os.getpid, on_error="ignore").items())]
+        if len(pids) == 2:
+            return pids
+        assert time.monotonic() < deadline, "a worker that was killed did not come back"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)]
+)
+def test_workers_that_are_killed_change_nothing(spread_out, fan, victim, client, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_FAN", fan)
+    monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", 0)
+    X, y = classes(700)
+    killed = []
+
+    def kill(record, trainer):
+        if record["round"] in (2, 4):
+            pids = both_pids(client)
+            os.kill(pids[victim], 9)
+            killed.append(pids[victim])
+
+    expected = serial(MulticlassTask(3), X, y, from_bins=spread_out)
+    if spread_out:
+        array = pytest.importorskip("dask.array")
+        X, y = array.from_array(X, chunks=(100, 4)), array.from_array(y, chunks=100)
+    assert on_cluster(MulticlassTask(3), X, y, callbacks=[kill]) == expected
+    assert len(killed) == 2
+
+
+class KillsOnce(MulticlassTask):
+    """Kills its process in the middle of a round, once: the first that makes the file."""
+
+    def __init__(self, path):
+        super().__init__(3)
+        self.path = str(path)
+        self.calls = 0
+
+    def separate(self, X, Y, scores):
+        self.calls += 1
+        if self.calls == 20:
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), 9)
+        return super().separate(X, Y, scores)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("client")
+def test_a_worker_that_dies_in_mid_round_changes_nothing(tmp_path):
+    X, y = classes(700)
+    assert on_cluster(KillsOnce(tmp_path / "killed"), X, y) == serial(MulticlassTask(3), X, y)
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.slow
+def test_a_worker_that_goes_just_before_it_is_sent_its_shards_changes_nothing(client, monkeypatch):
+    await_workers = dask_cluster._DaskWorkers._await_workers
+    killed = []
+
+    def one_too_many(workers):
+        pids = both_pids(client)
+        found = await_workers(workers)
+        if not killed:
+            killed.append(pids[0])
+            os.kill(killed[0], 9)
+            while found[0] in await_workers(workers):
+                time.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(dask_cluster._DaskWorkers, "_await_workers", one_too_many)
+    X, y = classes(700)
+    assert on_cluster(MulticlassTask(3), X, y) == serial(MulticlassTask(3), X, y)
+    assert killed
+
+
+def test_shards_that_are_lost_alone_change_nothing(client):
+    X, y = classes(700)
+    both_pids(client)
+
+    def lose_one(record, trainer):
+        if record["round"] == 2:
+            assert all(client.run(_forget_a_shard).values())
+
+    assert on_cluster(MulticlassTask(3), X, y, callbacks=[lose_one]) == serial(
+        MulticlassTask(3), X, y
+    )
+
+
+def _forget_a_shard():
+    """Drop one of several shards of the only run here."""
+    (shards,) = worker._PLACED.values()
+    shards.popitem()
+    return bool(shards)
+
+
+def test_a_cluster_without_workers_is_waited_for():
+    X, y = classes(100)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.Client(cluster),
+    ):
+        late = threading.Timer(1.0, cluster.scale, args=[1])
+        late.start()
+        assert on_cluster(MulticlassTask(3), X, y) == serial(MulticlassTask(3), X, y)
+        late.join()
+
+
+@pytest.mark.usefixtures("client")
+def test_collections_that_cannot_be():
+    array = pytest.importorskip("dask.array")
+    X, y = classes(60)
+    spread = array.from_array(X, chunks=(20, 4))
+    with pytest.raises(ValueError, match="take engine='dask'"):
+        StructBoost(MulticlassTask(3), C=1.0).fit(spread, y)
+    with pytest.raises(ValueError, match="60 examples and Y 59"):
+        on_cluster(MulticlassTask(3), spread, y[1:])
+    with pytest.raises(TaskError, match="one part per example"):
+        on_cluster(ChainTask(), spread, y)
+    with pytest.raises(ValueError, match="weak_learner='stump'"):
+        on_cluster(MulticlassTask(3), spread, y, weak_learner="tree")
+    holed = X.copy()
+    holed[7, 2] = np.nan
+    with pytest.raises(TaskError, match="NaN"):
+        on_cluster(MulticlassTask(3), array.from_array(holed, chunks=(20, 4)), y)
+    with pytest.raises(ValueError, match="60 examples and Y 1"):
+        on_cluster(RankingTask(), spread, [y])

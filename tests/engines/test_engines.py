@@ -1,0 +1,626 @@
+"""Every engine gives the same model and history, however many workers compute or die."""
+
+import os
+import platform
+import signal
+import socket
+import threading
+import time
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+import joblib
+import numpy as np
+import psutil
+import pytest
+from loky import ProcessPoolExecutor
+
+from structboost import (
+    BinaryTask,
+    EngineError,
+    MulticlassTask,
+    PartKind,
+    RankingTask,
+    StructBoost,
+    Task,
+    TaskError,
+)
+from structboost.engines import processes, worker
+from structboost.engines.base import Batch, Call, Layout, ShardAtWork
+from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
+from structboost.engines.local import Threads
+from structboost.engines.processes import Processes
+from structboost.engines.worker import release
+from structboost.runtime.freed_memory import keep_freed_memory
+from structboost.shards import blocks
+
+
+class ChainTask(Task):
+    """Labels of a chain of tokens, in Python: two kinds of parts, several rows an example."""
+
+    def __init__(self):
+        self.kinds = {
+            "token": PartKind(n_channels=2),
+            "link": PartKind(n_channels=1, response=(0.0, 1.0)),
+        }
+
+    def parts(self, x):
+        return {"token": x, "link": np.abs(np.diff(x, axis=0))}
+
+    def joint_feature(self, x, y):
+        y = np.asarray(y)
+        token = (np.arange(len(y)), y, np.ones(len(y)))
+        return {"token": token, "link": -(np.diff(y) != 0).astype(float)[:, None]}
+
+    def loss(self, y, y_pred):
+        return float(np.mean(np.asarray(y) != np.asarray(y_pred)))
+
+    def argmax(self, x, scores, y=None):
+        gain = scores["token"].copy()
+        if y is not None:
+            gain += (np.arange(2) != np.asarray(y)[:, None]) / len(y)
+        best, back = gain[0], []
+        for t in range(1, len(gain)):
+            steps = best[:, None] - scores["link"][t - 1, 0] * (1 - np.eye(2))
+            back.append(steps.argmax(axis=0))
+            best = gain[t] + steps.max(axis=0)
+        labels = [int(best.argmax())]
+        for pointers in reversed(back):
+            labels.append(int(pointers[labels[-1]]))
+        return labels[::-1]
+
+
+def classes(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, 4)), rng.integers(3, size=n)
+    X[:, 0] += y
+    X[:, 1] = np.maximum(X[:, 1] - y, 0.0)  # a common bin
+    return X, y
+
+
+def problem(name):
+    X, y = classes(700)
+    if name == "multiclass":
+        return MulticlassTask(3), X, y
+    if name == "ranking":
+        return RankingTask(), [X], [(y == 1).astype(int)]
+    rng = np.random.default_rng(1)
+    inputs = [rng.normal(size=(rng.integers(2, 9), 3)) for _ in range(90)]
+    return ChainTask(), inputs, [(x[:, 0] + 0.5 * x[:, 1] > 0).astype(int) for x in inputs]
+
+
+def what_was_learned(trainer, *, from_bins=False):
+    """Everything but the time; from bins alone, no bound over dropped thresholds is known."""
+    left_out = {"seconds", "bound_all", "gap_all"} if from_bins else {"seconds"}
+    history = [
+        {k: v for k, v in record.items() if k not in left_out} for record in trainer.history_
+    ]
+    model = trainer.model_
+    tables = {
+        kind: {k: a.tobytes() for k, a in m.learners.to_arrays().items()}
+        for kind, m in model.members.items()
+    }
+    return history, trainer.objective_, model.weights.tobytes(), model.stages.tobytes(), tables
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
+@pytest.mark.usefixtures("small_blocks")
+def test_threads_and_processes_learn_the_same_bits_as_one(name):
+    task, X, Y = problem(name)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+    serial = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    for engine in (Threads(2), Threads(8), Processes(2)):
+        other = StructBoost(task, engine=engine, **parameters).fit(X, Y)
+        assert what_was_learned(other) == what_was_learned(serial), engine
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"weak_learner": "tree"},
+        {"pricing": "best"},
+        {"exact": True, "spread": 0.1},
+        {"stabilize": False},
+    ],
+)
+@pytest.mark.usefixtures("small_blocks")
+def test_other_learners_and_rules_learn_the_same_bits_on_shards(parameters):
+    task, X, y = problem("multiclass")
+    common = {"C": 10.0, "tol": 1e-3, "max_rounds": 6, **parameters}
+    one = StructBoost(task, engine="serial", **common).fit(X, y)
+    several = StructBoost(task, engine="threads", n_jobs=3, **common).fit(X, y)
+    assert what_was_learned(one) == what_was_learned(several)
+
+
+def loky_processes():
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "LokyProcess" in " ".join(child.cmdline())
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["multiclass", "ranking"]
+)  # examples that stay whole, and one that is split
+@pytest.mark.usefixtures("small_blocks")
+def test_a_process_that_is_killed_changes_nothing(name):
+    task, X, Y = problem(name)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+    killed = []
+
+    def kill(record, trainer):
+        if record["round"] in (2, 4):
+            victim = sorted(loky_processes(), key=lambda process: process.pid)[-1]
+            victim.kill()
+            victim.wait(10)
+            killed.append(victim.pid)
+
+    unbroken = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    broken = StructBoost(task, engine="processes", n_jobs=2, callbacks=[kill], **parameters).fit(
+        X, Y
+    )
+    assert len(killed) == 2
+    assert what_was_learned(broken) == what_was_learned(unbroken)
+
+
+class GrowingTask(MulticlassTask):
+    """Fills the memory of its process, as cuts of a large training set do, and takes its time."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.held = None
+
+    def separate(self, X, Y, scores):
+        if self.held is None:
+            self.held = np.ones(50_000_000)
+        time.sleep(0.03)
+        return super().separate(X, Y, scores)
+
+
+def test_a_process_may_grow():
+    """Loky replaces processes that grow by 300 MB; it looks once a second."""
+    X, y = classes(300)
+    seen = []
+
+    def look(record, trainer):
+        seen.append({process.pid for process in loky_processes()})
+
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 8}
+    grown = StructBoost(
+        GrowingTask(), engine="processes", n_jobs=1, callbacks=[look], **parameters
+    ).fit(X, y)
+    assert grown.history_[-1]["seconds"] > 2.0
+    assert all(pids == seen[0] for pids in seen)
+    assert what_was_learned(grown) == what_was_learned(
+        StructBoost(MulticlassTask(3), **parameters).fit(X, y)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_blocks")
+def test_shards_that_are_gone_are_made_again(monkeypatch):
+    """Their process lives: another in its place, say."""
+    started, start = [], Processes.start
+
+    def noted(self, *arguments):
+        started.append(start(self, *arguments))
+        return started[-1]
+
+    monkeypatch.setattr(Processes, "start", noted)
+    task, X, Y = problem("multiclass")
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+
+    def lose(record, trainer):
+        if record["round"] == 2:
+            started[-1]._pools[0].submit(release, started[-1]._run).result()
+
+    unbroken = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    broken = StructBoost(task, engine="processes", n_jobs=2, callbacks=[lose], **parameters).fit(
+        X, Y
+    )
+    assert what_was_learned(broken) == what_was_learned(unbroken)
+
+
+class DeadlyTask(BinaryTask):
+    """Kills the process that looks for a violated output."""
+
+    def separate(self, X, Y, scores):
+        psutil.Process().kill()
+
+
+@pytest.mark.slow
+def test_a_call_that_kills_its_process_is_given_up():
+    with pytest.raises(EngineError, match="died 4 times in 'cut'"):
+        StructBoost(DeadlyTask(), C=1.0, engine="processes", n_jobs=1).fit(
+            np.eye(4), [1, -1, 1, -1]
+        )
+
+
+class KillsItsTaker(MulticlassTask):
+    """Kills processes that unpickle it, until there are as many files as it may kill."""
+
+    def __init__(self, folder, n_kills):
+        super().__init__(3)
+        self.home, self.folder, self.n_kills = os.getpid(), str(folder), n_kills
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        if os.getpid() != self.home and len(os.listdir(self.folder)) < self.n_kills:
+            os.mkdir(os.path.join(self.folder, str(os.getpid())))
+            psutil.Process().kill()
+
+
+def kill_a_process():
+    victim = loky_processes()[0]
+    victim.kill()
+    victim.wait(10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["spawned", "asked to listen", "given its shards"])
+@pytest.mark.usefixtures("small_blocks")
+def test_a_process_that_is_killed_at_the_start_changes_nothing(moment, monkeypatch, tmp_path):
+    _, X, y = problem("multiclass")
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 3}
+    pool, connect = processes._pool, DirectConnection
+    left = iter(range(1))
+
+    def pool_of_a_killed_process():
+        made = pool()
+        if next(left, None) is not None:
+            made.submit(os.getpid).result()
+            kill_a_process()
+        return made
+
+    def connect_to_a_killed_process(endpoint):
+        if next(left, None) is not None:
+            kill_a_process()
+        return connect(endpoint)
+
+    if moment == "spawned":
+        monkeypatch.setattr(processes, "_pool", pool_of_a_killed_process)
+    if moment == "asked to listen":
+        monkeypatch.setattr(processes, "DirectConnection", connect_to_a_killed_process)
+    task = KillsItsTaker(tmp_path, n_kills=moment == "given its shards")
+    broken = StructBoost(task, engine="processes", n_jobs=2, **parameters).fit(X, y)
+    assert os.listdir(tmp_path) if moment == "given its shards" else next(left, None) is None
+    assert what_was_learned(broken) == what_was_learned(
+        StructBoost(MulticlassTask(3), **parameters).fit(X, y)
+    )
+
+
+@pytest.mark.slow
+def test_a_start_that_kills_every_process_is_given_up(tmp_path):
+    X, y = classes(30)
+    with pytest.raises(
+        EngineError,
+        match="died 4 times while it was given its shards; its memory may not be enough",
+    ):
+        StructBoost(KillsItsTaker(tmp_path, 100), C=1.0, engine="processes", n_jobs=1).fit(X, y)
+    assert len(os.listdir(tmp_path)) == 4
+    assert not loky_processes()
+
+
+class CannotBeTaken(BinaryTask):
+    """Cannot be unpickled in another process."""
+
+    def __init__(self):
+        self.home = os.getpid()
+
+    def __setstate__(self, state):
+        if os.getpid() != state["home"]:
+            raise OSError("no such module here")
+
+
+def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
+    with pytest.raises(
+        EngineError, match="could not unpickle its examples or the task; make their classes"
+    ):
+        StructBoost(CannotBeTaken(), C=1.0, engine="processes", n_jobs=1).fit(
+            np.eye(4), [1, -1, 1, -1]
+        )
+    assert not loky_processes()
+
+
+class WrongTask(BinaryTask):
+    """Breaks its contract."""
+
+    def __init__(self, error=None):
+        self.error = ValueError("no such output") if error is None else error
+
+    def separate(self, X, Y, scores):
+        raise self.error
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_an_error_of_the_task_comes_home(engine):
+    with pytest.raises(ValueError, match="no such output"):
+        StructBoost(WrongTask(), C=1.0, engine=engine, n_jobs=2).fit(np.eye(4), [1, -1, 1, -1])
+    assert not loky_processes()
+
+
+# What the loss of a process or of a connection also shows as.
+ERRORS_LIKE_LOSSES = [
+    ConnectionResetError("comm closed by my own server"),
+    TimeoutError("my licence server is silent"),
+    EOFError("my file is torn"),
+    BrokenProcessPool("a pool of my own"),
+    ConnectionBrokenError("no such text"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS_LIKE_LOSSES, ids=repr)
+def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_process(error, monkeypatch):
+    monkeypatch.setattr(processes._ProcessWorkers, "_replace", None)
+    with pytest.raises(type(error), match=str(error)) as caught:
+        StructBoost(WrongTask(error), C=1.0, engine="processes", n_jobs=1).fit(
+            np.eye(4), [1, -1, 1, -1]
+        )
+    assert type(caught.value) is type(error)
+
+
+class HomeMadeError(Exception):
+    """Its class has another name in the trainer than in the process."""
+
+
+def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
+    task = WrongTask()
+    # As in a user's script, whose classes no other process can import.
+    monkeypatch.setattr(HomeMadeError, "__module__", "__main__")
+    monkeypatch.setattr(task, "separate", raise_home_made, raising=False)
+    with pytest.raises(Exception, match="made at home") as caught:
+        StructBoost(task, C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
+    assert type(caught.value).__name__ == "HomeMadeError"
+    assert "in raise_home_made" in caught.value.__notes__[0]
+
+
+def raise_home_made(X, Y, scores):
+    raise HomeMadeError("made at home")
+
+
+class InterruptedTask(MulticlassTask):
+    """Sends its process what a terminal sends to all on Ctrl-C."""
+
+    def separate(self, X, Y, scores):
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().separate(X, Y, scores)
+
+
+def test_processes_leave_ctrl_c_to_the_trainer():
+    X, y = classes(300)
+    pids = []
+
+    def look(record, trainer):
+        pids.append([process.pid for process in loky_processes()])
+
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 3}
+    other = StructBoost(
+        InterruptedTask(3), engine="processes", n_jobs=1, callbacks=[look], **parameters
+    ).fit(X, y)
+    assert what_was_learned(other) == what_was_learned(
+        StructBoost(MulticlassTask(3), **parameters).fit(X, y)
+    )
+    assert pids[0] == pids[-1]
+
+
+def _fit_until_killed(connection, moment):
+    def kill(*_):
+        connection.send([process.pid for process in loky_processes()])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    X, y = classes(300)
+    if moment == "start":
+        processes._ProcessWorkers._place = kill
+    StructBoost(MulticlassTask(3), C=1.0, engine="processes", n_jobs=1, callbacks=[kill]).fit(X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
+@pytest.mark.parametrize("moment", ["start", "round"])
+def test_processes_end_with_a_trainer_that_is_killed(moment):
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    trainer = context.Process(target=_fit_until_killed, args=(there, moment))
+    trainer.start()
+    (pid,) = here.recv()
+    trainer.join()
+    assert trainer.exitcode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while is_at_work(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_at_work(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.slow
+def test_a_machine_that_closes_itself_is_named(monkeypatch):
+    def unreachable(endpoint):
+        raise ConnectionBrokenError
+
+    monkeypatch.setattr(processes, "DirectConnection", unreachable)
+    with pytest.raises(EngineError, match="cannot be reached at 127"):
+        StructBoost(BinaryTask(), C=1.0, engine="processes", n_jobs=1).fit(
+            np.eye(4), [1, -1, 1, -1]
+        )
+    assert not loky_processes()
+
+
+class BulkyShard:
+    """Answers with more than fits between two processes at a time."""
+
+    def run(self, calls):
+        return np.arange(1_000_000.0) * calls[-1][1][0]
+
+
+@pytest.fixture
+def bulky_connection():
+    layout = Layout([(0, 1)], 1)
+    worker._PLACED["bulky"] = {0: ShardAtWork(BulkyShard(), 0)}
+    connection = DirectConnection(listen("bulky", "127.0.0.1"))
+    yield connection, lambda number: Batch(number, [Call("times", (number,))], layout)
+    connection.close()
+    release("bulky")
+
+
+def test_large_sums_arrive_whole_and_can_be_written_to(bulky_connection):
+    connection, batch = bulky_connection
+    for number in (1, 2):
+        connection.ask([0], batch(number))
+        (part,) = connection.answer(lambda: True).sums
+        assert np.array_equal(part.value, np.arange(1_000_000.0) * number)
+        part.value[0] = 1.0
+
+
+def test_a_default_timeout_changes_nothing():
+    X, y = classes(300)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 2}
+    expected = what_was_learned(StructBoost(MulticlassTask(3), **parameters).fit(X, y))
+    socket.setdefaulttimeout(30)
+    try:
+        other = StructBoost(MulticlassTask(3), engine="processes", n_jobs=1, **parameters).fit(X, y)
+    finally:
+        socket.setdefaulttimeout(None)
+    assert what_was_learned(other) == expected
+
+
+def test_a_batch_that_nobody_waits_for_changes_nothing():
+    shard = BulkyShard()
+    placed = ShardAtWork(shard, 2)
+    with pytest.raises(EngineError, match="has processed batch 2"):
+        placed.answer(0, Batch(1, [Call("times", (1,))], None))
+
+
+class TwoCausesError(Exception):
+    """Cannot be made again by its constructor from what it keeps."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")
+        self.one = one
+
+
+class TwiceWrongTask(BinaryTask):
+    """Raises it."""
+
+    def separate(self, X, Y, scores):
+        raise TwoCausesError("one", "another")
+
+
+def test_an_error_keeps_its_class_whatever_its_constructor_takes():
+    with pytest.raises(TwoCausesError, match="one and another") as caught:
+        StructBoost(TwiceWrongTask(), C=1.0, engine="processes", n_jobs=1).fit(
+            np.eye(4), [1, -1, 1, -1]
+        )
+    assert caught.value.one == "one"
+    assert "in separate" in caught.value.__notes__[0]
+
+
+class HoldsALock(BinaryTask):
+    """Raises what no pickle brings home."""
+
+    def separate(self, X, Y, scores):
+        raise ValueError("locked", threading.Lock())
+
+
+def test_an_error_that_cannot_travel_is_described():
+    with pytest.raises(EngineError, match=r"ValueError\('locked', <unlocked") as caught:
+        StructBoost(HoldsALock(), C=1.0, engine="processes", n_jobs=1).fit(
+            np.eye(4), [1, -1, 1, -1]
+        )
+    assert "in separate" in caught.value.__notes__[0]
+
+
+def test_an_answer_that_nobody_heard_is_not_taken_for_another(bulky_connection):
+    connection, batch = bulky_connection
+    connection.ask([0], batch(1))
+    with pytest.raises(ConnectionBrokenError):
+        connection.ask([0], batch(2))
+
+
+def page_faults_of_arrays():
+    """Page faults of a megabyte taken and freed, before and after."""
+    import resource  # not on Windows
+
+    counts = []
+    for prepare in (lambda: None, keep_freed_memory):
+        prepare()
+        np.ones(1 << 17)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(10):
+            np.ones(1 << 17)
+        counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return counts
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the C library of GNU is told")
+def test_freed_memory_is_kept():
+    # As Dask starts its workers.
+    with ProcessPoolExecutor(max_workers=1, env={"MALLOC_TRIM_THRESHOLD_": "65536"}) as pool:
+        given_back, kept = pool.submit(page_faults_of_arrays).result()
+    assert given_back >= 10 * (1 << 20) // os.sysconf("SC_PAGESIZE")
+    assert kept < given_back / 10
+
+
+class SickTask(ChainTask):
+    """Its loss is not a number for chains of 12 tokens."""
+
+    def loss(self, y, y_pred):
+        return np.nan if len(y) == 12 else super().loss(y, y_pred)
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.usefixtures("small_blocks")
+def test_errors_name_the_example_among_all(engine):
+    _, X, Y = problem("chain")
+    X[60] = np.ones((12, 3))
+    Y[60] = np.zeros(12, int)
+    with pytest.raises(TaskError, match=r"loss\(Y\[60\], y_pred\) is nan"):
+        StructBoost(SickTask(), C=1.0, engine=engine, n_jobs=2).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine": "cloud"}, "engine is 'cloud'; choose one of"),
+        ({"engine": "processes", "formulation": "m_slack"}, "supports threads only"),
+        ({"engine": "processes", "formulation": "exponential"}, "supports threads only"),
+    ],
+)
+def test_engines_that_cannot_be(changes, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoost(BinaryTask(), C=1.0, **changes).fit(np.eye(4), [1, -1, 1, -1])
+
+
+def test_joblib_says_how_many_threads():
+    import joblib
+
+    with joblib.parallel_config(n_jobs=2):
+        assert Threads().n_workers == 2
+    assert Threads().n_workers == 1
+    assert Threads(3).n_workers == 3
+
+
+def _threads_in_a_process():
+    return Threads(2).n_workers
+
+
+def test_threads_count_in_processes_too():
+    # Those of this pool are daemons, which may have no processes of their own.
+    with get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_threads_in_a_process) == 2
+    with joblib.parallel_config(n_jobs=3):
+        assert Threads(None).n_workers == 3
+    assert Threads(None).n_workers == 1

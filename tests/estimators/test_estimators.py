@@ -1,0 +1,175 @@
+"""The scikit-learn faces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from structboost import (
+    RankingTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+    TaskError,
+)
+
+X, y = load_iris(return_X_y=True)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.parametrize(
+    ("estimator", "n_checks"),
+    [
+        (StructBoostClassifier(max_rounds=20), 62),
+        (StructBoostRanker(max_rounds=20), 41),
+        (StructuredSVMClassifier(), 62),
+    ],
+)
+def test_the_whole_scikit_learn_battery(estimator, n_checks):
+    results = check_estimator(estimator, on_fail=None)
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) >= n_checks
+
+
+def test_labels_pipelines_grids_and_frames():
+    pandas = pytest.importorskip("pandas")
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), StructBoostClassifier()),
+        {"structboostclassifier__C": [5.0, 50.0]},
+        cv=3,
+    ).fit(X, names)
+    assert search.best_score_ > 0.9
+    model = clone(StructBoostClassifier(C=20)).fit(frame, names)
+    assert list(model.feature_names_in_) == list("abcd")
+    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
+    assert model.score(frame, names) > 0.95
+
+
+def test_early_stopping_keeps_the_best_round():
+    data = load_breast_cancer(return_X_y=True)
+    model = StructBoostClassifier(
+        C=1000, early_stopping=True, n_iter_no_change=3, random_state=0
+    ).fit(*data)
+    assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
+    assert len(model.validation_losses_) - model.n_iter_ <= 3
+    assert model.objective_ == model.history_[model.n_iter_ - 1]["primal"]
+
+
+def test_class_weight_moves_the_balance():
+    rng = np.random.default_rng(0)
+    made = rng.normal(size=(300, 2))
+    label = (made[:, 0] + rng.normal(size=300) > 1).astype(int)
+    plain = StructBoostClassifier(C=10).fit(made, label)
+    weighted = StructBoostClassifier(C=10, class_weight={0: 1, 1: 10}).fit(made, label)
+    assert weighted.predict(made).sum() > plain.predict(made).sum()
+
+
+def test_ranker_optimises_auc_and_respects_queries():
+    data, label = load_breast_cancer(return_X_y=True)
+    ranker = StructBoostRanker(C=50).fit(data[::2], label[::2])
+    auc = roc_auc_score(label[1::2], ranker.predict(data[1::2]))
+    assert auc > 0.98
+    assert ranker.score(data[1::2], label[1::2]) == pytest.approx(auc)
+    # Within a query relevance follows the feature, over all items it follows the query's offset.
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(20), 10)
+    within = rng.normal(size=200)
+    made = np.column_stack((within, 5.0 * qid))
+    relevance = np.digitize(within, [-0.5, 0.5]) + 10 * (19 - qid)
+    with_queries = StructBoostRanker(C=50).fit(made, relevance, qid=qid)
+    assert with_queries.score(made, relevance, qid=qid) > 0.99
+    assert with_queries.feature_importances_[0] == pytest.approx(1.0)
+
+
+def ranking_queries(seed=0):
+    """Items of a few queries that contradict each other, their relevance and queries."""
+    rng = np.random.default_rng(seed)
+    made = rng.normal(size=(48, 3))
+    qid = np.repeat(np.arange(6), 8)
+    relevance = np.digitize(made[:, 0] * np.where(qid % 2, 1, -1) + 0.3 * made[:, 1], [-0.4, 0.4])
+    return made, relevance, qid
+
+
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
+def test_a_query_of_weight_two_is_a_query_given_twice(formulation):
+    made, relevance, qid = ranking_queries()
+    again = np.flatnonzero(qid < 3)
+    twice = [
+        np.concatenate((a, b))
+        for a, b in ((made, made[again]), (relevance, relevance[again]), (qid, qid[again] + 6))
+    ]
+    settings = {"C": 30, "tol": 1e-6, "formulation": formulation}
+    repeated = StructBoostRanker(**settings).fit(twice[0], twice[1], qid=twice[2])
+    weights = np.where(np.arange(6) < 3, 2.0, 1.0)
+    for sample_weight in (weights, weights[qid]):
+        weighted = StructBoostRanker(**settings).fit(
+            made, relevance, qid=qid, sample_weight=sample_weight
+        )
+        assert weighted.history_[-1]["certified"]
+        assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-5)
+    plain = StructBoostRanker(**settings).fit(made, relevance, qid=qid)
+    assert plain.objective_ != pytest.approx(repeated.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
+def test_an_item_of_weight_two_is_an_item_given_twice_and_weight_zero_one_left_out(formulation):
+    made, relevance, _ = ranking_queries()
+    times = np.random.default_rng(1).integers(0, 3, size=len(made))
+    settings = {"C": 30, "tol": 1e-6, "formulation": formulation}
+    repeated = StructBoostRanker(**settings).fit(
+        np.repeat(made, times, axis=0), np.repeat(relevance, times)
+    )
+    weighted = StructBoostRanker(**settings).fit(made, relevance, sample_weight=times)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-5)
+
+
+def test_contradictory_queries_of_unlike_weight_have_the_same_optimum_in_both_forms():
+    items = np.array([[0.0], [1.0]])
+    Y = [np.array([0, 1]), np.array([1, 0])]
+    for weights in ([1.0, 1e-6], [1e-6, 1.0]):
+        one, many = (
+            StructBoost(RankingTask(), C=20, tol=1e-6, formulation=form).fit(
+                [items, items], Y, sample_weight=weights
+            )
+            for form in ("one_slack", "m_slack")
+        )
+        assert one.objective_ == pytest.approx(0.5, rel=1e-3)
+        assert many.objective_ == pytest.approx(one.objective_, rel=1e-5)
+
+
+def test_numbered_slacks_without_their_examples_refuse_weights():
+    class Silent(RankingTask):
+        def separate_slacks(self, X, Y, scores, limit):
+            return replace(super().separate_slacks(X, Y, scores, limit), examples=None)
+
+    made, relevance, _ = ranking_queries()
+    trainer = StructBoost(Silent(), C=5, formulation="m_slack", max_rounds=3)
+    assert trainer.fit([made, made], [relevance, relevance]).history_
+    with pytest.raises(TaskError, match=r"Separation\.examples"):
+        trainer.fit([made, made], [relevance, relevance], sample_weight=[1, 2])
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="1 class only"):
+        StructBoostClassifier().fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="one level of relevance"):
+        StructBoostRanker().fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="qid has 3 entries"):
+        StructBoostRanker().fit(X, y, qid=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\)"):
+        StructBoostRanker().fit(X, y, sample_weight=[1, 2, 3])
+    with pytest.raises(ValueError, match="C is -1"):
+        StructBoostClassifier(C=-1).fit(X, y)

@@ -1,0 +1,362 @@
+"""A run that is broken off goes on, and ends in the same model."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+from structboost import (
+    BinnedTable,
+    Checkpoint,
+    CheckpointError,
+    EmptyModelWarning,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+)
+from structboost.masters.cut_pool import CutPool
+from structboost.masters.one_slack import OneSlackMaster
+from structboost.shards import blocks
+from tests.engines.test_engines import classes, what_was_learned
+from tests.helpers.damaged_files import put_together, taken_apart
+
+
+class Broken(Exception):
+    """The run is broken off."""
+
+
+def broken_after(round_):
+    def breaks(record, trainer):
+        if record["round"] == round_:
+            raise Broken
+
+    return breaks
+
+
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "tree"])
+def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
+    X, y = classes(400)
+    task = RankingTask() if name == "ranking" else MulticlassTask(3)
+    X, y = ([X], [(y == 1).astype(int)]) if name == "ranking" else (X, y)
+    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 12, "spread": 0.02}
+    parameters["weak_learner"] = "tree" if name == "tree" else "stump"
+    unbroken = StructBoost(task, **parameters).fit(X, y)
+    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
+    for stop in (1, 3, 5):
+        with pytest.raises(Broken):
+            StructBoost(
+                task, checkpoint=checkpoint, callbacks=[broken_after(stop)], **parameters
+            ).fit(X, y)
+    resumed = StructBoost(task, checkpoint=checkpoint, **parameters).fit(X, y)
+    assert what_was_learned(resumed) == what_was_learned(unbroken)
+    again = StructBoost(task, checkpoint=checkpoint, **parameters).fit(X, y)
+    assert what_was_learned(again) == what_was_learned(unbroken)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_what_was_idle_before_a_break_goes_when_it_would_have_gone(monkeypatch, tmp_path):
+    """Columns and cuts go after some rounds without a weight, which are counted across a break."""
+    monkeypatch.setattr("structboost.loop._MAX_IDLE_ROUNDS", 3)
+    monkeypatch.setattr(OneSlackMaster, "max_idle", 3)
+    dropped = {"cuts": [], "columns": []}
+
+    def noting(name, method):
+        def keep(self, kept):
+            dropped[name].append(int((~kept).sum()))
+            return method(self, kept)
+
+        return keep
+
+    monkeypatch.setattr(
+        OneSlackMaster, "keep_columns", noting("columns", OneSlackMaster.keep_columns)
+    )
+    monkeypatch.setattr(CutPool, "keep", noting("cuts", CutPool.keep))
+    X, y = classes(300)
+    parameters = {"C": 10.0, "tol": 1e-6, "max_rounds": 10}
+    unbroken = StructBoost(MulticlassTask(3), **parameters).fit(X, y)
+    of_unbroken = {name: sum(numbers) for name, numbers in dropped.items()}
+    assert min(of_unbroken.values()) > 0
+    for stop in (3, 5):
+        path = tmp_path / f"{stop}.npz"
+        with pytest.raises(Broken):
+            StructBoost(
+                MulticlassTask(3),
+                checkpoint=Checkpoint(path, rounds=1),
+                callbacks=[broken_after(stop)],
+                **parameters,
+            ).fit(X, y)
+        resumed = StructBoost(MulticlassTask(3), checkpoint=path, **parameters).fit(X, y)
+        assert what_was_learned(resumed) == what_was_learned(unbroken)
+
+
+def test_an_empty_model_with_a_checkpoint_says_which_C_is_large_enough(tmp_path):
+    X, y = classes(150)
+    trainer = StructBoost(MulticlassTask(3), C=0.1, checkpoint=tmp_path / "run.npz")
+    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+        trainer.fit(X, y)
+    assert trainer.history_[-1]["smallest_C"] > 0.1
+    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+        trainer.fit(X, y)
+
+
+def test_more_rounds_may_be_asked_for(tmp_path):
+    X, y = classes(300)
+    path = tmp_path / "run.npz"
+    StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=3, checkpoint=path).fit(X, y)
+    more = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=8, checkpoint=path).fit(X, y)
+    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=8).fit(X, y)
+    assert what_was_learned(more) == what_was_learned(whole)
+
+
+def test_a_killed_process_is_gone_on_from(tmp_path):
+    program = textwrap.dedent(
+        """
+        import sys, time
+        from structboost import Checkpoint, MulticlassTask, StructBoost
+        from tests.engines.test_engines import classes
+
+        def slow(record, trainer):
+            print(record["round"], flush=True)
+            time.sleep(0.2)
+
+        parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 12, "callbacks": [slow]}
+        checkpoint = Checkpoint(sys.argv[1], rounds=1)
+        StructBoost(MulticlassTask(3), checkpoint=checkpoint, **parameters).fit(*classes(300))
+        """
+    )
+    path = tmp_path / "run.npz"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    while process.stdout.readline() != "4\n":
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(10)
+    process.stdout.close()
+    rounds = []
+    trainer = StructBoost(
+        MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=12, checkpoint=path,
+        callbacks=[lambda record, _: rounds.append(record["round"])],
+    ).fit(*classes(300))  # fmt: skip
+    assert 2 <= rounds[0] <= 5
+    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=12).fit(*classes(300))
+    assert what_was_learned(trainer) == what_was_learned(whole)
+
+
+def test_torn_and_foreign_files_are_refused(tmp_path):
+    X, y = classes(200)
+    path = tmp_path / "run.npz"
+
+    def fit(C=10.0, y=y):
+        return StructBoost(MulticlassTask(3), C=C, max_rounds=3, tol=1e-4, checkpoint=path).fit(
+            X, y
+        )
+
+    model = fit()
+    with pytest.raises(CheckpointError, match="other data or parameters; remove it"):
+        fit(C=3.0)
+    with pytest.raises(CheckpointError, match="not those of these data"):
+        fit(y=np.roll(y, 1))
+    whole = path.read_bytes()
+    for size in (0, 100, len(whole) // 2, len(whole) - 10):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CheckpointError, match="or is damaged"):
+            fit()
+    path.write_bytes(whole[:2000] + bytes(50) + whole[2050:])
+    with pytest.raises(CheckpointError):
+        fit()
+    model.save(path)
+    with pytest.raises(CheckpointError, match="not a checkpoint of structboost"):
+        fit()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"formulation": "m_slack"},
+            "checkpoint needs can_resume, which MSlack .* take formulation='one_slack'",
+        ),
+        (
+            {"weak_learner": "perceptron"},
+            "checkpoint needs can_resume, which PerceptronFamily .* stumps or trees",
+        ),
+        ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),
+        ({"checkpoint": Checkpoint("run.npz", seconds=None)}, "neither rounds nor seconds"),
+        ({"checkpoint": "no_such_folder/run.npz"}, "folder of the checkpoint"),
+    ],
+)
+def test_checkpoints_that_cannot_be(changes, message):
+    X, y = classes(50)
+    with pytest.raises(ValueError, match=message):
+        StructBoost(MulticlassTask(3), **{"C": 1.0, "checkpoint": "run.npz", **changes}).fit(X, y)
+    with pytest.raises(ValueError, match="for fit"):
+        StructBoost(MulticlassTask(3), C=1.0, checkpoint="run.npz").path(X, y, [1.0, 2.0])
+
+
+def test_seconds_between_writings(tmp_path):
+    X, y = classes(200)
+    path = tmp_path / "run.npz"
+    times = []
+    StructBoost(
+        MulticlassTask(3), C=10.0, tol=1e-6, max_rounds=4, checkpoint=Checkpoint(path, seconds=1e6),
+        callbacks=[lambda record, _: times.append(path.exists())],
+    ).fit(X, y)  # fmt: skip
+    assert not any(times)
+    assert path.exists()
+    path.unlink()
+    StructBoost(
+        MulticlassTask(3), C=10.0, tol=1e-6, max_rounds=4, checkpoint=Checkpoint(path, seconds=0.0),
+        callbacks=[lambda record, _: times.append(path.exists())],
+    ).fit(X, y)  # fmt: skip
+    assert times[-1]
+    assert time.time() - path.stat().st_mtime < 60
+
+
+def test_a_checkpoint_of_other_features_is_refused(tmp_path):
+    X, y = classes(200)
+    path = tmp_path / "run.npz"
+
+    def fit(X, **parameters):
+        return StructBoost(
+            MulticlassTask(3), C=10.0, max_rounds=3, tol=1e-4, checkpoint=path, **parameters
+        ).fit(X, y)
+
+    for parameters in ({}, {"weak_learner": "tree"}):
+        X = np.column_stack((X, np.zeros(len(X))))
+        fit(X, **parameters)
+        other = X.copy()
+        # No column uses it: it is constant.
+        other[:, -1] = y
+        with pytest.raises(CheckpointError, match="other data or parameters"):
+            fit(other, **parameters)
+        rolled = X[:, np.roll(np.arange(X.shape[1]), 1)]
+        with pytest.raises(CheckpointError, match="other data or parameters"):
+            fit(rolled, **parameters)
+        fit(X, **parameters)
+        path.unlink()
+
+
+@pytest.mark.parametrize("engine", ["processes", "table"])
+def test_a_run_is_gone_on_from_by_another_engine_and_from_a_table(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
+    X, y = classes(400)
+    path = tmp_path / "run.npz"
+    parameters = {"C": 10.0, "tol": 1e-4, "checkpoint": path}
+    StructBoost(MulticlassTask(3), max_rounds=2, **parameters).fit(X, y)
+    if engine == "table":
+        BinnedTable.from_array(tmp_path / "table", X)
+        more = StructBoost(MulticlassTask(3), max_rounds=4, **parameters).fit(
+            BinnedTable.open(tmp_path / "table"), y
+        )
+    else:
+        more = StructBoost(
+            MulticlassTask(3), max_rounds=4, engine=engine, n_jobs=2, **parameters
+        ).fit(X, y)
+    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=4).fit(X, y)
+    from_bins = engine == "table"
+    assert what_was_learned(more, from_bins=from_bins) == what_was_learned(
+        whole, from_bins=from_bins
+    )
+
+
+def test_fewer_rounds_than_a_checkpoint_holds_are_refused(tmp_path):
+    X, y = classes(200)
+    parameters = {"C": 10.0, "tol": 1e-6, "checkpoint": tmp_path / "run.npz"}
+    StructBoost(MulticlassTask(3), max_rounds=4, **parameters).fit(X, y)
+    with pytest.raises(
+        CheckpointError, match=r"holds 4 rounds, but max_rounds is 3; give max_rounds=4 or more"
+    ):
+        StructBoost(MulticlassTask(3), max_rounds=3, **parameters).fit(X, y)
+    assert len(StructBoost(MulticlassTask(3), max_rounds=4, **parameters).fit(X, y).history_) == 4
+
+
+def put(name, value):
+    def change(header, arrays):
+        arrays[name] = np.full_like(arrays[name], value)
+
+    return change
+
+
+def number(value, *names):
+    def change(header, arrays):
+        for name in names[:-1]:
+            header = header[name]
+        header[names[-1]] = value
+
+    return change
+
+
+def bounds_up(header, arrays):
+    header["bound"] = header["history"][-1]["bound"] = 1e9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("master/multipliers", -7.0), "multipliers' has entries out of their range"),
+        (put("master/multipliers", 7.0), "do not add up to C"),
+        (put("master/duals", 70.0), "do not add up to C"),
+        (put("master/models/x/channels", 10**9), "channels' has entries out of their range"),
+        (put("master/models/x/learners", 10**9), "learners' has entries out of their range"),
+        (put("master/models/x/sizes", 1), "more or fewer terms"),
+        (put("master/numbers", 0), "not in order"),
+        (put("master/known_cuts", 10**9), "not numbered in order"),
+        (put("master/matrix", 0.5), "first cut is not the empty one"),
+        (put("master/weights", 3.0), "its risk is not that of its weights"),
+        (put("columns/live", 0), "a column twice"),
+        (put("columns/term_channels", 5), "a channel beyond those of its kind"),
+        (put("columns/term_learners", 1000), "term_learners' has entries out of their range"),
+        (put("columns/idle", -1), "idle' has entries out of their range"),
+        (put("stage_numbers", 1000), "columns that it does not hold"),
+        (
+            lambda header, arrays: arrays.update({"master/duals": arrays["master/duals"][1:]}),
+            "duals' has shape",
+        ),
+        (lambda header, arrays: arrays.pop("master/idle"), "lacks the array 'master/idle'"),
+        (number(1e9, "bound"), "bound is not that of its last round"),
+        (bounds_up, "its bound is"),
+        (number(0.0, "master", "risk"), "its risk is not that of its weights"),
+        (number(1e6, "master", "dual_value"), "dual value is not that of its multipliers"),
+        (number(-1.0, "master", "step"), "its step is"),
+        (number("x", "exhausted"), "its exhausted is"),
+        (number([], "history"), "shape"),
+        (number(10**9, "learners", "x", 0, 0), "its feature is"),
+        (number(10**9, "learners", "x", 0, 4), "its bin is"),
+        (number(0.5, "learners", "x", 0, 1), "none of these features"),
+    ],
+)
+def test_crafted_checkpoints_are_refused(change, message, crafted_run, tmp_path):
+    X, y, content = crafted_run
+    path = tmp_path / "run.npz"
+    header, arrays = taken_apart(content)
+    change(header, arrays)
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(CheckpointError, match=message) as refused:
+        StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
+    assert "run.npz" in str(refused.value)
+    assert "remove it, or give another path" in str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def crafted_run(tmp_path_factory):
+    X, y = classes(150)
+    path = tmp_path_factory.mktemp("crafted") / "run.npz"
+    StructBoost(MulticlassTask(3), C=10.0, max_rounds=4, tol=1e-6, checkpoint=path).fit(X, y)
+    return X, y, path.read_bytes()
+
+
+def test_checkpoints_without_checksum_and_features_are_still_gone_on_from(crafted_run, tmp_path):
+    X, y, content = crafted_run
+    header, arrays = taken_apart(content)
+    del header["features"]
+    path = tmp_path / "run.npz"
+    path.write_bytes(put_together(header, arrays, sealed=False))
+    more = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
+    whole = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6).fit(X, y)
+    assert what_was_learned(more) == what_was_learned(whole)

@@ -1,0 +1,23 @@
+"""Damaged and crafted files never end the interpreter, raise foreign errors, or load wrongly."""
+
+import pytest
+
+from tests.helpers.damaged_files import KINDS, Originals, outcome
+
+FAST = [name for name in KINDS if "segmenter" not in name and name != "described image"]
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    return Originals(tmp_path_factory.mktemp("originals"))
+
+
+@pytest.mark.parametrize(
+    ("name", "n_variants"),
+    [(name, 30 if name in FAST else 8) for name in KINDS if name != "linear segmenter"],
+)
+def test_damaged_files_are_refused_or_are_what_was_saved(name, n_variants, originals):
+    outcomes = {seed: outcome(originals, name, seed) for seed in range(n_variants)}
+    assert not {seed: found for seed, found in outcomes.items() if found[0][0].isupper()}
+    if name != "described image":
+        assert any(result == "refused" for result, _ in outcomes.values())

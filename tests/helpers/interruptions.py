@@ -1,0 +1,253 @@
+"""Ctrl-C at random moments, each in a fresh interpreter.
+
+``python -m tests.helpers.interruptions 200`` sends so many, to all cases in turn, and says how each
+ended: in a model that predicts, with or without :class:`structboost.InterruptedFitWarning`, or in
+KeyboardInterrupt.  Anything else (an exception, a signal, a program that goes on) is shown, and
+makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+BEGUN = "begun"
+ENDS = ("model, interrupted", "model, whole", "KeyboardInterrupt")
+# So long a program may go on after Ctrl-C; a pass of compiling cannot be broken off.
+_PATIENCE = 90
+
+
+def noisy(n_classes=4, n=600):
+    """A table that cannot be fitted soon."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 10)), np.arange(n) % n_classes
+
+
+def fitted(estimator, X, y):
+    estimator.fit(X, y)
+    assert len(estimator.predict(X[:7])) == 7
+
+
+def classifier(**parameters):
+    from structboost import StructBoostClassifier
+
+    fitted(
+        StructBoostClassifier(**{"C": 200.0, "tol": 0.0, "max_rounds": 2000} | parameters), *noisy()
+    )
+
+
+def multiboost(name, **parameters):
+    import structboost
+
+    fitted(getattr(structboost, name)(max_rounds=5000, random_state=0, **parameters), *noisy())
+
+
+def linear():
+    from structboost import StructuredSVMClassifier
+
+    fitted(
+        StructuredSVMClassifier(C=1e5, tol=1e-12, max_epochs=10**6, random_state=0), *noisy(n=3000)
+    )
+
+
+def ranker():
+    from structboost import StructBoostRanker
+
+    fitted(StructBoostRanker(C=1e3, tol=0.0, max_rounds=2000), *noisy(n_classes=3))
+
+
+def own_task(seconds, n, **parameters):
+    """A task whose argmax is Python, and slow."""
+    from structboost import StructBoost
+    from tests.helpers.slow_task import SlowTask
+
+    X, y = noisy(n=n)
+    trainer = StructBoost(SlowTask(seconds), C=50.0, tol=0.0, max_rounds=1000, **parameters).fit(
+        X, y
+    )
+    trainer.task = SlowTask(0.0)
+    assert len(trainer.predict(X[:3])) == 3
+
+
+def dask():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        say(BEGUN)
+        classifier(engine="dask")
+
+
+def tracker():
+    from structboost.tracking import StructBoostTracker
+    from structboost.tracking.made_clip import made_clip
+
+    clip = made_clip(40)
+    followed = StructBoostTracker()
+    frames = itertools.chain.from_iterable(itertools.repeat(list(clip.frames)))
+    begun = False
+    try:
+        followed.init(next(frames), clip.boxes[0])
+        begun = True
+        for frame in frames:
+            followed.update(frame)
+    except KeyboardInterrupt:
+        if not begun:
+            raise
+        assert followed.update(next(frames)).shape == (4,)
+        raise
+
+
+def segmenter():
+    from structboost.segmentation.made_images import made_images
+    from structboost.segmentation.segmenter import Segmenter
+
+    made = made_images()
+    trained = Segmenter(n_segments=60, C=100.0).fit(made.images[:6], made.masks[:6])
+    assert trained.predict(made.images[7]).shape == made.images[7].shape[:2]
+
+
+def command():
+    from structboost.cli import main as command_line
+
+    with tempfile.TemporaryDirectory() as folder:
+        code = command_line(
+            ["segment", "train", "--model", str(Path(folder) / "made.model"), "--C", "100"]
+        )
+    if code == 130:
+        raise KeyboardInterrupt
+    assert code == 0
+
+
+CASES = {
+    "one_slack, serial": lambda: classifier(engine="serial"),
+    "one_slack, threads": lambda: classifier(n_jobs=2),
+    "one_slack, processes": lambda: classifier(engine="processes", n_jobs=2),
+    "one_slack, dask": dask,
+    "one_slack, as printed": lambda: classifier(stabilize=False),
+    "m_slack": lambda: classifier(formulation="m_slack"),
+    "trees": lambda: classifier(weak_learner="tree"),
+    "taxonomy": lambda: classifier(taxonomy=[[0, 1], [2, 3]]),
+    "ranking": ranker,
+    "linear": linear,
+    "exponential, fcd": lambda: multiboost("MultiBoostCWClassifier", tol=0.0),
+    "exponential, lbfgs": lambda: multiboost("MultiBoostCWClassifier", solver="lbfgs", tol=0.0),
+    "MO, exponential": lambda: multiboost("MultiBoostMOClassifier", theta=20.0, tol=0.0),
+    "MO, hinge": lambda: multiboost("MultiBoostMOClassifier", theta=20.0, loss="hinge", tol=0.0),
+    "ECC, exponential": lambda: multiboost("MultiBoostECCClassifier", tol=0.0),
+    "ECC, hinge": lambda: multiboost("MultiBoostECCClassifier", loss="hinge", tol=0.0),
+    "AdaBoost": lambda: multiboost("AdaBoostECCClassifier"),
+    "ShareBoost": lambda: multiboost("ShareBoostClassifier", weak_learner="stump"),
+    "own task, threads": lambda: own_task(0.002, 200, n_jobs=2),
+    "own task, serial": lambda: own_task(0.002, 200, engine="serial"),
+    "own task, processes": lambda: own_task(0.002, 200, engine="processes", n_jobs=2),
+    "own task, one argmax for minutes": lambda: own_task(300.0, 8, engine="serial"),
+    "tracker": tracker,
+    "segmenter": segmenter,
+    "command": command,
+}
+
+
+def say(text):
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def interrupted_run(case, seconds, *, from_start=False, cache=None):
+    """How a case ends that gets Ctrl-C so many seconds after it began to train, or after the
+    interpreter started.
+
+    Returns
+    -------
+    end : str
+        One of ``ENDS``, or what went wrong.
+    """
+    environment = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.helpers.interruptions", "--case", case],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2], preexec_fn=_listen,  # noqa: PLW1509
+    )  # fmt: skip
+    says = process.stdout.readline() if not from_start else ""
+    time.sleep(seconds)
+    # As a terminal does: to all processes of the group.
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        out, errors = process.communicate(timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return f"went on for {_PATIENCE} s: {process.communicate()[1][-800:]}"
+    last = (says + out).strip().splitlines()[-1:]
+    if process.returncode == 0 and last and last[0] in ENDS:
+        return last[0]
+    # Before Python has a handler of its own, the signal ends the process without a word.
+    was_silent = from_start and not out + errors
+    if process.returncode == -signal.SIGINT and (
+        was_silent or errors.splitlines()[-1:] == ["KeyboardInterrupt"]
+    ):
+        return "KeyboardInterrupt"
+    return f"exit code {process.returncode}: {out[-200:]} {errors[-1500:]}"
+
+
+def _listen():
+    """A shell has its jobs in the background ignore Ctrl-C, and all that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def run_case(case):
+    """Train; say how it ended."""
+    import structboost
+
+    if "dask" not in case:
+        say(BEGUN)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CASES[case]()
+    is_interrupted = any(
+        issubclass(warning.category, structboost.InterruptedFitWarning) for warning in caught
+    )
+    say("model, interrupted" if is_interrupted else "model, whole")
+
+
+def main(number, seed=0):
+    """Send Ctrl-C to all cases in turn; the exit code."""
+    moments = random.Random(seed)
+    ends, wrong = {}, 0
+    for i, case in zip(range(number), itertools.cycle(CASES)):
+        turn = i // len(CASES)
+        with tempfile.TemporaryDirectory() as folder:
+            # One in eight while it imports, one in eight while it compiles.
+            end = interrupted_run(
+                case,
+                moments.uniform(0.0, 5.0 if turn % 8 != 1 else 10.0),
+                from_start=turn % 8 == 0,
+                cache=folder if turn % 8 == 1 else None,
+            )
+        ends.setdefault(case, Counter())[end if end in ENDS else "wrong"] += 1
+        wrong += end not in ENDS
+        say(f"{i + 1} {case}: {end}")
+    for case, counts in ends.items():
+        say(f"{case}: {dict(counts)}")
+    say(f"all: {dict(sum(ends.values(), Counter()))}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--case":
+        run_case(sys.argv[2])
+    else:
+        sys.exit(main(int(sys.argv[1]), *map(int, sys.argv[2:])))

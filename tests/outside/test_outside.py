@@ -1,0 +1,171 @@
+"""A package outside structboost defines every plug-in with public names only."""
+
+import ast
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import structboost
+from structboost import Checkpoint, CheckpointError, StructBoost
+from structboost.shards import blocks
+from tests.engines.test_engines import what_was_learned
+from tests.files.test_checkpoint import Broken, broken_after
+from tests.outside.engine import Forgetful, ForgetfulWorkers
+from tests.outside.family import BandFamily, BandTable
+from tests.outside.formulation import PricedNorm
+from tests.outside.rule import BestOfAll
+from tests.outside.task import ChooseCandidate, examples
+
+HERE = Path(__file__).parent
+MODULES = ("engine", "family", "formulation", "rule", "task")
+LOOP = Path(structboost.__file__).parent
+X, Y = examples(90)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
+
+
+def trainer(**parameters):
+    plug_ins = {"formulation": PricedNorm(), "weak_learner": "band", "pricing": BestOfAll()}
+    own = {"C": 60.0, "tol": 0.02, "max_rounds": 60, **plug_ins, **parameters}
+    return StructBoost(ChooseCandidate(), **own)
+
+
+@pytest.fixture(scope="module")
+def serial():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_ROWS", 64)
+        return trainer(engine="serial").fit(X, Y)
+
+
+def test_the_modules_import_public_names_only():
+    for name in MODULES:
+        for node in ast.walk(ast.parse((HERE / f"{name}.py").read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("structboost") for alias in node.names)
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("structboost"):
+                package = sys.modules[node.module]
+                assert {alias.name for alias in node.names} <= set(package.__all__), name
+
+
+def test_training_ends_in_a_certificate_and_learns(serial):
+    last = serial.history_[-1]
+    assert last["certified"]
+    assert last["gap"] <= 0.02
+    fresh = examples(200, seed=1)
+    assert serial.score(*fresh) > -0.3  # chance is -0.76
+
+
+def test_the_optimum_is_that_of_the_one_slack_form_at_another_C(serial):
+    """``price sum(w) + C risk`` is ``price`` times ``sum(w) + C / price risk``."""
+    other = trainer(formulation="one_slack", C=30.0, pricing="own").fit(X, Y)
+    assert serial.objective_ >= 2.0 * other.history_[-1]["bound"] - 1e-9
+    assert 2.0 * other.objective_ >= serial.history_[-1]["bound"] - 1e-9
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes", Forgetful()])
+def test_every_engine_learns_the_same_bits(engine, serial):
+    before = ForgetfulWorkers.n_lost
+    other = trainer(engine=engine, n_jobs=2).fit(X, Y)
+    assert what_was_learned(other) == what_was_learned(serial)
+    assert (ForgetfulWorkers.n_lost > before) == (engine == Forgetful())
+
+
+def test_stumps_left_in_shards_are_priced_by_the_rule_and_survive_their_loss():
+    one, other = (
+        trainer(weak_learner="stump", engine=engine, max_rounds=5).fit(X, Y)
+        for engine in ("serial", Forgetful())
+    )
+    assert what_was_learned(one) == what_was_learned(other)
+
+
+def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
+    for stop, engine in ((2, "serial"), (4, Forgetful())):
+        breaking = trainer(checkpoint=checkpoint, engine=engine, callbacks=[broken_after(stop)])
+        with pytest.raises(Broken):
+            breaking.fit(X, Y)
+    resumed = trainer(checkpoint=checkpoint, engine="threads").fit(X, Y)
+    assert what_was_learned(resumed) == what_was_learned(serial)
+    for changes in ({"formulation": PricedNorm(3.0)}, {"formulation": "one_slack"}):
+        with pytest.raises(CheckpointError, match="other data or parameters"):
+            trainer(checkpoint=checkpoint, **changes).fit(X, Y)
+
+
+def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):
+    for plug_in in (PricedNorm, BandFamily, BestOfAll):
+        with monkeypatch.context() as patch:
+            patch.setattr(plug_in, "can_resume", False)
+            message = f"checkpoint needs can_resume, which {plug_in.__name__} does not declare"
+            with pytest.raises(ValueError, match=message):
+                trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
+
+
+def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, tmp_path):
+    path = tmp_path / "bands.model"
+    serial.save(path)
+    program = textwrap.dedent(
+        """
+        import sys
+        from structboost import ModelFileError, StructBoost
+        from tests.outside.task import ChooseCandidate, examples
+        try:
+            StructBoost.load(sys.argv[1], ChooseCandidate())
+        except ModelFileError as error:
+            assert "Import the module that registers it" in str(error), error
+        import tests.outside.family
+        loaded = StructBoost.load(sys.argv[1], ChooseCandidate())
+        print(loaded.predict(examples(30, seed=2)[0]))
+        """
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(serial.predict(examples(30, seed=2)[0]))
+
+
+def test_a_name_belongs_to_one_family():
+    structboost.register_weak_learner(BandFamily, BandTable)
+
+    class Other(BandFamily):
+        pass
+
+    with pytest.raises(ValueError, match="'band' is already"):
+        structboost.register_weak_learner(Other, BandTable)
+    with pytest.raises(TypeError, match="give a subclass of WeakLearnerFamily"):
+        structboost.register_weak_learner(BandTable, BandTable)
+    with pytest.raises(TypeError, match="give a subclass of LearnerTable"):
+        structboost.register_weak_learner(BandFamily, BandFamily)
+
+
+def test_callbacks_see_a_fitted_trainer_of_their_round():
+    seen = []
+
+    def look(record, fitted):
+        assert fitted.history_[-1] is record
+        assert fitted.objective_ == record["primal"]
+        seen.append((fitted.predict(X[:20]), fitted.score(X, Y)))
+
+    fitted = trainer(max_rounds=3, callbacks=[look]).fit(X, Y)
+    staged = list(fitted.staged_predict(X[:20]))
+    assert [predicted for predicted, _ in seen] == staged
+    assert seen[-1][1] == fitted.score(X, Y)
+
+
+@pytest.mark.parametrize("module", ["boosting", "loop", "training", "masters/base"])
+def test_the_loop_imports_contracts_and_no_plug_in(module):
+    contracts = {
+        "structboost.masters": {"base", "registry", "smallest_c"},
+        "structboost.weak": {"base", "pricing", "registry", "table"},
+        "structboost.engines": {"base", "registry"},
+    }
+    for node in ast.walk(ast.parse((LOOP / f"{module}.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("structboost."):
+            package, _, name = node.module.rpartition(".")
+            assert name in contracts.get(package, {name}), node.module
+            if package == "structboost.shards":
+                assert module == "training"

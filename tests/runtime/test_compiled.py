@@ -1,0 +1,232 @@
+"""Compiled code: what crosses the border to Python, and where it is cached."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import types
+from numba.core.dispatcher import Dispatcher
+from sklearn.datasets import load_iris
+
+import structboost
+from structboost import (
+    MultiBoostCWClassifier,
+    MultiBoostMOClassifier,
+    StructBoostClassifier,
+    StructuredSVMClassifier,
+)
+
+PACKAGE = Path(structboost.__file__).parent
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name != "__init__.py"
+}
+
+
+def is_compiled(node):
+    return isinstance(node, ast.FunctionDef) and any(
+        "compiled" in ast.unparse(d) for d in node.decorator_list
+    )
+
+
+def names_used_by_python(node):
+    """Names in a module, those inside compiled functions left out."""
+    if is_compiled(node):
+        return
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    for child in ast.iter_child_nodes(node):
+        yield from names_used_by_python(child)
+
+
+def entries():
+    """Compiled functions that Python calls, with the nodes of their definitions."""
+    used = {name for tree in MODULES.values() for name in names_used_by_python(tree)}
+    for module, tree in MODULES.items():
+        for node in tree.body:
+            if is_compiled(node) and node.name in used:
+                yield getattr(importlib.import_module(module), node.name), node
+
+
+def named_tuples():
+    """Names of the classes of the package whose objects compiled code would have to box."""
+    return {
+        node.name
+        for tree in MODULES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any(word in ast.unparse(part) for part in (*node.bases, *node.decorator_list)
+                for word in ("NamedTuple", "dataclass"))
+    }  # fmt: skip
+
+
+def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple():
+    # Boxing one calls Python, where a pending Ctrl-C raises; numba goes on with the NULL and the
+    # interpreter dies.
+    word = re.compile(rf"\b({'|'.join(named_tuples())})\b")
+    found = list(entries())
+    assert len(found) > 50
+    for dispatcher, node in found:
+        assert isinstance(dispatcher, Dispatcher), node.name
+        signature = ast.unparse(node.args) + (ast.unparse(node.returns) if node.returns else "")
+        assert not word.search(signature), node.name
+
+
+def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
+    X, y = load_iris(return_X_y=True)
+    StructBoostClassifier(C=5, max_rounds=3).fit(X, y)
+    StructuredSVMClassifier(max_epochs=20, tol=0.1, random_state=0).fit(X, y)
+    plain = types.Array | types.Number | types.Boolean | types.NoneType | types.Omitted
+
+    def is_plain(kind):
+        if isinstance(kind, types.Tuple | types.UniTuple) and not isinstance(
+            kind, types.BaseNamedTuple
+        ):
+            return all(map(is_plain, kind.types))
+        return isinstance(kind, plain)
+
+    seen = 0
+    for dispatcher, node in entries():
+        for overload in dispatcher.overloads.values():
+            seen += 1
+            assert is_plain(overload.signature.return_type), (node.name, overload.signature)
+            assert all(map(is_plain, overload.signature.args)), (node.name, overload.signature)
+    assert seen > 10
+
+
+@pytest.mark.parametrize(
+    ("Trainer", "parameters"),
+    [
+        (
+            StructBoostClassifier,
+            {"C": 5.0, "tol": 0.125, "spread": 0.5, "max_rounds": 4, "columns_per_channel": 2},
+        ),
+        (
+            StructBoostClassifier,
+            {"C": 5.0, "tol": 0.125, "formulation": "m_slack", "max_rounds": 2},
+        ),
+        (
+            MultiBoostCWClassifier,
+            {"C": 64.0, "tol": 0.125, "max_rounds": 3, "tau_max": 2, "random_state": 0},
+        ),
+        (MultiBoostMOClassifier, {"theta": 4.0, "tol": 0.125, "max_rounds": 2, "random_state": 0}),
+        (StructuredSVMClassifier, {"C": 2.0, "tol": 0.25, "max_epochs": 30, "random_state": 0}),
+    ],
+)
+def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, parameters):
+    X, y = load_iris(return_X_y=True)
+    weight = np.arange(len(y)) % 4 + 1
+    plain = Trainer(**parameters).fit(X, y, sample_weight=weight)
+    before = {dispatcher: list(dispatcher.signatures) for dispatcher, _ in entries()}
+    numpys = {float: np.float32, int: np.int64, str: str}
+    own = {name: numpys[type(value)](value) for name, value in parameters.items()}
+    estimator = Trainer(**own).fit(X, y, sample_weight=weight.astype(np.float32))
+    assert {dispatcher: list(dispatcher.signatures) for dispatcher, _ in entries()} == before
+    assert estimator.get_params() == Trainer(**own).get_params()
+    assert all(type(getattr(estimator, name)) is type(value) for name, value in own.items())
+    assert estimator.objective_ == plain.objective_
+    assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
+
+
+def test_numba_is_used_in_one_way():
+    for module, tree in MODULES.items():
+        imported = [
+            name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+        ]
+        assert module == "structboost.runtime.compiled" or "numba" not in imported, module
+
+
+# -- where neither the package nor the home can be written ---------------------------------------
+
+WHOLE = """
+import numpy as np
+from structboost.shards.blocks import tree_sum
+assert tree_sum(np.ones((3, 2))).tolist() == [3.0, 3.0]
+"""
+SQUARE = """
+from compiled import compiled
+@compiled
+def square(x):
+    return x * x
+"""
+without_folders = pytest.mark.skipif(
+    sys.platform == "win32", reason="the user's folders are found otherwise there"
+)
+
+
+def run(tmp_path, code, **variables):
+    """Run code where no cache folder can be made: files stand in their places."""
+    installed, temporary = tmp_path / "installed", tmp_path / "tmp"
+    for folder in [installed, *(path for path in installed.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").touch()
+    home = tmp_path / "file"
+    home.touch()
+    temporary.mkdir(exist_ok=True)
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("NUMBA")
+    }
+    environment |= {
+        "PYTHONPATH": str(installed),
+        "HOME": str(home / "home"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "TMPDIR": str(temporary),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment | variables, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return sorted(path.name for path in temporary.rglob("*.nbi"))
+
+
+@pytest.fixture
+def square(tmp_path):
+    """A module with a compiled function, in a folder that can be closed; code that calls it."""
+    (tmp_path / "installed").mkdir()
+    shutil.copy(PACKAGE / "runtime" / "compiled.py", tmp_path / "installed")
+    (tmp_path / "installed" / "squares.py").write_text(SQUARE)
+    return "import squares; assert squares.square(3.0) == 9.0"
+
+
+@pytest.mark.slow
+@without_folders
+def test_the_package_works_where_neither_it_nor_the_home_can_be_written(tmp_path):
+    shutil.copytree(
+        PACKAGE,
+        tmp_path / "installed" / "structboost",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    assert run(tmp_path, WHOLE)
+    (private,) = (tmp_path / "tmp").iterdir()
+    assert private.stat().st_mode & 0o777 == 0o700
+
+
+@without_folders
+def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
+    open_to_all = tmp_path / "tmp" / f"structboost-{os.getuid()}"
+    open_to_all.mkdir(parents=True)
+    open_to_all.chmod(0o777)
+    assert not run(tmp_path, square)
+
+
+@without_folders
+def test_the_cache_goes_where_numba_is_told(tmp_path, square):
+    chosen = tmp_path / "chosen"
+    assert not run(tmp_path, square, NUMBA_CACHE_DIR=str(chosen))
+    assert list(chosen.rglob("*.nbi"))

@@ -1,0 +1,327 @@
+"""Ctrl-C: when it is raised, and what is kept of a fit that it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import (
+    Exponential,
+    InterruptedFitWarning,
+    MulticlassTask,
+    StructBoost,
+    StructuredSVM,
+)
+from structboost.masters.norm_bounded import NormBounded
+from structboost.masters.norm_bounded_hinge import NormBoundedHinge
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.tracking import StructBoostTracker
+from tests.helpers.interruptions import ENDS, interrupted_run, noisy
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="a process cannot be sent Ctrl-C alone there"
+)
+
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def wait(seconds):
+    """Not in one call: the handler runs between two."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _handler_is_put_back():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+# -- when it is raised ---------------------------------------------------------------------------
+
+
+def test_ctrl_c_waits_until_all_is_consistent():
+    seen = []
+    with deferred_interrupts(grace=None):
+        raise_if_interrupted()
+        press()
+        seen.append("went on")
+        with pytest.raises(KeyboardInterrupt):
+            raise_if_interrupted()
+        raise_if_interrupted()
+    assert seen
+
+
+def test_ctrl_c_that_nobody_looked_at_is_raised_at_the_end():
+    seen = []
+
+    @deferred_interrupts(grace=None)
+    def work():
+        press()
+        seen.append("finished")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert seen == ["finished"]
+
+
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_the_second_ctrl_c_is_raised_at_once(is_noticed):
+    seen = []
+
+    def work():
+        with deferred_interrupts(grace=None):
+            press()
+            if is_noticed:
+                with pytest.raises(KeyboardInterrupt):
+                    raise_if_interrupted()
+            press()
+            wait(60.0)
+            seen.append("finished")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert not seen
+
+
+@pytest.mark.parametrize("wait", [wait, lambda seconds: threading.Event().wait(seconds)])
+def test_ctrl_c_that_nobody_looks_at_is_raised_after_a_while(wait):
+    seen = []
+
+    def work():
+        with deferred_interrupts(grace=0.05):
+            press()
+            wait(60.0)
+            seen.append("finished")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert not seen
+
+
+def test_inside_another_block_the_outer_one_counts():
+    seen = []
+
+    @deferred_interrupts(grace=None)
+    def work():
+        with deferred_interrupts(grace=0.0):
+            press()
+        seen.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert seen
+
+
+def test_other_threads_and_other_handlers_are_left_alone():
+    def look():
+        with deferred_interrupts():
+            seen.append(signal.getsignal(signal.SIGINT))
+            raise_if_interrupted()
+
+    seen = []
+    with deferred_interrupts(grace=None):
+        ours = signal.getsignal(signal.SIGINT)
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert seen == [ours]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        look()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [ours, signal.SIG_IGN]
+
+
+# -- what is kept --------------------------------------------------------------------------------
+
+TRAINERS = {
+    "one_slack": {"C": 30.0, "spread": 0.2},
+    "as printed": {"C": 30.0, "stabilize": False},
+    "m_slack": {"C": 30.0, "formulation": "m_slack"},
+    "trees": {"C": 30.0, "weak_learner": "tree"},
+    "fcd": {"C": 1e3, "formulation": Exponential(), "columns_per_channel": 1},
+    "lbfgs": {"C": 1e3, "formulation": Exponential("lbfgs"), "columns_per_channel": 1},
+    "norm bounded": {"C": 10.0, "formulation": NormBounded()},
+    "norm bounded hinge": {"C": 2.0, "formulation": NormBoundedHinge(), "max_rounds": 3},
+}
+
+
+def trainer_of(name):
+    return StructBoost(
+        MulticlassTask(3), **{"tol": 1e-3, "max_rounds": 5, "random_state": 0} | TRAINERS[name]
+    )
+
+
+class Interrupting:
+    """KeyboardInterrupt is raised at a call into the package; without ``at`` calls are counted."""
+
+    def __init__(self, at=None):
+        self.at, self.n_calls = at, 0
+
+    def __enter__(self):
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def _look(self, frame, event, _):
+        if event == "call" and "structboost" in frame.f_code.co_filename:
+            self.n_calls += 1
+            if self.n_calls == self.at:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+@cache
+def whole_fit(name):
+    X, y = noisy(n_classes=3, n=40)
+    trainer = trainer_of(name).fit(X, y)
+    with Interrupting() as counter:
+        trainer_of(name).fit(X, y)
+    return X, y, trainer, counter.n_calls
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRAINERS)
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_an_interrupt_at_any_call_leaves_the_last_whole_round_or_nothing(name, data):
+    X, y, whole, n_calls = whole_fit(name)
+    trainer = trainer_of(name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with Interrupting(data.draw(st.integers(1, n_calls))):
+                trainer.fit(X, y)
+        except KeyboardInterrupt:
+            # While nothing was trained yet, or what was trained is taken over; after that the model
+            # is whole.
+            if not hasattr(trainer, "model_"):
+                return
+    n_rounds = len(trainer.history_)
+    assert trainer.interrupted_ == any(
+        issubclass(warning.category, InterruptedFitWarning) for warning in caught
+    )
+    expected = whole.model_.at_stage(n_rounds - 1)
+    np.testing.assert_allclose(trainer.model_.scores(X), expected.scores(X), atol=1e-9)
+    assert (
+        trainer.objective_
+        == trainer.history_[-1]["primal"]
+        == whole.history_[n_rounds - 1]["primal"]
+    )
+    assert trainer.model_.n_stages == n_rounds
+    assert len(trainer.predict(X)) == len(X)
+
+
+def test_a_fit_that_is_interrupted_before_its_first_round_leaves_no_model_of_another():
+    X, y = noisy(n_classes=3, n=40)
+    trainer = StructBoost(PressingTask(3, at=0), C=30.0, max_rounds=2).fit(X, y)
+    trainer.task = PressingTask(3, at=1)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(X[:30], y[:30])
+    assert not hasattr(trainer, "model_")
+    assert not hasattr(trainer, "history_")
+
+
+def test_a_path_that_is_interrupted_keeps_the_models_before():
+    X, y = noisy(n_classes=3, n=40)
+    fitted = []
+
+    def interrupt(record, trainer):
+        fitted.append(record)
+        if len(fitted) == 4:
+            raise KeyboardInterrupt
+
+    trainer = StructBoost(MulticlassTask(3), C=1.0, tol=0.0, max_rounds=3, callbacks=[interrupt])
+    with pytest.warns(InterruptedFitWarning, match="1 round"):
+        path = trainer.path(X, y, [10.0, 20.0, 40.0])
+    assert [(len(one.history_), one.interrupted_) for one in path] == [(3, False), (1, True)]
+
+
+class PressingTask(MulticlassTask):
+    """Somebody presses Ctrl-C during a pass over the examples."""
+
+    def __init__(self, n_classes, at):
+        super().__init__(n_classes)
+        self.passes, self.at = 0, at
+
+    def separate(self, X, Y, scores):
+        self.passes += 1
+        if self.passes == self.at:
+            press()
+        return super().separate(X, Y, scores)
+
+
+@pytest.mark.parametrize(("Trainer", "at"), [(StructBoost, 40), (StructuredSVM, 4)])
+def test_ctrl_c_ends_a_fit_in_a_model(Trainer, at):
+    X, y = noisy(n_classes=3, n=40)
+    trainer = Trainer(PressingTask(3, at=at), C=300.0, tol=1e-9, random_state=0)
+    with pytest.warns(InterruptedFitWarning):
+        trainer.fit(X, y)
+    assert trainer.task.passes == at
+    assert trainer.interrupted_
+    assert len(trainer.predict(X)) == len(X)
+
+
+def test_a_tracker_finishes_its_frame(monkeypatch):
+    frames = np.random.default_rng(0).integers(0, 255, (3, 48, 64, 3)).astype(np.uint8)
+    tracker = StructBoostTracker(n_boxes=40).init(frames[0], (20.0, 12.0, 20.0, 20.0))
+    look = StructBoostTracker._look
+
+    def pressed_meanwhile(*args):
+        press()
+        return look(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StructBoostTracker, "_look", pressed_meanwhile)
+        with pytest.raises(KeyboardInterrupt):
+            tracker.update(frames[1])
+    assert tracker.n_frames == 2
+    assert tracker.update(frames[2]).shape == (4,)
+
+    def pressed_twice(*args):
+        press()
+        press()
+        return look(*args)
+
+    monkeypatch.setattr(StructBoostTracker, "_look", pressed_twice)
+    with pytest.raises(KeyboardInterrupt):
+        tracker.update(frames[1])
+    with pytest.raises(RuntimeError, match="call init"):
+        tracker.update(frames[2])
+
+
+# -- in fresh interpreters: `python -m tests.helpers.interruptions 200` does it at random moments
+# ----------
+
+
+@pytest.mark.parametrize(
+    ("case", "seconds", "from_start"),
+    [
+        ("one_slack, threads", 0.6, True),
+        ("one_slack, serial", 0.8, False),
+        ("one_slack, processes", 0.8, False),
+        ("exponential, fcd", 0.5, False),
+        ("own task, one argmax for minutes", 0.3, False),
+        ("tracker", 0.5, False),
+    ],
+)
+def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds, from_start):
+    assert interrupted_run(case, seconds, from_start=from_start) in ENDS

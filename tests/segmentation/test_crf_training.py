@@ -1,0 +1,210 @@
+"""Training a CRF: the cross-fitted linear function beside the stumps, and the model file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structboost import StructBoost
+from structboost.files.schema import DamagedFileError, checked_arrays
+from structboost.segmentation.crf_model import CRFModel
+from structboost.segmentation.crf_training import (
+    CRFSettings,
+    _searched,
+    fit_crf,
+    linear_function,
+    tuned,
+)
+from structboost.tasks.superpixel_crf import SuperpixelGraph
+from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
+
+# Potentials of a superpixel and of an edge of the made images.
+SIZES = {"node": 3, "edge": 2}
+
+
+def linear_images(n, seed, noise=0.3, stranger=None):
+    """Labels that are a noisy linear function of three potentials; edges tell nothing."""
+    rng = np.random.default_rng(seed)
+    graphs, counts = [], []
+    for i in range(n):
+        rows = rng.normal(size=(20, 3))
+        seen = rows @ [1.0, -1.0, 0.5] + noise * rng.normal(size=20)
+        labels = (seen < 0).astype(np.int64)
+        if i == stranger:
+            labels = 1 - labels
+        potentials = np.stack((np.zeros_like(rows), rows), axis=1)
+        edges = np.column_stack((np.arange(19), np.arange(1, 20)))
+        graphs.append(SuperpixelGraph(potentials, edges, rng.random((19, 2))))
+        counts.append(50 * np.eye(2, dtype=np.int64)[labels])
+    return graphs, counts
+
+
+def truths(counts):
+    return [c.argmax(axis=1) for c in counts]
+
+
+@pytest.mark.parametrize("response", [(-1.0, 1.0), (0.0, 1.0)])
+def test_edges_are_what_the_answers_give_and_no_learner_is_better(response):
+    rng = np.random.default_rng(0)
+    features, duals = rng.random((60, 3)), rng.normal(size=(60, 1))
+    weights = CrossFittedWeights(rng.random((2, 3)), rng.integers(0, 2, 60))
+    family = LinearAndStumpFamily(features, response, linear=weights)
+    found = family.price(duals, 5)
+    assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+    for candidate in found:
+        answers = family.responses([candidate.learner])[0].astype(float)
+        assert answers @ duals[:, 0] == pytest.approx(candidate.edge, rel=1e-5, abs=1e-5)
+    own = np.einsum("pf,pf->p", features, weights.weights[weights.folds])
+    linear = next(c for c in found if hasattr(c.learner, "coefficients"))
+    np.testing.assert_allclose(
+        np.corrcoef(own, family.responses([linear.learner])[0])[0, 1], 1.0, atol=1e-6
+    )
+    # New parts get the folds' mean.
+    table = family.table([c.learner for c in found])
+    fresh = rng.random((10, 3))
+    mean = fresh @ weights.weights.mean(axis=0)
+    place = [c.learner for c in found].index(linear.learner)
+    np.testing.assert_allclose(
+        np.corrcoef(mean, table.responses(fresh)[place])[0, 1], 1.0, atol=1e-9
+    )
+    np.testing.assert_allclose(table.feature_shares(3).sum(axis=1)[place], 1.0)
+
+
+def test_weights_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match="folds"):
+        LinearAndStumpFamily(
+            np.ones((4, 2)),
+            (-1.0, 1.0),
+            linear=CrossFittedWeights(np.ones((1, 2)), np.zeros(3, int)),
+        )
+
+
+def test_an_image_has_no_say_in_its_own_linear_weights():
+    graphs, counts = linear_images(6, 0)
+    changed = linear_images(6, 0, stranger=1)[1]
+    before = linear_function(graphs, counts, CRFSettings())["node"]
+    after = linear_function(graphs, changed, CRFSettings())["node"]
+    assert len(before.folds) == 6 * 20 * 2
+    own = before.folds[1 * 40]
+    np.testing.assert_array_equal(before.weights[own], after.weights[own])
+    others = [fold for fold in range(3) if fold != own]
+    assert np.abs(before.weights[others] - after.weights[others]).max() > 0.01
+
+
+def test_images_of_a_group_share_a_fold():
+    graphs, counts = linear_images(8, 0)
+    folds = linear_function(graphs, counts, CRFSettings(), [5, 6, 7, 8, 5, 6, 7, 8])[
+        "node"
+    ].folds.reshape(8, 40)
+    np.testing.assert_array_equal(folds[:4], folds[4:])
+    assert len(np.unique(folds)) == 3
+
+
+def test_the_linear_function_beats_stumps_where_the_truth_is_linear_and_images_are_few():
+    graphs, counts = linear_images(9, 1)
+    fresh, fresh_counts = linear_images(40, 2)
+    wrong = {}
+    for weak_learner in ("linear_and_stump", "stump"):
+        trainer = fit_crf(graphs, counts, CRFSettings(weak_learner=weak_learner), 1.0)
+        assert isinstance(trainer, StructBoost)
+        last = trainer.history_[-1]
+        # The cross-fitted answers of training are not those of the saved function.
+        assert (last["certified"], last["cross_fitted"]) == (
+            (False, True) if "linear" in weak_learner else (True, False)
+        )
+        assert last["gap"] <= 0.05
+        found = trainer.predict(fresh)
+        wrong[weak_learner] = np.mean(
+            [a != b for a, b in zip(found, truths(fresh_counts), strict=True)]
+        )
+    assert wrong["linear_and_stump"] < 0.9 * wrong["stump"]
+
+
+def test_a_linear_function_learned_beforehand_is_the_same():
+    graphs, counts = linear_images(6, 0)
+    linear = linear_function(graphs, counts, CRFSettings())
+    itself, given = (
+        fit_crf(graphs, counts, CRFSettings(), 1.0),
+        fit_crf(graphs, counts, CRFSettings(), 1.0, None, linear),
+    )
+    assert itself.objective_ == given.objective_
+    assert linear_function(graphs, counts, CRFSettings(weak_learner="stump")) is None
+    assert linear_function(graphs, counts, CRFSettings(learner="ssvm")) is None
+
+
+@pytest.mark.parametrize(
+    "settings", [CRFSettings(), CRFSettings(weak_learner="stump"), CRFSettings(learner="ssvm")]
+)
+def test_a_model_as_arrays_has_the_trainers_energies(settings):
+    graphs, counts = linear_images(6, 3)
+    trainer = fit_crf(graphs, counts, settings, 1.0)
+    model = CRFModel.from_arrays(2, CRFModel.of(trainer).to_arrays(), SIZES)
+    fresh = linear_images(3, 4)[0]
+    for graph, labels in zip(fresh, trainer.predict(fresh), strict=True):
+        np.testing.assert_array_equal(model.labels(graph), labels)
+    if isinstance(trainer, StructBoost):
+        rows = trainer.task.parts(fresh[0])["node"]
+        np.testing.assert_allclose(
+            model.energies(fresh[0])[0].ravel(), trainer.model_.scores(rows, "node")[:, 0]
+        )
+
+
+@pytest.mark.parametrize("learner", ["ssvm", "structboost"])
+def test_the_same_images_give_the_same_model(learner):
+    graphs, counts = linear_images(6, 3)
+    first, again = (
+        CRFModel.of(fit_crf(graphs, counts, CRFSettings(learner=learner), 1.0)) for _ in range(2)
+    )
+    for name, array in first.to_arrays().items():
+        np.testing.assert_array_equal(array, again.to_arrays()[name])
+
+
+def test_damaged_steps_are_refused():
+    graphs, counts = linear_images(6, 3)
+    arrays = CRFModel.of(
+        fit_crf(graphs, counts, CRFSettings(weak_learner="stump"), 1.0)
+    ).to_arrays()
+    schema = CRFModel.schema(list(arrays), SIZES["node"], SIZES["edge"])
+    assert checked_arrays(schema, arrays).keys() == arrays.keys()
+    for name, value in (("features", 10**6), ("indptr", 10**6)):
+        broken = arrays | {f"node_steps_{name}": np.full_like(arrays[f"node_steps_{name}"], value)}
+        with pytest.raises(DamagedFileError, match=f"node_steps_{name}"):
+            checked_arrays(schema, broken)
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "tried"),
+    [
+        ([1, 2, 3, 4, 5, 4, 9], 4, 6),
+        ([5, 4, 3, 2, 9, 9, 9], 0, 4),
+        ([5, 4, 3, 6, 2, 9, 9], 3, 5),
+        ([1, 1, 1, 1, 1, 2, 0], 5, 7),
+        ([2, 2, 2, 2, 2, 2, 2], 0, 7),
+    ],
+)
+def test_larger_candidates_are_tried_while_they_are_the_best(scores, best, tried):
+    found, reached = _searched(range(7), lambda C: scores[C])
+    assert list(reached) == list(range(tried))
+    assert found == best
+
+
+@pytest.mark.slow
+def test_C_is_chosen_by_cross_validation():
+    graphs, counts = linear_images(9, 5)
+    settings, C, scores = tuned(graphs, counts, CRFSettings(), (0.01, 0.1, 1.0))
+    assert scores[C] == max(scores.values())
+    assert settings.linear_C in (0.01, 0.1, 1.0)
+    assert tuned(graphs, counts, CRFSettings(), (1.0,)) == (CRFSettings(), 1.0, {})
+    # A photograph that comes twice tells nothing of how others are labelled: with its number it is
+    # never held out.
+    rng = np.random.default_rng(0)
+    noise = [50 * np.eye(2, dtype=np.int64)[rng.integers(0, 2, 20)] for _ in graphs]
+    twice = (graphs * 2, noise * 2, CRFSettings(weak_learner="stump"), (3.0, 10.0))
+    alone = tuned(*twice, groups=[*range(9), *range(9)])
+    leaked = tuned(*twice)
+    assert max(leaked.scores.values()) > max(alone.scores.values()) + 0.1
+
+
+def test_unknown_weak_learners_are_named():
+    with pytest.raises(ValueError, match="linear_and_stump"):
+        CRFSettings(weak_learner="forest")

@@ -1,0 +1,417 @@
+"""The segmenter and ``structboost segment``, end to end on made images."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from structboost import ModelFileError
+from structboost.cli import main
+from structboost.segmentation.crf_training import CRFSettings
+from structboost.segmentation.descriptors import describe
+from structboost.segmentation.image_files import read_mask, write_png
+from structboost.segmentation.made_images import made_images
+from structboost.segmentation.potentials import unary_potentials
+from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.unaries import UnarySettings
+
+QUICK = UnarySettings(n_folds=2, group_rounds=5)
+
+
+def write_folder(root, n, seed):
+    """Made images as folders, with masks of 0 and 255, and scribbles."""
+    made = made_images(n, random_state=seed)
+    for folder in ("images", "masks", "scribbles"):
+        (root / folder).mkdir(parents=True)
+    for number in range(n):
+        name = f"{number:02d}.png"
+        write_png(root / "images" / name, made.images[number])
+        write_png(root / "masks" / name, made.masks[number] * 255)
+        write_png(root / "scribbles" / name, made.scribbles[number])
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    made = made_images(8)
+    segmenter = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(made.images, made.masks)
+    path = tmp_path_factory.mktemp("model") / "coins.model"
+    segmenter.save(path)
+    return segmenter, path
+
+
+def agreement(segmenter, made, with_scribbles=False):
+    return np.mean(
+        [
+            np.mean(segmenter.predict(image, strokes if with_scribbles else None) == mask)
+            for image, mask, strokes in zip(made.images, made.masks, made.scribbles, strict=True)
+        ]
+    )
+
+
+def test_new_images_are_segmented_and_files_give_the_same_model(trained):
+    segmenter, path = trained
+    made = made_images(4, random_state=7)
+    assert agreement(segmenter, made) > 0.95
+    last = segmenter.history_[-1]
+    assert last["cross_fitted"]
+    assert not last["certified"]
+    assert last["gap"] < 1
+    loaded = Segmenter.load(path)
+    for image, in_turn in zip(made.images, segmenter.predict_in_turn(made.images), strict=True):
+        np.testing.assert_array_equal(loaded.predict(image), segmenter.predict(image))
+        np.testing.assert_array_equal(in_turn, segmenter.predict(image))
+    assert loaded.C_ == 1.0
+    assert loaded.history_ == segmenter.history_
+
+
+@pytest.mark.parametrize("learner", ["structboost", "ssvm"])
+def test_scribbles_are_spread_over_the_image(learner, tmp_path):
+    made, fresh = made_images(6), made_images(4, random_state=5)
+    settings = CRFSettings(learner=learner)
+    segmenter = Segmenter(n_segments=100, C=1.0, crf=settings).fit(
+        made.images, made.masks, made.scribbles
+    )
+    assert segmenter.needs_scribbles
+    assert agreement(segmenter, fresh, with_scribbles=True) > 0.9
+    strokes = fresh.scribbles[0]
+    found = segmenter.predict(fresh.images[0], strokes)
+    assert (found[strokes == 1] == 1).mean() > 0.95
+    with pytest.raises(ValueError, match="give scribbles"):
+        segmenter.predict(fresh.images[0])
+    with pytest.raises(ValueError, match="one size"):
+        segmenter.predict(fresh.images[0], strokes[1:])
+    segmenter.save(tmp_path / "m")
+    again = Segmenter.load(tmp_path / "m").predict(fresh.images[0], strokes)
+    np.testing.assert_array_equal(again, found)
+
+
+def test_any_size_goes_in_and_comes_out(trained):
+    segmenter, _ = trained
+    for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
+        image = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
+        assert segmenter.predict(image).shape == shape[:2]
+
+
+def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
+    _, path = trained
+    (tmp_path / "short").write_bytes(path.read_bytes()[:2000])
+    (tmp_path / "text").write_text("hello")
+    np.savez(
+        tmp_path / "other.npz",
+        header=np.frombuffer(b'{"format": "x", "version": 1, "features": 1}', np.uint8),
+    )
+    for name in ("short", "text", "other.npz"):
+        with pytest.raises(ModelFileError, match=name):
+            Segmenter.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        Segmenter.load(tmp_path / "nothing")
+
+
+def test_bad_training_sets_are_named():
+    made = made_images(2)
+    with pytest.raises(ValueError, match="2 images and 1 masks"):
+        Segmenter().fit(made.images, made.masks[:1])
+    with pytest.raises(ValueError, match="too few"):
+        Segmenter().fit(made.images[:1], made.masks[:1])
+    with pytest.raises(ValueError, match=r"masks\[1\]"):
+        Segmenter().fit(made.images, [made.masks[0], made.masks[1][1:]])
+    with pytest.raises(ValueError, match="at least two"):
+        Segmenter().fit(made.images, [0 * mask for mask in made.masks])
+
+
+def test_what_is_wrong_with_one_image_is_named_by_its_number():
+    made = made_images(2)
+    images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)
+    for what, message in (
+        ({"images": [images[0], images[1] / 255.0]}, r"images\[1\] is float64"),
+        (
+            {"images": [images[0], Image.fromarray(images[1]).convert("F")]},
+            r"images\[1\] is a picture of mode 'F'",
+        ),
+        ({"masks": [masks[0], masks[1] / 1.0]}, r"masks\[1\] is float64; give class indices"),
+        ({"masks": [masks[0], masks[1][:, :, None]]}, r"masks\[1\] has shape"),
+        (
+            {"masks": [masks[0], masks[1].astype(int) + 400]},
+            r"masks\[1\] has values from 400 to 401",
+        ),
+        (
+            {"masks": [np.full_like(mask, 255) for mask in masks]},
+            "Every pixel of the masks is void",
+        ),
+        ({"scribbles": strokes[:1]}, "2 images and 1 scribbles"),
+        ({"scribbles": [strokes[0], strokes[1][1:]]}, r"scribbles\[1\] has shape"),
+        ({"scribbles": [strokes[0], np.minimum(strokes[1], 1)]}, r"scribbles\[1\] needs strokes"),
+    ):
+        arguments = {"images": images, "masks": masks, "scribbles": None} | what
+        with pytest.raises(ValueError, match=message):
+            Segmenter(n_segments=20, C=1.0).fit(**arguments)
+
+
+def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
+    segmenter, _ = trained
+    made = made_images(8)
+    pictures, masks = (
+        [Image.fromarray(image) for image in made.images],
+        [255 * mask for mask in made.masks],
+    )
+    other = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(pictures, masks)
+    assert other.n_labels_ == 2
+    assert [r["primal"] for r in other.history_] == [r["primal"] for r in segmenter.history_]
+    fresh = made_images(1, random_state=7).images[0]
+    np.testing.assert_array_equal(other.predict(Image.fromarray(fresh)), segmenter.predict(fresh))
+    np.testing.assert_array_equal(
+        next(other.predict_in_turn([Image.fromarray(fresh)])), segmenter.predict(fresh)
+    )
+    grey = fresh[:, :, 0]
+    np.testing.assert_array_equal(segmenter.predict(grey), segmenter.predict(np.dstack([grey] * 3)))
+    with pytest.raises(ValueError, match=r"image is float64 .*np.rint\(255 \* image\)"):
+        segmenter.predict(fresh / 255.0)
+    # Its predictions are written as masks of 0 and 255, as after training by the command.
+    other.save(tmp_path / "m")
+    write_png(tmp_path / "x.png", fresh)
+    out = ["--out", str(tmp_path / "o")]
+    assert (
+        main(["segment", "predict", "--model", str(tmp_path / "m"), str(tmp_path / "x.png"), *out])
+        == 0
+    )
+    np.testing.assert_array_equal(read_mask(tmp_path / "o/x.png"), 255 * segmenter.predict(fresh))
+
+
+def test_energies_do_not_depend_on_the_threads_of_blas(trained):
+    segmenter, _ = trained
+    image = describe(made_images(1, random_state=4).images[0], 300)
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads, user_api="blas"):
+            graph = segmenter.graph(image)
+            nodes, edges = segmenter.crf_model_.energies(graph)
+        found.append([graph.potentials, graph.edge_potentials, nodes, edges])
+    for other in found[1:]:
+        for array, expected in zip(other, found[0], strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+def test_training_is_on_one_thread_of_blas(monkeypatch):
+    seen = []
+
+    def watched(*arguments, **settings):
+        found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+        seen.extend(
+            library["num_threads"] for library in found if "opencv" not in library["filepath"]
+        )
+        return unary_potentials(*arguments, **settings)
+
+    monkeypatch.setattr("structboost.segmentation.segmenter.unary_potentials", watched)
+    made = made_images(2)
+    with threadpool_limits(2, user_api="blas"):
+        Segmenter(n_segments=20, C=1.0, crf=CRFSettings(max_rounds=1)).fit(
+            made.images, made.masks, made.scribbles
+        )
+    assert set(seen) == {1}
+
+
+def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
+    made = made_images(2, random_state=3)
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+    mask_of = {"a": np.full_like(made.masks[0], 255), "b": made.masks[1]}
+    for name, image in zip("ab", made.images, strict=True):
+        write_png(tmp_path / f"images/{name}.png", image)
+        write_png(tmp_path / f"masks/{name}.png", mask_of[name])
+    folders = [
+        "--images",
+        str(tmp_path / "images"),
+        "--masks",
+        str(tmp_path / "masks"),
+        "--jobs",
+        "1",
+    ]
+    scores = tmp_path / "s.json"
+    command = ["segment", "evaluate", *folders, "--model", str(trained[1]), "--json", str(scores)]
+    assert main(command) == 0
+    assert "a.png is void everywhere: nothing of a counts" in capsys.readouterr().err
+    assert json.loads(scores.read_text())["accuracy"] > 0.9
+    # With a class that is nowhere 255 is void, not foreground: then nothing is known of either
+    # image.
+    write_png(tmp_path / "masks/b.png", mask_of["a"])
+    assert main([*command, "--foreground", "1"]) == 0
+    assert json.loads(scores.read_text(), parse_constant=pytest.fail) == {
+        "iou_foreground": None,
+        "iou_background": None,
+        "accuracy": None,
+        "images": 2,
+    }
+
+
+def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work(
+    trained, tmp_path, capsys, monkeypatch
+):
+    write_folder(tmp_path, 2, 0)
+    model = tmp_path / "m"
+    model.write_bytes(trained[1].read_bytes())
+    (tmp_path / "split").write_text("00 test\n01 train\n")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(model)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    monkeypatch.setattr(Segmenter, "fit", lambda *_: pytest.fail("the work has begun"))
+    monkeypatch.setattr(Segmenter, "predict", lambda *_: pytest.fail("the work has begun"))
+    monkeypatch.chdir(tmp_path)
+    folders = ["--images", "images", "--masks", "masks", "--split", "split"]
+    read = "would overwrite"
+    for arguments, message in (
+        (["train", *folders, "--model", "images/00.png"], read),
+        (["train", *folders, "--model", "./masks/../masks/01.png"], read),
+        (["train", *folders, "--model", "split"], read),
+        (["train", *folders, "--model", "images"], "is a folder"),
+        (["train", *folders, "--model", "new", "--cache", "file"], "--cache file is a file"),
+        (["evaluate", *folders, "--model", "m", "--json", "link"], read),
+        (["evaluate", *folders, "--model", "m", "--json", "masks/00.png"], read),
+        (["evaluate", *folders, "--model", "m", "--json", "none/s.json"], "there is no folder"),
+        (["predict", "images/00.png", "--model", "m", "--out", "file"], "--out file is a file"),
+        (
+            [
+                "predict",
+                "images/00.png",
+                "--model",
+                "m",
+                "--scribbles",
+                "scribbles",
+                "--out",
+                "scribbles",
+            ],
+            read,
+        ),
+        (["predict", "images/00.png", "--scribbles", "masks/00.png", "--out", "masks"], read),
+    ):
+        assert main(["segment", *arguments]) == 2, arguments
+        error = capsys.readouterr().err.splitlines()
+        assert message in error[-1], arguments
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_three_classes_are_learned_saved_and_loaded(tmp_path):
+    made = made_images(4)
+    masks = []
+    for mask in made.masks:
+        three = mask.copy()
+        three[:, :80][mask[:, :80] == 0] = 2
+        masks.append(three)
+    segmenter = Segmenter(n_segments=40, C=1.0, crf=CRFSettings(max_rounds=3), unaries=QUICK).fit(
+        made.images, masks
+    )
+    assert not segmenter.history_[-1]["certified"]
+    segmenter.save(tmp_path / "three")
+    loaded = Segmenter.load(tmp_path / "three")
+    found = [loaded.predict(image) for image in made.images]
+    np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
+    assert np.mean(np.array(found) == np.array(masks)) > 0.7
+
+
+def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
+    write_folder(tmp_path / "data", 8, 0)
+    split = tmp_path / "split.txt"
+    split.write_text("".join(f"{i:02d} {'train' if i < 6 else 'test'}\n" for i in range(8)))
+    model, scores, out = tmp_path / "m", tmp_path / "s.json", tmp_path / "out"
+    folders = [
+        "--images",
+        str(tmp_path / "data/images"),
+        "--masks",
+        str(tmp_path / "data/masks"),
+        "--split",
+        str(split),
+    ]
+    strokes = ["--scribbles", str(tmp_path / "data/scribbles")]
+    quick = ["--segments", "100", "--C", "1", "--jobs", "1"]
+    assert main(["segment", "train", *folders, *strokes, *quick, "--model", str(model)]) == 0
+    assert "255 is taken for the foreground" in capsys.readouterr().err
+    cache = tmp_path / "features"
+    evaluate = [
+        "segment",
+        "evaluate",
+        *folders,
+        *strokes,
+        "--model",
+        str(model),
+        "--json",
+        str(scores),
+        "--jobs",
+        "1",
+    ]
+    assert main([*evaluate, "--cache", str(cache)]) == 0
+    record = json.loads(scores.read_text())
+    assert len(list(cache.iterdir())) == 2
+    assert set(record) == {"iou_foreground", "iou_background", "accuracy", "images"}
+    assert record["images"] == 2
+    assert record["accuracy"] > 0.9
+    image = str(tmp_path / "data/images/07.png")
+    broken = tmp_path / "broken.jpg"
+    broken.write_bytes(b"no")
+    arguments = [
+        "segment",
+        "predict",
+        "--model",
+        str(model),
+        image,
+        str(broken),
+        "--out",
+        str(out),
+        *strokes,
+    ]
+    assert main(arguments) == 1  # the result is partial
+    told = capsys.readouterr().err
+    assert "broken.jpg" in told
+    assert "segmented 1/2" in told
+    assert sorted(path.name for path in out.iterdir()) == ["07-overlay.png", "07.png"]
+    assert set(np.unique(read_mask(out / "07.png"))) == {0, 255}
+    assert main([*arguments, "--strict"]) == 2
+    (tmp_path / "data/images/06.png").write_bytes(b"no")
+    (tmp_path / "data/images/05.png").write_bytes(b"no")
+    assert main(evaluate) == 1
+    assert "06.png" in capsys.readouterr().err
+    assert json.loads(scores.read_text())["images"] == 1
+
+
+def test_scribbles_alone_are_enough(tmp_path, capsys):
+    made = write_folder(tmp_path, 1, 9)
+    image, strokes = tmp_path / "images/00.png", tmp_path / "scribbles/00.png"
+    out = tmp_path / "out"
+    assert (
+        main(["segment", "predict", str(image), "--scribbles", str(strokes), "--out", str(out)])
+        == 0
+    )
+    assert "made images" in capsys.readouterr().err
+    assert np.mean(read_mask(out / "00.png") == made.masks[0]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "x.png", "--out", "o"], "give --model FILE, or --scribbles"),
+        (["predict", "x.png", "--out", "o", "--model", "nothing"], "no model file"),
+        (["train", "--images", ".", "--model", "m"], "go together"),
+        (["train", "--images", "nowhere", "--masks", "nowhere", "--model", "m"], "no folder"),
+        (["train", "--model", "nowhere/m"], "no folder"),
+    ],
+)
+def test_wrong_arguments_are_a_line(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["segment", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_masks_never_overwrite_images(trained, tmp_path, capsys):
+    write_folder(tmp_path, 2, 0)
+    image = str(tmp_path / "images/00.png")
+    common = ["segment", "predict", "--model", str(trained[1]), image]
+    assert main([*common, "--out", str(tmp_path / "images")]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    other = tmp_path / "other"
+    other.mkdir()
+    write_png(other / "00.png", made_images(1).images[0])
+    assert main([*common, str(other / "00.png"), "--out", str(tmp_path / "out")]) == 2
+    assert "rename one" in capsys.readouterr().err

@@ -1,0 +1,163 @@
+"""Label trees, the task on them, and classifiers with a taxonomy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from structboost import (
+    Exponential,
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    TaskError,
+    TaxonomyTask,
+    check_task,
+)
+from structboost.tasks.label_tree import label_tree
+
+NESTED = [[0, 1], [2, [3, 4]]]
+PARENTS = [5, 5, 6, 7, 7, 8, 8, 6, -1]
+TREE_LOSS = [[0, 1, 3, 3, 3], [1, 0, 3, 3, 3], [3, 3, 0, 2, 2], [3, 3, 2, 0, 1], [3, 3, 2, 1, 0]]
+
+
+def graph():
+    networkx = pytest.importorskip("networkx")
+    return networkx.DiGraph(
+        [("all", "l"), ("all", "r"), ("l", 0), ("l", 1), ("r", 2), ("r", "s"), ("s", 3), ("s", 4)]
+    )
+
+
+def test_all_forms_are_the_same_tree():
+    for taxonomy in (NESTED, PARENTS, graph()):
+        tree = label_tree(taxonomy, range(5))
+        np.testing.assert_array_equal(tree.losses(), TREE_LOSS)
+        codes = tree.codes()
+        assert codes.shape == (5, 8)
+        # Common predecessors without the root: Gamma(y)' Gamma(y') below (20).
+        common = codes @ codes.T
+        np.testing.assert_array_equal(common[0], [2, 1, 0, 0, 0])
+        np.testing.assert_array_equal(common[3], [0, 0, 1, 3, 2])
+
+
+def test_trees_of_labels():
+    tree = label_tree([["car", "bus"], ["cat", "dog", "unicorn"]], ["bus", "car", "cat", "dog"])
+    np.testing.assert_array_equal(tree.losses()[0], [0, 1, 2, 2])
+    assert len(tree.parents) == 7
+
+
+@pytest.mark.parametrize(
+    ("taxonomy", "message"),
+    [
+        ([[0, 1], [2]], "lacks the class 3"),
+        ([[0, 1], [2, 3, 1]], "names 1 twice"),
+        ([[0, 1], [2, 3], []], "empty list"),
+        (7, "taxonomy is 7"),
+        ([4, 4, 9, 4, -1], r"taxonomy\[2\] is 9"),
+        ([1, 2, 3, -1], "needs a root"),
+        ([4, 4, 4, 0, -1], "must be leaves"),
+    ],
+)
+def test_what_is_no_tree_is_named(taxonomy, message):
+    with pytest.raises(ValueError, match=message):
+        label_tree(taxonomy, range(4))
+
+
+def test_graphs_that_are_no_trees():
+    networkx = pytest.importorskip("networkx")
+    with pytest.raises(ValueError, match="2 parents"):
+        label_tree(networkx.DiGraph([("r", 0), ("r", 1), ("r", "a"), ("a", 1)]), range(2))
+    with pytest.raises(ValueError, match="2 nodes without a parent"):
+        label_tree(networkx.DiGraph([("r", 0), ("s", 1)]), range(2))
+
+
+class Enumerated(TaxonomyTask):
+    """Lists all classes, so that check_task compares the argmax with each."""
+
+    def outputs(self, x):
+        return range(self.n_classes)
+
+
+@st.composite
+def nested(draw):
+    """A random tree of 2 to 7 classes."""
+    nodes = list(range(draw(st.integers(2, 7))))
+    while len(nodes) > 1:
+        size = draw(st.integers(2, len(nodes)))
+        order = draw(st.permutations(nodes))
+        nodes = [*order[size:], list(order[:size])]
+    return nodes[0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(nested(), st.integers(0, 100))
+def test_task_keeps_the_contract(taxonomy, seed):
+    """Argmax, separation and codes against each other and against every class."""
+    task = Enumerated(taxonomy)
+    rng = np.random.default_rng(seed)
+    check_task(task, rng.normal(size=(8, 3)), rng.integers(0, task.n_classes, 8), random_state=seed)
+    losses = task.tree.losses()
+    np.testing.assert_array_equal(losses, losses.T)
+    # Heights of first common ancestors are an ultrametric.
+    for a in range(task.n_classes):
+        assert (losses <= np.maximum(losses[:, [a]], losses[[a], :])).all()
+
+
+def test_a_star_is_the_flat_task():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 4)) + np.eye(3)[y] @ rng.normal(size=(3, 4))
+    for formulation in ("one_slack", Exponential(tau_max=20, epsilon=1e-6)):
+        fits = [
+            StructBoost(task, C=20.0, tol=1e-3, formulation=formulation).fit(X, y)
+            for task in (MulticlassTask(3), TaxonomyTask([0, 1, 2]))
+        ]
+        assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=2e-3)
+
+
+def test_exponential_loss_weighs_pairs_by_the_tree():
+    """The objective, pair by pair, from the scores of the nodes."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 5][:300], y[y < 5][:300]
+    task = TaxonomyTask(NESTED)
+    fitted = StructBoost(
+        task, C=100.0, max_rounds=15, columns_per_channel=1, formulation=Exponential()
+    ).fit(X, y)
+    scores = task.class_scores(fitted.model_.scores(X))
+    pairs = np.array(TREE_LOSS)[y] * np.exp(scores - scores[np.arange(300), y][:, None])
+    assert fitted.objective_ == pytest.approx(
+        fitted.model_.weights.sum() + 100 * pairs.sum() / (300 * 4), rel=1e-9
+    )
+    assert all(r["bound"] <= r["primal"] for r in fitted.history_)
+
+
+@pytest.mark.parametrize(
+    "estimator", [StructBoostClassifier(C=50), MultiBoostCWClassifier(C=1e3, max_rounds=40)]
+)
+def test_classifiers_with_a_taxonomy(estimator, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    names = np.array(["zero", "one", "two", "three", "four"])
+    X, y = X[y < 5], names[y[y < 5]]
+    estimator.set_params(taxonomy=[["zero", "one"], ["two", ["three", "four"]]]).fit(X[::2], y[::2])
+    assert estimator.decision_function(X).shape == (len(X), 5)
+    assert estimator.score(X[1::2], y[1::2]) > 0.9
+    estimator.save(tmp_path / "model")
+    loaded = type(estimator).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
+    pair = np.isin(y, ["one", "two"])
+    two = estimator.set_params(taxonomy=["one", "two"]).fit(X[pair][::2], y[pair][::2])
+    assert two.decision_function(X).shape == (len(X),)
+    assert two.score(X[pair], y[pair]) > 0.95
+    with pytest.raises(ValueError, match="lacks the class"):
+        estimator.set_params(taxonomy=[["zero"], "two"]).fit(X, y)
+
+
+def test_bad_labels_are_named():
+    with pytest.raises(TaskError, match=r"Y\[1\] is 5"):
+        TaxonomyTask(NESTED).codes([0, 5])
+    with pytest.raises(TaskError, match="at least 2"):
+        TaxonomyTask([0])

@@ -1,0 +1,63 @@
+"""The line of progress on a terminal, in a log, and where it is not wanted."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from structboost.progress import ProgressBar, ProgressLine
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+RECORDS = [
+    {"round": 1, "primal": 9.5, "gap": None, "columns": 3, "seconds": 0.1},
+    {"round": 2, "primal": 7.25, "gap": 0.1, "columns": 5, "seconds": 0.2},
+]
+
+
+def shown(stream):
+    bar = ProgressBar(0.01, 10, stream=stream)
+    for record in RECORDS:
+        bar(record, None)
+    bar.close()
+    return stream.getvalue()
+
+
+def test_a_terminal_shows_a_bar_that_is_redrawn_in_its_line():
+    text = shown(Terminal())
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+    states = [state for state in text.split("\r") if "round" in state]
+    assert "round    1" in states[0]
+    assert "round    2  objective     7.2500  gap 10.00%      5 columns" in states[-1]
+
+
+def test_a_log_gets_the_last_state_in_one_plain_line():
+    text = shown(io.StringIO())
+    assert text == "round    2  objective     7.2500  gap 10.00%      5 columns     0.2 s\n"
+
+
+@pytest.mark.parametrize(
+    ("total", "text"), [(3, "segmented 2/3  0 s  fast"), (None, "segmented 2  0 s  fast")]
+)
+def test_steps_are_counted(total, text, capsys):
+    line = ProgressLine("segmented", total)
+    line.step()
+    line.step("fast")
+    assert capsys.readouterr().err == ""
+    line.close()
+    assert capsys.readouterr().err == text + "\n"
+    line.close()
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_shown_where_it_is_not_wanted(capsys):
+    line = ProgressLine("segmented", 3, visible=False)
+    line.step()
+    line.close()
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,235 @@
+"""An error of a task's method names the example and the method, and keeps its class, whoever
+computes."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from structboost import BinaryTask, MulticlassTask, StructBoost, StructuredSVM, TaskError
+from structboost.engines.failure import Failure
+from structboost.exceptions import ExampleNote, count_examples_from, note_examples
+from structboost.shards import blocks
+from structboost.task import stack_parts
+from tests.engines.test_engines import ChainTask, problem
+
+
+class OddChainError(LookupError):
+    """A user's own."""
+
+    def __init__(self, n_tokens, *, where):
+        super().__init__(f"{n_tokens} tokens in {where}")
+        self.n_tokens = n_tokens
+
+
+class FussyTask(ChainTask):
+    """One of its methods does not take chains of 12 tokens."""
+
+    def __init__(self, method):
+        super().__init__()
+        self.method = method
+
+    def _look_at(self, method, chain):
+        if method == self.method and len(chain) == 12:
+            raise OddChainError(12, where=method)
+
+    def parts(self, x):
+        self._look_at("parts", x)
+        return super().parts(x)
+
+    def joint_feature(self, x, y):
+        self._look_at("joint_feature", x)
+        return super().joint_feature(x, y)
+
+    def loss(self, y, y_pred):
+        self._look_at("loss", y)
+        return super().loss(y, y_pred)
+
+    def argmax(self, x, scores, y=None):
+        self._look_at("argmax", x)
+        return super().argmax(x, scores, y)
+
+
+class FussyInBatchesTask(FussyTask):
+    """The same in the batch forms."""
+
+    def stack(self, X):
+        for x in X:
+            self._look_at("stack", x)
+        return super().stack(X)
+
+    def separate(self, X, Y, scores):
+        for x in X:
+            self._look_at("separate", x)
+        return super().separate(X, Y, scores)
+
+    def separate_slacks(self, X, Y, scores, limit):
+        for x in X:
+            self._look_at("separate_slacks", x)
+        return self.separate(X, Y, scores)
+
+
+@pytest.fixture
+def chains(monkeypatch):
+    """Number 60 has 12 tokens."""
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
+    _, X, Y = problem("chain")
+    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
+    return X, Y
+
+
+def check_note(error, method, number):
+    assert error.n_tokens == 12
+    assert str(error) == f"12 tokens in {method}"
+    (note,) = [note for note in error.__notes__ if isinstance(note, ExampleNote)]
+    assert note == f"Raised by the task's {method} for example {number}, X[{number}]."
+    assert error.__notes__[-1] is note
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+@pytest.mark.parametrize(
+    "method", ["parts", "joint_feature", "loss", "argmax", "stack", "separate"]
+)
+def test_an_error_in_fit_names_example_and_method(method, engine, chains):
+    task = (FussyInBatchesTask if method in ("stack", "separate") else FussyTask)(method)
+    with pytest.raises(OddChainError) as caught:
+        StructBoost(task, C=1.0, engine=engine, n_jobs=2).fit(*chains)
+    check_note(caught.value, method, 60)
+
+
+@pytest.mark.parametrize("task", [FussyTask("argmax"), FussyInBatchesTask("separate")])
+def test_an_error_of_another_process_names_example_and_method(task, chains):
+    with pytest.raises(OddChainError) as caught:
+        StructBoost(task, C=1.0, engine="processes", n_jobs=2).fit(*chains)
+    check_note(caught.value, task.method, 60)
+
+
+@pytest.mark.parametrize("method", ["loss", "separate_slacks"])
+def test_an_error_under_m_slack_names_example_and_method(method, chains):
+    with pytest.raises(OddChainError) as caught:
+        StructBoost(FussyInBatchesTask(method), C=1.0, formulation="m_slack").fit(*chains)
+    check_note(caught.value, method, 60)
+
+
+@pytest.mark.parametrize("method", ["stack", "separate"])
+def test_an_error_in_the_linear_baseline_names_example_and_method(method, chains):
+    with pytest.raises(OddChainError) as caught:
+        StructuredSVM(FussyInBatchesTask(method), C=1.0).fit(*chains)
+    check_note(caught.value, method, 60)
+
+
+class FussyPredictionTask(FussyTask):
+    """Has a predict of its own."""
+
+    def predict(self, x, scores):
+        self._look_at("predict", x)
+        return super().predict(x, scores)
+
+
+@pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
+def test_an_error_in_predict_and_score_names_example_and_method(make, chains):
+    X, Y = chains
+    trainer = make(FussyPredictionTask("nothing"), C=1.0, tol=0.5).fit(X[:40], Y[:40])
+    for method, number in (("parts", 60), ("predict", 60), ("loss", 60)):
+        trainer.task.method = method
+        with pytest.raises(OddChainError) as caught:
+            trainer.score(X, Y)
+        check_note(caught.value, method, number)
+    trainer.task = FussyTask("argmax")
+    with pytest.raises(OddChainError) as caught:
+        trainer.predict(X[58:])
+    check_note(caught.value, "argmax", 2)
+
+
+class OnlyTogetherTask(BinaryTask):
+    """Fails for many examples, and for none of them alone."""
+
+    def separate(self, X, Y, scores):
+        if len(Y) > 1:
+            raise ZeroDivisionError
+        return super().separate(X, Y, scores)
+
+
+def test_an_error_of_no_example_alone_names_all_that_were_given(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 4)
+    with pytest.raises(ZeroDivisionError) as caught:
+        StructBoost(OnlyTogetherTask(), C=1.0).fit(np.eye(6), [1, -1] * 3)
+    assert caught.value.__notes__ == [
+        "Raised by the task's separate for one of the examples 0 to 3."
+    ]
+
+
+def test_what_is_returned_but_is_no_array_names_the_example():
+    kinds = ChainTask().kinds
+    parts = [
+        ChainTask().parts(np.ones((3, 2))),
+        {"token": [[1.0], [1.0, 2.0]], "link": np.ones((1, 2))},
+    ]
+    with pytest.raises(ValueError, match="inhomogeneous") as caught:
+        stack_parts(kinds, parts)
+    assert caught.value.__notes__ == ["Raised by the task's parts for example 1, X[1]."]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [lambda error: pickle.loads(pickle.dumps(error)), lambda error: Failure.of(error).error()],
+)
+def test_notes_and_numbers_travel(copy):
+    error = TaskError("Y[{sample}] is odd; leave it out.", 3)
+    error.add_note("seen by a friend")
+    note_examples(error, "loss", 5, 5)  # it names its example already
+    travelled = copy(error)
+    count_examples_from(travelled, 100)
+    assert str(travelled) == "Y[103] is odd; leave it out."
+    assert travelled.__notes__[-1] == "seen by a friend"
+    plain = KeyError("odd")
+    note_examples(plain, "loss", 5, 5)
+    travelled = copy(plain)
+    count_examples_from(travelled, 100)
+    assert travelled.__notes__[-1] == "Raised by the task's loss for example 105, X[105]."
+
+
+class FrozenError(Exception):
+    """Takes no notes."""
+
+    def __setattr__(self, name, value):
+        if name == "__notes__":
+            raise AttributeError(name)
+        super().__setattr__(name, value)
+
+
+def test_an_error_that_takes_no_notes_comes_as_it_is(chains):
+    task = FussyTask("nothing")
+    task.loss = raise_frozen
+    with pytest.raises(FrozenError, match="as it is"):
+        StructBoost(task, C=1.0).fit(*chains)
+
+
+def raise_frozen(y, y_pred):
+    raise FrozenError("as it is")
+
+
+@pytest.mark.parametrize(
+    ("Y", "message"),
+    [
+        (
+            ["a", "b", "a"],
+            r"Y\[0\] is 'a'; this MulticlassTask takes the labels 0\.\.1\. Number other labels",
+        ),
+        ([0, 1, "b"], r"Y\[2\] is 'b'"),
+        (np.array(["a", "b", "a"], object), r"Y\[0\] is 'a'"),
+        ([0, None, 1], r"Y\[1\] is None"),
+        ([0.0, 1.0, np.nan], r"Y\[2\] is nan"),
+        ([0, 1, 2], r"Y\[2\] is 2;"),
+        ([0.0, 0.5, 1.0], r"Y\[1\] is 0.5"),
+        ([[0], [1], [1]], r"Y has shape \(3, 1\)"),
+    ],
+)
+def test_labels_that_are_no_classes_name_the_sample(Y, message):
+    with pytest.raises(TaskError, match=message):
+        StructBoost(MulticlassTask(2), C=1.0).fit(np.eye(3), Y)
+
+
+def test_labels_may_be_objects():
+    X, Y = np.eye(4), np.array([0, 1, 0, 1], object)
+    assert StructBoost(MulticlassTask(2), C=10.0).fit(X, Y).predict(X) == [0, 1, 0, 1]

@@ -1,0 +1,466 @@
+"""Bad parameters and bad input: each error names the argument, the sample and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    BinaryTask,
+    Checkpoint,
+    Exponential,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    MulticlassTask,
+    PartKind,
+    RankingTask,
+    ShareBoostClassifier,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    StructuredSVM,
+    StructuredSVMClassifier,
+    Task,
+)
+from structboost.exceptions import TaskError
+from structboost.masters import exponential
+from structboost.masters.one_slack import OneSlack
+from structboost.validation import checked_example_weights, shown
+from structboost.weak.binning import bin_features
+
+pandas = pytest.importorskip("pandas")
+
+BOOSTED = [
+    AdaBoostECCClassifier, AdaBoostMHClassifier, AdaBoostMOClassifier, MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier, MultiBoostMOClassifier, ShareBoostClassifier, StructBoostClassifier,
+]  # fmt: skip
+CLASSIFIERS = [*BOOSTED, StructuredSVMClassifier]
+ESTIMATORS = [*CLASSIFIERS, StructBoostRanker]
+
+X = np.random.default_rng(0).normal(size=(30, 3))
+y = np.tile([0, 1, 2], 10)
+
+
+def boosted_trainer(**parameters):
+    return StructBoost(MulticlassTask(3), **{"C": 1.0, **parameters})
+
+
+def linear_trainer(**parameters):
+    return StructuredSVM(MulticlassTask(3), **parameters)
+
+
+# -- parameters --------------------------------------------------------------------------------
+
+WHOLE_NUMBERS = [
+    (2.0, ValueError, r"is 2\.0; give a whole number from 1, as an int, such as 2"),
+    (float("nan"), ValueError, "is nan; give a whole number from 1"),
+    (float("inf"), ValueError, "is inf; give a whole number from 1"),
+    (0, ValueError, "is 0; give a whole number from 1"),
+    (None, TypeError, "is None; give a whole number from 1"),
+    (True, TypeError, "is True; give a whole number from 1"),
+    ("x", TypeError, "is 'x'; give a whole number from 1"),
+]
+GAPS = [
+    (None, TypeError, "is None; give a"),
+    ("x", TypeError, "is 'x'; give a"),
+    (True, TypeError, "is True; give a"),
+    (1.0, ValueError, r"is 1\.0; give a relative gap from 0 to below 1"),
+    (7, ValueError, "is 7; give a relative gap from 0 to below 1"),
+    (float("nan"), ValueError, "is nan"),
+]
+COSTS = [
+    (10**400, ValueError, r"is 10+\.\.\., beyond the largest float"),
+    (10**9000, ValueError, "is a value of type int, beyond the largest float"),
+    (None, TypeError, "is None; give a number above 0"),
+    ("1", TypeError, "is '1'; give a number above 0"),
+    (float("nan"), ValueError, "is nan; it must be"),
+    (-1, ValueError, "is -1; it must be"),
+]
+SHARES = [
+    ("x", TypeError, "is 'x'; give a share"),
+    (2.0, ValueError, r"is 2\.0; give a share between 0 and 1"),
+    (5, ValueError, "is 5; give a share between 0 and 1"),
+    (None, TypeError, "is None; give a share"),
+]
+OTHERS = {
+    "n_jobs": [
+        ("x", TypeError, "is 'x'; give None, a whole number from 1, or -1"),
+        (1.5, TypeError, r"is 1\.5; give None"),
+        (0, ValueError, "is 0; give None"),
+    ],
+    "callbacks": [
+        (5, TypeError, "is 5; give a list of callables"),
+        ([None], TypeError, r"\[0\] is None; give a callable"),
+    ],
+    "spread": [
+        ("x", TypeError, "is 'x'; give a relative gap"),
+        (1.0, ValueError, r"is 1\.0; give a relative gap"),
+    ],
+    "weak_learner": [
+        (len, TypeError, "is <built-in function len>, which cannot be called as weak_learner"),
+        (3, ValueError, "is 3; choose one of"),
+    ],
+    "class_weight": [
+        ({0: float("nan")}, ValueError, r"\[0\] is nan; it must be finite and not negative"),
+        ({0: float("inf")}, ValueError, r"\[0\] is inf; it must be finite and not negative"),
+        ({1: -1}, ValueError, r"\[1\] is -1; it must be finite and not negative"),
+        ({1: 10**400}, ValueError, r"\[1\] is 10+\.\.\., beyond the largest float"),
+        ({1: "2"}, TypeError, r"\[1\] is '2'; give a number from 0"),
+        ([1, 2], TypeError, r"is \[1, 2\]; give a dict of labels to weights, 'balanced' or None"),
+        ("even", TypeError, "is 'even'; give a dict"),
+    ],
+    "checkpoint": [
+        ("", ValueError, "'' is a folder or empty; give the path of a file"),
+        (".", ValueError, "'.' is a folder or empty; give the path of a file"),
+        (5, TypeError, "is 5; give the path of a file"),
+        (Checkpoint(3), TypeError, "is 3; give the path of a file"),
+        (Checkpoint("run.npz", rounds=2.0), ValueError, r"rounds is 2\.0; give a whole number"),
+        (Checkpoint("run.npz", seconds="x"), TypeError, "seconds is 'x'; give a number"),
+    ],
+    "epsilon": [
+        (None, TypeError, "is None; give a number from 0"),
+        (-1.0, ValueError, r"is -1\.0; it must be"),
+    ],
+}
+RULES = {
+    "max_rounds": WHOLE_NUMBERS, "max_epochs": WHOLE_NUMBERS, "columns_per_channel": WHOLE_NUMBERS,
+    "n_iter_no_change": WHOLE_NUMBERS, "tau_max": WHOLE_NUMBERS,
+    "learners_per_round": WHOLE_NUMBERS,
+    "short_list": WHOLE_NUMBERS, "tol": GAPS, "C": COSTS, "gradient_tolerance": COSTS,
+    "validation_fraction": SHARES,
+    **OTHERS,
+}  # fmt: skip
+
+
+MAKERS = [*ESTIMATORS, boosted_trainer, linear_trainer]
+PARAMETERS = [(make, name) for make in MAKERS for name in RULES if hasattr(make(), name)]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), PARAMETERS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_a_parameter_out_of_range_is_refused_and_named(make, name):
+    for value, error, message in RULES[name]:
+        with pytest.raises(error, match=rf"(?i:{name}).*{message}"):
+            make(**{name: value}).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [MultiBoostMOClassifier, MultiBoostECCClassifier])
+def test_theta_is_a_number_above_0(make):
+    for value, error, message in COSTS:
+        if not isinstance(value, str):
+            with pytest.raises(error, match=f"theta.*{message}"):
+                make(theta=value).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [StructBoostClassifier, StructBoostRanker, boosted_trainer])
+def test_a_spread_that_leaves_nothing_to_spread_within_is_refused(make):
+    for parameters in ({"spread": 0.01}, {"spread": 0.02, "tol": 0.05}):
+        with pytest.raises(
+            ValueError, match=r"spread is 0\.0\d, not above tol = 0\.0\d.* raise spread, lower tol"
+        ):
+            make(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("formulation", [OneSlack(), Exponential(), "m_slack", "exponential"])
+def test_stabilize_is_refused_where_nothing_reads_it(formulation):
+    with pytest.raises(ValueError, match=r"stabilize is False, .* leave stabilize=True"):
+        boosted_trainer(formulation=formulation, stabilize=False).fit(X, y)
+
+
+def test_a_family_must_be_a_family():
+    with pytest.raises(
+        TypeError, match=r"weak_learner made \{.*it must return a WeakLearnerFamily"
+    ):
+        boosted_trainer(weak_learner=lambda *parts, **options: {}).fit(X, y)
+
+
+def test_long_values_are_shown_short():
+    assert shown(None) == "None"
+    assert len(shown(list(range(1000)))) <= 100
+    assert shown(10**9000) == "a value of type int"
+
+
+def test_too_many_classes_for_memory_are_refused_before_memory_is_taken(monkeypatch):
+    monkeypatch.setattr(exponential, "_physical_memory", lambda: 1e6)
+    labels = np.arange(200) % 100
+    with pytest.raises(
+        MemoryError,
+        match=r"100 outputs and 200 examples takes 0\.00132 GB.*use formulation='one_slack'",
+    ):
+        MultiBoostCWClassifier(max_rounds=1).fit(np.arange(400.0).reshape(200, 2), labels)
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+FRAME = pandas.DataFrame(X, columns=["length", "width", "colour"])
+BAD_COLUMNS = {
+    "category": (
+        pandas.Categorical(np.where(y > 0, "red", "blue")),
+        "'blue' in row 0; encode it as numbers",
+    ),
+    "str": (np.where(y > 0, "red", "1"), "'red' in row 1; encode it as numbers"),
+    "object": (
+        np.array([1, "red", None] * 10, dtype=object),
+        "'red' in row 1; encode it as numbers",
+    ),
+    "datetime64": (pandas.Timestamp("2020-01-01"), "convert it to numbers first"),
+    "timedelta64": (pandas.Timedelta("1h"), "convert it to numbers first"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_COLUMNS)
+@pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
+def test_a_column_that_is_no_numbers_is_named(make, kind):
+    column, message = BAD_COLUMNS[kind]
+    with pytest.raises(ValueError, match=rf"Column 'colour' of X holds {kind}.*{message}"):
+        make().fit(FRAME.assign(colour=column), y)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
+def test_an_array_of_dates_is_refused(make):
+    with pytest.raises(ValueError, match=r"X holds datetime64.*convert dates to numbers"):
+        make().fit(np.full((30, 2), np.datetime64("2020-01-01")), y)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize(
+    "make", [StructBoostClassifier, StructBoostRanker, StructuredSVMClassifier]
+)
+def test_what_is_predicted_for_is_checked_like_what_is_trained_on(make):
+    estimator = make().fit(FRAME, y)
+    for column in (
+        FRAME.colour.astype(object),
+        pandas.Categorical(y),
+        pandas.array(y, dtype="Int64"),
+        FRAME.colour > 0,
+    ):
+        assert len(estimator.predict(FRAME.assign(colour=column))) == len(y)
+    for column, message in BAD_COLUMNS.values():
+        with pytest.raises(ValueError, match=f"Column 'colour' .*{message}"):
+            estimator.predict(FRAME.assign(colour=column))
+    with pytest.raises(ValueError, match=r"Expected 2D array, got 1D array(.|\n)*reshape\(1, -1\)"):
+        estimator.predict(X[0])
+
+
+# -- labels --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS, ids=lambda make: make.__name__)
+def test_missing_and_mixed_labels_are_named(make):
+    for missing in (None, float("nan"), pandas.NA, pandas.NaT):
+        for others in (["a", "b"], [0, 1]):
+            labels = np.array([*others, missing] * 10, dtype=object)
+            with pytest.raises(ValueError, match=r"y\[2\] is .*; give every sample a label"):
+                make().fit(X, labels)
+    with pytest.raises(
+        ValueError, match=r"y\[1\] is 'a' and y\[0\] is 0; give only strings or only numbers"
+    ):
+        make().fit(X, np.array([0, "a", "b"] * 10, dtype=object))
+
+
+@pytest.mark.parametrize("make", BOOSTED, ids=lambda make: make.__name__)
+def test_early_stopping_names_the_label_of_which_too_few_are_held_out(make):
+    labels = np.array(["pear", "plum", "quince"])[y % 2]
+    labels[4] = "quince"
+    with pytest.raises(
+        ValueError, match=r"only one distinct sample of class 'quince'.*early_stopping=False"
+    ):
+        make(early_stopping=True).fit(X, labels)
+    with pytest.raises(
+        ValueError,
+        match=r"validation_fraction is 0\.05, which holds out 2 of 30 distinct samples; .* 3",
+    ):
+        make(early_stopping=True, validation_fraction=0.05).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"validation_fraction is 0\.95, which holds out 29 of 30 distinct samples"
+    ):
+        make(early_stopping=True, validation_fraction=0.95).fit(X, y)
+
+
+RELEVANCE = {
+    "strings": (np.where(y > 0, "high", "low"), "holds <U4, such as 'low'"),
+    "numeric strings": (np.array(["9", "10", "11"])[y], "holds <U2, such as '9'"),
+    "objects": (np.array(["9", "10", "11"])[y].astype(object), "holds object, such as '9'"),
+    "numbers as objects": (y.astype(object), "holds object, such as 0"),
+    "None": (np.where(y > 0, 1, None), "holds object, such as None"),
+    "dates": (y.astype("datetime64[D]"), "holds datetime64.*"),
+    "NaN": (np.where(y > 0, np.nan, 1.0), "NaN"),
+}
+
+
+@pytest.mark.parametrize("kind", RELEVANCE)
+def test_relevance_that_is_no_numbers_is_refused(kind):
+    relevance, message = RELEVANCE[kind]
+    with pytest.raises(ValueError, match=message):
+        StructBoostRanker().fit(X, relevance)
+    for make in (StructBoost, StructuredSVM):
+        with pytest.raises(
+            TaskError, match=rf"Y\[1\] .*{message}; give numbers, larger for better"
+        ):
+            make(RankingTask(), C=1.0).fit([X, X], [y, relevance])
+    with pytest.raises(TaskError, match=rf"The relevance of a query .*{message}"):
+        RankingTask().loss(relevance, np.arange(30.0))
+
+
+def test_relevance_of_any_numbers_or_bool_is_taken():
+    expected = StructBoostRanker(max_rounds=2).fit(X, y > 0).predict(X)
+    assert StructBoostRanker(max_rounds=2).fit(X, y > 0).score(X, y > 0) > 0.5
+    for relevance in (
+        np.where(y > 0, 7.5, -2.0),
+        pandas.Series(y > 0, dtype="Int64"),
+        (y > 0).astype(np.uint8),
+    ):
+        np.testing.assert_array_equal(
+            StructBoostRanker(max_rounds=2).fit(X, relevance).predict(X), expected
+        )
+    with pytest.raises(ValueError, match="y holds <U4, such as 'low'"):
+        StructBoostRanker(max_rounds=2).fit(X, y).score(X, np.where(y > 0, "high", "low"))
+
+
+def test_a_ranker_holds_out_what_it_can():
+    ranker = StructBoostRanker(
+        early_stopping=True, validation_fraction=0.05, max_rounds=2, random_state=0
+    )
+    assert ranker.fit(X, y).n_iter_ >= 1
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS, ids=lambda make: make.__name__)
+def test_weights_whose_sum_overflows_are_the_shares_that_they_are(make):
+    weights = np.where(np.arange(30) < 20, 1.0, 3.0)
+    limit = {"max_epochs": 20} if make is StructuredSVMClassifier else {"max_rounds": 2}
+    plain, huge = (
+        make(random_state=0, tol=0.5, **limit)
+        if hasattr(make(), "tol")
+        else make(random_state=0, **limit)
+        for _ in range(2)
+    )
+    plain.fit(X, y, sample_weight=weights)
+    huge.fit(X, y, sample_weight=np.ldexp(weights, 1021))
+    assert huge.objective_ == plain.objective_ > 0
+    np.testing.assert_array_equal(huge.decision_function(X), plain.decision_function(X))
+
+
+@pytest.mark.parametrize("make", [boosted_trainer, linear_trainer])
+def test_trainers_take_weights_whose_sum_overflows(make):
+    plain = make(tol=0.1).fit(X, y, sample_weight=np.ones(30))
+    huge = make(tol=0.1).fit(X, y, sample_weight=np.full(30, 1e308))
+    assert huge.objective_ == pytest.approx(plain.objective_, rel=1e-9)
+
+
+def test_the_ranker_takes_weights_whose_sum_overflows():
+    qid = np.repeat(np.arange(3), 10)
+    weights = np.tile([1.0, 2.0, 4.0, 2.0, 1.0], 6)
+    plain, huge = (
+        StructBoostRanker(max_rounds=3).fit(X, y, qid, np.ldexp(weights, by)) for by in (0, 1020)
+    )
+    np.testing.assert_array_equal(plain.predict(X), huge.predict(X))
+
+
+def test_class_weights_and_sample_weights_do_not_overflow_together():
+    plain = StructBoostClassifier(max_rounds=2, class_weight={2: 4.0}).fit(X, y)
+    huge = StructBoostClassifier(
+        max_rounds=2, class_weight={0: 2.0**1000, 1: 2.0**1000, 2: 2.0**1002}
+    )
+    assert huge.fit(X, y, sample_weight=np.full(30, 2.0**1000)).objective_ == plain.objective_
+
+
+def test_scaled_weights_have_the_same_shares():
+    weights = np.random.default_rng(1).random(50)
+    np.testing.assert_array_equal(checked_example_weights(weights, 50), weights / weights.sum())
+    for scale in (2.0**-1000, 2.0**1000, 5e-324 / weights.min()):
+        shares = checked_example_weights(scale * weights, 50)
+        assert shares.sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"sample_weight is not numeric .*'x'"):
+        checked_example_weights([1, "x"], 2)
+
+
+# -- examples ------------------------------------------------------------------------------------
+
+
+class Chain(Task):
+    """Reads two indices of every input, as a chain or an image does."""
+
+    def parts(self, x):
+        n, n_features = x.shape
+        return x.reshape(n, n_features)
+
+    def joint_feature(self, x, y):
+        return [y], [0], [1.0]
+
+    def loss(self, y, y_pred):
+        return float(y != y_pred)
+
+    def argmax(self, x, scores, y=None):
+        return int(np.argmax(scores[:, 0] + (0 if y is None else np.arange(len(x)) != y)))
+
+
+@pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
+def test_one_input_where_a_list_is_wanted_is_named(make):
+    tables = [X[:10], X[10:20], X[20:]]
+    remedy = r"\[x\] for one input x"
+    for task, inputs, outputs in (
+        (Chain(), tables, [0, 1, 2]),
+        (RankingTask(), tables, [y[:10], y[10:20], y[20:]]),
+    ):
+        trainer = make(task, C=1.0, tol=0.1).fit(inputs, outputs)
+        assert len(trainer.predict(inputs[:1])) == 1
+        with pytest.raises(TaskError, match=remedy):
+            trainer.predict(inputs[0])
+        for single in (3, iter(inputs)):
+            with pytest.raises(TypeError, match=remedy):
+                trainer.predict(single)
+        with pytest.raises(
+            TypeError, match=r"X is 3, no sequence; .*give \[x\]|X is 3, no sequence; give a list"
+        ):
+            trainer.fit(3, [0])
+        with pytest.raises(TypeError, match=r"Y is 3, no sequence; .* \[y\] for one example"):
+            trainer.fit(tables, 3)
+    table = make(BinaryTask(), C=1.0, tol=0.1).fit(X, np.where(y > 0, 1, -1))
+    with pytest.raises(TaskError, match=r"X has shape \(3,\); .*X\[\[i\]\] for one example"):
+        table.predict(X[0])
+
+
+class WithoutEdges(Chain):
+    """Has a kind of which no example has a part."""
+
+    kinds = {"x": PartKind(), "edge": PartKind(response=(0.0, 1.0))}
+
+    def parts(self, x):
+        return {"x": x, "edge": np.zeros((0, 2))}
+
+    def joint_feature(self, x, y):
+        return {"x": ([y], [0], [1.0]), "edge": np.zeros((0, 1))}
+
+    def argmax(self, x, scores, y=None):
+        return super().argmax(x, scores["x"], y)
+
+
+def test_a_kind_without_parts_is_left_alone_or_named():
+    tables, outputs = [X[:10], X[10:20], X[20:]], [0, 1, 2]
+    for name in ("stump", "tree"):
+        assert (
+            len(
+                StructBoost(WithoutEdges(), C=1.0, weak_learner=name)
+                .fit(tables, outputs)
+                .predict(tables)
+            )
+            == 3
+        )
+    for name in ("feature", "piecewise", "perceptron", "svm", "lda"):
+        with pytest.raises(
+            TaskError, match=f"No example has a part of a kind that weak_learner='{name}'"
+        ):
+            StructBoost(WithoutEdges(), C=1.0, weak_learner=name).fit(tables, outputs)
+    with pytest.raises(TaskError, match=r"features has shape \(0,\); give a table"):
+        bin_features(np.zeros(0))
+    assert bin_features(np.zeros((0, 3))).codes.shape == (3, 0)

@@ -1,0 +1,187 @@
+"""Integral features against sums over pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost.tracking.box_features import (
+    COLOUR_GRID,
+    GRADIENT_GRID,
+    GREY_GRID,
+    N_GREY,
+    N_ORIENTATIONS,
+    box_features,
+    frame_planes,
+    n_features,
+)
+from structboost.tracking.colour_palette import ColourPalette
+
+N_FEATURES = n_features(0)
+IMAGE = np.random.default_rng(0).integers(0, 256, size=(50, 60)).astype(np.uint8)
+BRIGHT = np.full((260, 300), 250, np.uint8)  # squares of all pixels: beyond 32 bits
+BRIGHT[200:240, 230:280] = IMAGE[:40, :50]
+
+
+def plain_gradients(image):
+    """Lengths by orientation of each pixel, shape (height, width, 9); mirrored at the edges."""
+    padded = np.pad(image.astype(float), 1, mode="reflect")
+    gx = padded[1:-1, 2:] - padded[1:-1, :-2]
+    gy = padded[2:, 1:-1] - padded[:-2, 1:-1]
+    length = np.hypot(gx, gy)
+    angle = np.arctan2(gy, gx) / np.pi * N_ORIENTATIONS
+    out = np.zeros((*image.shape, N_ORIENTATIONS))
+    low = np.floor(angle).astype(int)
+    rows, columns = np.indices(image.shape)
+    np.add.at(out, (rows, columns, low % N_ORIENTATIONS), (1 - (angle - low)) * length)
+    np.add.at(out, (rows, columns, (low + 1) % N_ORIENTATIONS), (angle - low) * length)
+    return out, length
+
+
+def planes_of_gradients(image):
+    """What the integral planes hold of each pixel, like :func:`plain_gradients`."""
+    sums = frame_planes(image).sums
+    of_pixels = (
+        np.diff(np.diff(sums, axis=1), axis=2)[2:] / 8
+    )  # differences of sums that wrap around are right
+    return of_pixels[1:].transpose(1, 2, 0), of_pixels[0]
+
+
+def plain_features(image, box, palette=None):
+    """Means over the cells' pixels."""
+    x, y, w, h = box
+    orientations, lengths = planes_of_gradients(image)
+    labels = palette.labels(image) if palette else None
+
+    def pixels(plane, first_column, last_column, first_row, last_row, grid):
+        """Pixels of the rectangle between edges of a grid's cells."""
+        left, right = (
+            max(int(np.floor(x + c / grid * w + 0.5)), 0) for c in (first_column, last_column)
+        )
+        top, bottom = (max(int(np.floor(y + r / grid * h + 0.5)), 0) for r in (first_row, last_row))
+        return plane[top:bottom, left:right]
+
+    grey = image.astype(float)
+    whole = pixels(grey, 0, 1, 0, 1, 1)
+    n_colours = palette.n_colours if palette else 0
+    if not whole.size:
+        return np.zeros(n_features(n_colours))
+    out = []
+    for r, c in np.ndindex(GREY_GRID, GREY_GRID):
+        cell = pixels(grey, c, c + 1, r, r + 1, GREY_GRID)
+        out.append((cell.mean() - whole.mean()) / (whole.std() + 4.0) if cell.size else 0.0)
+    for r, c in np.ndindex(GRADIENT_GRID + 2, GRADIENT_GRID + 2):
+        r, c = r - 1, c - 1
+        cell = pixels(orientations, c, c + 1, r, r + 1, GRADIENT_GRID)
+        around = pixels(lengths, c - 1, c + 2, r - 1, r + 2, GRADIENT_GRID)
+        out += (
+            list(cell.mean(axis=(0, 1)) / (around.mean() + 4.0))
+            if cell.size
+            else [0.0] * N_ORIENTATIONS
+        )
+    for r, c in np.ndindex(*(2 * (COLOUR_GRID + 2,) if palette else (0, 0))):
+        cell = pixels(labels, c - 1, c, r - 1, r, COLOUR_GRID)
+        out += [float((cell == k).mean()) if cell.size else 0.0 for k in range(n_colours)]
+    return np.array(out)
+
+
+@pytest.mark.parametrize("image", [IMAGE, IMAGE // 16, BRIGHT])
+def test_gradients_are_kept_to_an_eighth_of_a_grey_level(image):
+    shares, lengths = planes_of_gradients(image)
+    exact_shares, exact_lengths = plain_gradients(image)
+    assert np.abs(lengths - exact_lengths).max() <= 1 / 16 + 1e-12
+    assert np.abs(shares - exact_shares).max() <= 1 / 8 + 1e-12
+    assert (shares.sum(axis=2) == lengths).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
+def test_features_are_means_over_pixels(x, y, w, h):
+    box = np.array([x, y, w, h])
+    palette = ColourPalette(IMAGE, 8, 0)
+    found = box_features(frame_planes(IMAGE, palette=palette), box[None])[0]
+    np.testing.assert_allclose(found, plain_features(IMAGE, box, palette), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_that_wrap_around_give_the_same_features():
+    assert (frame_planes(BRIGHT).sums < 0).any()
+    box = np.array([231.0, 202.0, 40.0, 30.0])
+    found = box_features(frame_planes(BRIGHT), box[None])[0]
+    np.testing.assert_allclose(found, plain_features(BRIGHT, box), rtol=1e-5, atol=1e-5)
+
+
+def test_a_frame_of_twice_the_size_has_the_same_features_at_half_scale():
+    palette = ColourPalette(IMAGE, 8, 0)
+    large = np.repeat(np.repeat(IMAGE, 2, axis=0), 2, axis=1)
+    boxes = np.array([[8.0, 6.0, 24.0, 24.0], [20.0, 12.0, 30.0, 24.0]])
+    half = box_features(frame_planes(large, scale=0.5, palette=palette), 2 * boxes)
+    np.testing.assert_allclose(
+        half, box_features(frame_planes(IMAGE, palette=palette), boxes), atol=1e-4
+    )
+
+
+def test_a_palette_names_the_nearest_colour():
+    image = np.zeros((20, 30, 3), np.uint8)
+    image[:, 10:20] = (0, 0, 250)
+    image[:, 20:] = (0, 250, 0)
+    palette = ColourPalette(image, 8, 0)
+    assert palette.is_coloured
+    assert palette.n_colours == 3
+    labels = palette.labels(image)
+    assert len(np.unique(labels)) == 3
+    assert all((labels[:, k : k + 10] == labels[0, k]).all() for k in (0, 10, 20))
+    # A little darker, and in a frame that turns grey: still a label for every pixel.
+    np.testing.assert_array_equal(palette.labels((image * 0.95).astype(np.uint8)), labels)
+    assert palette.labels(IMAGE).shape == IMAGE.shape
+    assert not ColourPalette(np.repeat(IMAGE[:, :, None], 3, axis=2), 8, 0).is_coloured
+
+
+def test_a_region_gives_the_same_features_inside():
+    boxes = np.array([[20.0, 15.0, 12.0, 14.0], [22.5, 17.0, 10.0, 9.0]])
+    part = frame_planes(IMAGE, (12, 7, 36, 36))
+    np.testing.assert_allclose(
+        box_features(part, boxes), box_features(frame_planes(IMAGE), boxes), atol=1e-4
+    )
+
+
+def test_selected_features_are_the_same_ones():
+    boxes, planes = (
+        np.array([[3.0, 4.0, 20.0, 21.0], [30.0, 20.0, 25.0, 13.0]]),
+        frame_planes(IMAGE),
+    )
+    which = np.array([5, N_FEATURES - 1, N_GREY, 0])
+    np.testing.assert_array_equal(
+        box_features(planes, boxes, which), box_features(planes, boxes)[:, which]
+    )
+
+
+def test_brightness_and_contrast_change_little():
+    dim = (IMAGE * 0.5 + 60).astype(np.uint8)
+    box = np.array([[10.0, 10.0, 30.0, 24.0]])
+    one, other = (box_features(frame_planes(image), box)[0] for image in (IMAGE, dim))
+    assert np.abs(one - other).max() < 0.1 * np.abs(one).max()
+
+
+def test_colour_is_turned_to_grey():
+    colour = np.repeat(IMAGE[:, :, None], 3, axis=2)
+    box = np.array([[10.0, 10.0, 30.0, 24.0]])
+    np.testing.assert_allclose(
+        box_features(frame_planes(colour), box), box_features(frame_planes(IMAGE), box), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "region", "message"),
+    [
+        (IMAGE.astype(float), None, "image is float64"),
+        (np.zeros((4, 4, 2), np.uint8), None, "shape"),
+        (IMAGE, (100, 0, 5, 5), "nothing of it lies"),
+    ],
+)
+def test_bad_frames_are_named(image, region, message):
+    with pytest.raises(ValueError, match=message):
+        frame_planes(image, region)
+    with pytest.raises(ValueError, match="there are 720"):
+        box_features(frame_planes(IMAGE), np.ones((1, 4)), np.array([720]))

@@ -1,0 +1,151 @@
+"""Motion, rotated views and rotation of an object, on images that were moved by known amounts."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from skimage import data
+
+from structboost.inference.box_search import overlaps
+from structboost.tracking import StructBoostTracker
+from structboost.tracking.box_features import frame_planes
+from structboost.tracking.object_motion import ObjectMotion, object_motion
+from structboost.tracking.object_search import best_box, resized
+from structboost.tracking.rotation import Rotation, rotated_view
+
+SCENE = np.ascontiguousarray(data.coffee()[:240, 100:420])
+FACE = np.ascontiguousarray(data.astronaut()[8:168, 150:310])
+SIDE = 70.0
+
+
+def spinning(centre, angle, size=SIDE):
+    """The scene with a disc of the photograph, rotated by ``angle``; and the box of the disc."""
+    turn = (
+        size
+        / FACE.shape[0]
+        * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    )
+    middle = np.array(FACE.shape[1::-1]) / 2
+    matrix = np.column_stack((turn, np.asarray(centre) - turn @ middle))
+    disc = cv2.circle(np.zeros(FACE.shape[:2], np.float32), (80, 80), 79, 1.0, -1)
+    face, share = (
+        cv2.warpAffine(part, matrix, SCENE.shape[1::-1], flags=cv2.INTER_AREA)
+        for part in (FACE, disc)
+    )
+    image = SCENE + share[:, :, None] * (face.astype(np.float32) - SCENE)
+    return np.rint(image).astype(np.uint8), np.array(
+        [centre[0] - size / 2, centre[1] - size / 2, size, size]
+    )
+
+
+@pytest.mark.parametrize("grey", [False, True])
+@pytest.mark.parametrize(
+    ("shift", "growth", "angle"), [((6, -4), 1.0, 0.0), ((0, 3), 1.06, 0.0), ((-3, 2), 0.96, 0.1)]
+)
+def test_motion_is_measured(grey, shift, growth, angle):
+    before, box = spinning((150, 120), 0.3)
+    now, _ = spinning((150 + shift[0], 120 + shift[1]), 0.3 + angle, SIDE * growth)
+    if grey:
+        before, now = before[:, :, 1], now[:, :, 1]
+    motion = object_motion(before, now, box)
+    np.testing.assert_allclose(motion.shift, shift, atol=0.5)
+    assert motion.log_size == pytest.approx(np.log(growth), abs=0.01)
+    assert motion.angle == pytest.approx(angle, abs=0.02)
+    assert 0 <= motion.size_spread < 0.02
+    assert 0 <= motion.angle_spread < 0.02
+
+
+def test_motion_is_unknown_where_points_cannot_be_followed():
+    before, box = spinning((150, 120), 0.0)
+    noise = np.random.default_rng(0).integers(0, 255, before.shape).astype(np.uint8)
+    assert object_motion(before, noise, box) is None
+    assert object_motion(before, before[:200], box) is None  # another size of frames
+    assert object_motion(before[:8, :8], before[:8, :8], np.array([1.0, 1.0, 5.0, 5.0])) is None
+
+
+def test_a_turned_view_shows_the_object_upright():
+    upright, box = spinning((150, 120), 0.0)
+    frame, _ = spinning((150, 120), 0.8)
+    view, own = rotated_view(frame, box, 0.8, np.array([20.0, 20.0]))
+    assert view.image.shape == (110, 110, 3)
+    np.testing.assert_allclose(own, [20, 20, 70, 70])
+    np.testing.assert_allclose(view.box_in_frame(own), box)
+    inner = (slice(35, 75), slice(35, 75))
+    wanted = upright[65:175, 95:205][inner].astype(float)
+    assert np.abs(view.image[inner] - wanted).mean() < 6
+    assert np.abs(frame[65:175, 95:205][inner] - wanted).mean() > 20
+    # What lies right of it in the view lies along the angle in the frame, and the other way round.
+    right = view.box_in_frame(own + np.array([10.0, 0, 0, 0]))
+    np.testing.assert_allclose(right[:2] - box[:2], 10 * np.array([np.cos(0.8), np.sin(0.8)]))
+    np.testing.assert_allclose(view.shift_in_view(right[:2] - box[:2]), [10, 0], atol=1e-9)
+    same, own = rotated_view(frame, box, 0.0, np.array([20.0, 20.0]))
+    assert same.image is frame
+    np.testing.assert_array_equal(own, box)
+
+
+def motion(angle, spread=0.01):
+    return ObjectMotion(np.zeros(2), 0.0, spread, angle, spread)
+
+
+def gone(rotation, steps, accepted=True):
+    for step in steps:
+        rotation.decide(rotation.proposed(step), accepted)
+    return rotation.angle
+
+
+def test_a_turn_is_followed_and_goes_on_where_nothing_can_be_told():
+    rotation = Rotation()
+    assert gone(rotation, [motion(0.1)] * 4) == pytest.approx(0.4)
+    assert rotation.is_known
+    assert gone(rotation, [None, motion(0.3, 0.2)]) == pytest.approx(0.6)
+    assert gone(rotation, [None] * 20) == pytest.approx(
+        0.6
+    )  # four steps were seen: two unknown ones are too many
+    assert not rotation.has_begun
+    assert gone(rotation, [motion(0.1)] * 4 + [motion(0.0)]) == pytest.approx(1.0)
+    assert not rotation.has_begun
+    assert gone(rotation, [motion(0.9)] * 9) == pytest.approx(1.0)  # nothing turns that fast
+
+
+def test_steps_that_others_do_not_follow_are_taken_back():
+    rotation = Rotation()
+    assert gone(rotation, [motion(0.1), motion(0.1)]) == pytest.approx(0.2)
+    assert rotation.has_begun
+    assert gone(rotation, [motion(0.01)]) == 0.0
+    assert gone(rotation, [motion(0.1), motion(-0.1)]) == 0.0
+    assert gone(rotation, [motion(0.1, 0.2)] * 9) == 0.0  # not one thing
+    assert gone(rotation, [motion(0.1)] * 9, accepted=False) == 0.0
+    assert not rotation.has_begun
+
+
+def test_an_object_that_turns_around_itself_is_tracked():
+    places = [(110 + 2 * k, 110 + 20 * np.sin(0.2 * k)) for k in range(40)]
+    frames, boxes = zip(*(spinning(place, 0.12 * k) for k, place in enumerate(places)), strict=True)
+    tracker = StructBoostTracker(n_stumps=200).init(frames[0], boxes[0])
+    found = [tracker.update(frame) for frame in frames[1:]]
+    shares = [overlaps(true, box[None])[0] for true, box in zip(boxes[1:], found, strict=True)]
+    assert np.mean(shares) > 0.85
+    assert tracker.angle == pytest.approx(0.12 * 39, abs=0.6)
+
+
+class _Undecided:
+    """A scorer to which all boxes are alike."""
+
+    selected = np.array([0])
+
+    def scores(self, features):
+        return np.zeros(len(features))
+
+
+def test_where_scores_say_nothing_the_motion_does():
+    frame, box = spinning((150, 120), 0.0)
+    planes = frame_planes(frame, scale=40.0 / SIDE)
+    expected = box + np.array([21.0, -14.0, 0, 0])
+    found = best_box(_Undecided(), planes, box, SIDE, frame.shape, expected)
+    assert overlaps(expected, found.box[None])[0] > 0.9
+    assert found.score == 0.0
+    assert found.margin == 0.0  # the motion does not make it look more like the object
+    np.testing.assert_allclose(
+        resized(_Undecided(), planes, box), box, atol=1e-9
+    )  # no size is better

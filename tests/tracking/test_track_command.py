@@ -1,0 +1,275 @@
+"""``structboost track`` from end to end, and every bad input by its message."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from structboost.cli import main
+from structboost.tracking.boxes_file import read_boxes, write_boxes
+from structboost.tracking.made_clip import made_clip
+from structboost.tracking.structboost_tracker import StructBoostTracker
+from structboost.tracking.video import open_frames
+from structboost.tracking.video_writer import VideoWriter
+
+N_FRAMES = 12
+
+
+@pytest.fixture(scope="module")
+def clip():
+    return made_clip(N_FRAMES)
+
+
+@pytest.fixture
+def no_display(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+
+
+def folder_of(tmp_path, clip):
+    """The frames as OTB lays them out, and the text of the first box."""
+    images = tmp_path / "sequence" / "img"
+    images.mkdir(parents=True)
+    for number, frame in enumerate(clip.frames):
+        cv2.imwrite(str(images / f"{number + 1:04d}.png"), frame[:, :, ::-1])
+    return images.parent, ",".join(map(str, clip.boxes[0]))
+
+
+def video_of(tmp_path, clip):
+    path = tmp_path / "clip.mp4"
+    with VideoWriter(path, fps=20) as writer:
+        for frame in clip.frames:
+            writer.write(frame)
+    return path, ",".join(map(str, clip.boxes[0]))
+
+
+@pytest.mark.parametrize("form", [folder_of, video_of])
+def test_all_outputs(tmp_path, clip, form, capsys):
+    source, box = form(tmp_path, clip)
+    truth = clip.boxes.copy()
+    truth[5] = np.nan
+    write_boxes(tmp_path / "truth.txt", truth)
+    out, boxes, summary = tmp_path / "out.mp4", tmp_path / "boxes.txt", tmp_path / "summary.json"
+    files = ["--out", str(out), "--boxes", str(boxes), "--json", str(summary)]
+    code = main(
+        ["track", str(source), "--box", box, *files, "--truth", str(tmp_path / "truth.txt")]
+    )
+    assert code == 0
+    found = read_boxes(boxes)
+    assert found.shape == (N_FRAMES, 4)
+    np.testing.assert_allclose(found[0], clip.boxes[0])
+    with open_frames(out) as frames:
+        assert sum(1 for _ in frames) == N_FRAMES
+    figures = json.loads(summary.read_text())
+    assert figures["frames"] == N_FRAMES
+    assert figures["complete"] is True
+    assert figures["fps"] > 0
+    assert figures["mean_overlap"] > 0.8
+    assert 0 < figures["centre_error"] < 5
+    assert f"mean overlap {figures['mean_overlap']:.3f}" in capsys.readouterr().out
+
+
+def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys, clip):
+    monkeypatch.setattr("structboost.tracking.command.made_clip", lambda: clip)
+    assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
+    figures = json.loads((tmp_path / "s.json").read_text())
+    assert "made clip" in figures["source"]
+    assert figures["mean_overlap"] > 0.8
+    assert "made clip" in capsys.readouterr().err
+
+
+def test_without_truth_the_measures_are_null(tmp_path, clip):
+    source, box = folder_of(tmp_path, clip)
+    assert main(["track", str(source), "--box", box, "--json", str(tmp_path / "s.json")]) == 0
+    figures = json.loads((tmp_path / "s.json").read_text())
+    assert (figures["mean_overlap"], figures["centre_error"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.mp4", "--box", "1,2,30,40"], "nowhere.mp4 does not exist"),
+        (["{source}", "--box", "1,2,3"], "--box is '1,2,3'; give x,y,w,h"),
+        (["{source}", "--box", "1,2,0,9"], "w and h above 0"),
+        (["{source}", "--box", "a,b,c,d"], "--box is 'a,b,c,d'"),
+        (["{source}", "--box", "900,2,30,40"], "320 x 240 pixels; give a box whose centre"),
+        (["{source}"], "give --box x,y,w,h"),
+        (["{source}", "--box", "1,2,30,40", "--truth", "none.txt"], "no file of boxes none.txt"),
+        (["{source}", "--box", "1,2,30,40", "--out", "clip.xyz"], "has the suffix '.xyz'"),
+        (
+            ["{source}", "--box", "1,2,30,40", "--boxes", "none/b.txt"],
+            "--boxes none/b.txt cannot be written: there is no folder",
+        ),
+        (["{source}", "--box", "1,2,30,40", "--json", "{source}"], "is a folder"),
+    ],
+)
+@pytest.mark.usefixtures("no_display")
+def test_bad_input_is_named(arguments, message, tmp_path, clip, capsys, monkeypatch):
+    source, _ = folder_of(tmp_path, clip)
+    monkeypatch.chdir(tmp_path)
+    assert main(["track", *(a.format(source=source) for a in arguments)]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sequence"]  # nothing was left behind
+
+
+@pytest.mark.parametrize("name", ["clip.mp4", "./folder/../clip.mp4", "link.mp4", "hard.mp4"])
+@pytest.mark.parametrize("option", ["--out", "--boxes", "--json"])
+def test_no_output_overwrites_the_source_by_whatever_name(
+    option, name, tmp_path, clip, capsys, monkeypatch
+):
+    source, box = video_of(tmp_path, clip)
+    before = source.read_bytes()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.mp4").symlink_to(source)
+    os.link(source, tmp_path / "hard.mp4")
+    monkeypatch.chdir(tmp_path)
+    assert main(["track", str(source), "--box", box, option, name]) == 2
+    assert (
+        f"{option} {Path(name)} would overwrite {source}, which is read" in capsys.readouterr().err
+    )
+    # A link to the video as the source, and the video itself as the target.
+    assert main(["track", "link.mp4", "--box", box, option, "clip.mp4"]) == 2
+    assert source.read_bytes() == before
+    assert (tmp_path / "link.mp4").is_symlink()
+
+
+def test_no_output_overwrites_a_frame_the_truth_or_another_output(tmp_path, clip, capsys):
+    source, box = folder_of(tmp_path, clip)
+    truth = tmp_path / "truth.txt"
+    write_boxes(truth, clip.boxes)
+    command = ["track", str(source), "--box", box, "--truth", str(truth)]
+    frame, both = source / "img" / "0003.png", str(tmp_path / "both")
+    before = frame.read_bytes(), truth.read_bytes()
+    assert main([*command, "--boxes", str(frame)]) == 2
+    assert "0003.png, which is read" in capsys.readouterr().err
+    assert main([*command, "--boxes", str(truth)]) == 2
+    assert "truth.txt, which is read" in capsys.readouterr().err
+    assert main([*command, "--boxes", both, "--json", both]) == 2
+    assert "is also the file of --boxes" in capsys.readouterr().err
+    assert (frame.read_bytes(), truth.read_bytes()) == before
+    assert not (tmp_path / "both").exists()
+
+
+def test_an_empty_truth_and_empty_files_are_named(tmp_path, capsys):
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    assert main(["track", str(tmp_path / "empty.mp4"), "--box", "1,2,30,40"]) == 2
+    assert "is an empty file; frame 0 cannot be read" in capsys.readouterr().err
+    (tmp_path / "truth.txt").write_text("")
+    assert main(["track", "--truth", str(tmp_path / "truth.txt")]) == 2
+    assert "is empty" in capsys.readouterr().err
+
+
+def test_what_was_tracked_before_a_bad_frame_is_kept(tmp_path, clip, capsys):
+    source, box = folder_of(tmp_path, clip)
+    (source / "img" / "0008.png").write_bytes(b"not an image")
+    boxes, summary, out = tmp_path / "b.txt", tmp_path / "s.json", tmp_path / "out.avi"
+    code = main(
+        [
+            "track",
+            str(source),
+            "--box",
+            box,
+            "--boxes",
+            str(boxes),
+            "--json",
+            str(summary),
+            "--out",
+            str(out),
+        ]
+    )
+    assert code == 1
+    assert "frame 7 cannot be read from 0008.png" in capsys.readouterr().err
+    assert len(read_boxes(boxes)) == 7
+    figures = json.loads(summary.read_text())
+    assert (figures["frames"], figures["complete"]) == (7, False)
+    with open_frames(out) as frames:
+        assert sum(1 for _ in frames) == 7
+
+
+def test_a_truncated_video_keeps_what_was_tracked(tmp_path, clip, capsys):
+    truncated = tmp_path / "truncated.avi"
+    with VideoWriter(truncated, fps=20) as writer:
+        for frame in clip.frames:
+            writer.write(frame)
+    truncated.write_bytes(truncated.read_bytes()[: truncated.stat().st_size // 2])
+    boxes = tmp_path / "b.txt"
+    assert (
+        main(
+            [
+                "track",
+                str(truncated),
+                "--box",
+                ",".join(map(str, clip.boxes[0])),
+                "--boxes",
+                str(boxes),
+            ]
+        )
+        == 1
+    )
+    assert "truncated" in capsys.readouterr().err
+    assert 3 <= len(read_boxes(boxes)) < N_FRAMES
+
+
+def test_ctrl_c_keeps_what_was_tracked(tmp_path, clip, capsys, monkeypatch):
+    source, box = folder_of(tmp_path, clip)
+    update = StructBoostTracker.update
+    handler = signal.getsignal(signal.SIGINT)
+
+    def pressed_meanwhile(self, frame):
+        if self.n_frames == 6 and frame.shape[0] == 240:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update(self, frame)
+
+    monkeypatch.setattr(StructBoostTracker, "update", pressed_meanwhile)
+    boxes = tmp_path / "b.txt"
+    assert main(["track", str(source), "--box", box, "--boxes", str(boxes)]) == 130
+    assert "interrupted after 7 frames, which are kept" in capsys.readouterr().err
+    assert len(read_boxes(boxes)) == 7
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_before_the_first_frame_leaves_nothing(tmp_path, clip, capsys, monkeypatch):
+    source, box = folder_of(tmp_path, clip)
+    monkeypatch.setattr(
+        "structboost.tracking.command.warm_up", lambda _: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert main(["track", str(source), "--box", box, "--boxes", str(tmp_path / "b.txt")]) == 130
+    assert "interrupted before the first frame" in capsys.readouterr().err
+    assert not (tmp_path / "b.txt").exists()
+
+
+def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip, capsys):
+    source, box = folder_of(tmp_path, clip)
+    write_boxes(tmp_path / "truth.txt", clip.boxes[:5])
+    assert main(["track", str(source), "--box", box, "--truth", str(tmp_path / "truth.txt")]) == 0
+    captured = capsys.readouterr()
+    assert "The truth has 5 lines, for 12 frames; 5 are compared" in captured.err
+    assert "(4 frames)" in captured.out
+
+
+def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch):
+    source, _ = folder_of(tmp_path, clip)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(
+        cv2, "selectROI", lambda *_, **__: tuple(np.rint(clip.boxes[0]).astype(int))
+    )
+    monkeypatch.setattr(cv2, "destroyWindow", lambda _: None)
+    boxes = tmp_path / "b.txt"
+    assert main(["track", str(source), "--boxes", str(boxes)]) == 0
+    assert len(read_boxes(boxes)) == N_FRAMES
+    np.testing.assert_array_equal(read_boxes(boxes)[0], np.rint(clip.boxes[0]))
+
+
+def test_help_says_what_it_takes():
+    command = [sys.executable, "-m", "structboost.cli", "track", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0
+    assert "--box X,Y,W,H" in shown.stdout

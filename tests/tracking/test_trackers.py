@@ -1,0 +1,384 @@
+"""The trackers on the made clip, and what they are made of against plain references."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from structboost.inference.box_search import overlaps
+from structboost.tracking import (
+    AdaBoostTracker,
+    BoxTracker,
+    StruckTracker,
+    StructBoostTracker,
+    VideoError,
+    evaluate,
+    made_clip,
+    track_frames,
+)
+from structboost.tracking.kept_frames import N_BINS, KeptFrames
+from structboost.tracking.object_search import size_of, training_boxes
+from structboost.tracking.online_master import OnlineMaster
+from structboost.tracking.structboost_tracker import StructBoostLearner
+
+N_FRAMES = 40
+
+
+@pytest.fixture(scope="module")
+def clip():
+    return made_clip(N_FRAMES)
+
+
+def tracked(tracker, frames, box):
+    """Boxes and confidences of all frames."""
+    tracker.init(frames[0], box)
+    boxes, confidences = [np.asarray(box)], [1.0]
+    for frame in frames[1:]:
+        boxes.append(tracker.update(frame))
+        confidences.append(tracker.confidence)
+    return np.array(boxes), np.array(confidences)
+
+
+@pytest.mark.parametrize(
+    ("tracker", "least"), [(StructBoostTracker, 0.8), (AdaBoostTracker, 0.7), (StruckTracker, 0.7)]
+)
+def test_the_made_clip_is_tracked(clip, tracker, least):
+    boxes, _ = tracked(tracker(), clip.frames, clip.boxes[0])
+    assert evaluate(boxes[1:], clip.boxes[1:]).mean_overlap > least
+
+
+def test_the_same_seed_gives_the_same_boxes_whatever_the_threads(clip):
+    n_threads = cv2.getNumThreads()
+    found = []
+    try:
+        for threads in (1, 2):
+            cv2.setNumThreads(threads)
+            found.append(
+                tracked(StructBoostTracker(random_state=3), clip.frames[:12], clip.boxes[0])[0]
+            )
+    finally:
+        cv2.setNumThreads(n_threads)
+    np.testing.assert_array_equal(found[0], found[1])
+    other = tracked(StructBoostTracker(random_state=4), clip.frames[:12], clip.boxes[0])[0]
+    assert (other != found[0]).any()
+
+
+_BOXES_OF_ALL_TRACKERS = """
+import sys
+import cv2
+from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, made_clip
+
+cv2.setNumThreads(int(sys.argv[1]))
+clip = made_clip(6)
+for tracker in (StructBoostTracker(), AdaBoostTracker(n_rounds=100), StruckTracker()):
+    tracker.init(clip.frames[0], clip.boxes[0])
+    for frame in clip.frames[1:]:
+        found = [*tracker.update(frame).tolist(), tracker.confidence]
+        print(type(tracker).__name__, *map(float.hex, found))
+"""
+
+
+@pytest.mark.slow
+def test_no_box_depends_on_the_threads_or_the_kernels_of_blas():
+    """On one kind of processor: OpenCV chooses its code by what that can do, too."""
+    shown = []
+    for blas_threads, kernels, cv_threads in (
+        ("1", "", "1"),
+        ("2", "", "4"),
+        ("4", "Nehalem", "1"),
+    ):
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": blas_threads}
+        if kernels:
+            environment["OPENBLAS_CORETYPE"] = kernels
+        command = [sys.executable, "-c", _BOXES_OF_ALL_TRACKERS, cv_threads]
+        shown.append(
+            subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=True
+            ).stdout
+        )
+    assert len(shown[0].splitlines()) == 3 * 5
+    assert shown[1:] == shown[:1] * 2
+
+
+class Template:
+    """A learner of a user's own: the grey values of the first frame's box."""
+
+    selected = np.arange(144)
+
+    def begin(self, n_boxes, n_features, random):
+        self.frames = 0
+
+    def add(self, features, boxes, *, first):
+        self.frames += 1
+        if first:
+            self.wanted = features[0, self.selected]
+
+    def train(self, *, initial):
+        return self
+
+    def scores(self, features):
+        return features @ self.wanted / 144.0
+
+
+def test_any_learner_tracks_in_the_same_loop(clip):
+    tracker = BoxTracker(Template(), every=3)
+    boxes, _ = tracked(tracker, clip.frames[:20], clip.boxes[0])
+    assert evaluate(boxes[1:], clip.boxes[1:20]).mean_overlap > 0.5
+    assert 6 <= tracker.learner.frames <= 5 + 7  # five samples of the first frame
+
+
+def test_a_lost_object_is_reported_and_found_again(clip):
+    tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
+    for frame in clip.frames[1:20]:
+        tracker.update(frame)
+    assert not tracker.lost
+    last = tracker.box.copy()
+    before = tracker.learner.frames.codes.copy()
+    # The photograph behind it, elsewhere: nothing of the object.
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        empty = np.clip(
+            cv2.resize(clip.frames[0, :60, :80], (320, 240)) + rng.normal(0, 3, (240, 320, 3)),
+            0,
+            255,
+        )
+        box = tracker.update(empty.astype(np.uint8))
+        assert tracker.lost
+        assert tracker.confidence < 0.2
+        assert overlaps(last, box[None])[0] > 0.99
+    np.testing.assert_array_equal(tracker.learner.frames.codes, before)  # nothing of it was learned
+    for number in (20, 21, 22, 23):
+        tracker.update(clip.frames[number])
+    assert not tracker.lost
+    assert overlaps(clip.boxes[23], tracker.box[None])[0] > 0.7
+
+
+def test_several_first_frames_grey_frames_and_another_frame_size(clip):
+    tracker = StructBoostTracker().init(list(clip.frames[:3]), clip.boxes[:3])
+    assert tracker.n_frames == 3
+    np.testing.assert_array_equal(tracker.box, clip.boxes[2])
+    for number in range(3, 8):
+        frame = (
+            clip.frames[number]
+            if number % 2
+            else cv2.cvtColor(clip.frames[number], cv2.COLOR_RGB2GRAY)
+        )
+        tracker.update(frame)
+    assert overlaps(clip.boxes[7], tracker.box[None])[0] > 0.7
+    for size in (
+        (100, 80),
+        (640, 480),
+    ):  # the object's place in them means nothing, but the loop goes on
+        box = tracker.update(cv2.resize(clip.frames[8], size))
+        assert np.isfinite(box).all()
+        assert tracker.n_frames in (9, 10)
+    grey = StructBoostTracker().init(clip.frames[0, :, :, 1], clip.boxes[0])
+    assert overlaps(clip.boxes[1], grey.update(clip.frames[1, :, :, 1])[None])[0] > 0.7
+
+
+def test_nothing_grows(clip):
+    tracker = StructBoostTracker(n_kept=12, n_stumps=80, every=1)
+    tracker.init(clip.frames[0], clip.boxes[0])
+    master = tracker.learner.master
+    for frame in clip.frames[1:]:
+        tracker.update(frame)
+        assert master.n_columns <= 160
+        assert len(master.pool) <= 51
+    assert tracker.learner.frames.n_frames == 12
+
+
+@pytest.mark.parametrize(
+    ("frame", "box", "message"),
+    [
+        (np.zeros((40, 60)), (1, 1, 9, 9), "frame 0 is float64"),
+        (np.zeros((40, 60), np.uint8), (1, 1, 9), r"box has shape \(1, 3\)"),
+        (np.zeros((40, 60), np.uint8), (1, 1, 0, 9), "in frame 0; give four finite numbers"),
+        (np.zeros((40, 60), np.uint8), (1, np.nan, 9, 9), "in frame 0; give four finite numbers"),
+        (np.zeros((40, 60), np.uint8), (70, 1, 9, 9), "60 x 40 pixels; give a box whose centre"),
+        (np.zeros((40, 60), np.uint8), (1, 1, 9, 50), "larger than the 60 x 40"),
+        ([], np.zeros((0, 4)), "at least one frame"),
+        ([np.zeros((40, 60), np.uint8)] * 2, [(1, 1, 9, 9)], "each of 2 frames"),
+        ([np.zeros((40, 60), np.uint8)] * 2, [(1, 1, 9, 9), (99, 1, 9, 9)], "in frame 1"),
+    ],
+)
+def test_bad_first_frames_are_named(frame, box, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostTracker().init(frame, box)
+
+
+@pytest.mark.parametrize(
+    ("tracker", "parameters", "message"),
+    [
+        (StructBoostTracker, {"C": 0}, "C is 0"),
+        (StructBoostTracker, {"n_boxes": 3}, "n_boxes is 3"),
+        (StructBoostTracker, {"every": 0}, "every is 0"),
+        (StructBoostTracker, {"lost_below": 1.5}, "lost_below is 1.5"),
+        (StructBoostTracker, {"n_kept": 3}, "n_kept is 3"),
+        (AdaBoostTracker, {"n_rounds": -1}, "n_rounds is -1"),
+        (StruckTracker, {"budget": 2}, "budget is 2"),
+    ],
+)
+def test_bad_parameters_are_named(tracker, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        tracker(**parameters)
+
+
+def test_order_of_calls_and_bad_frames_are_named(clip):
+    tracker = StructBoostTracker()
+    with pytest.raises(RuntimeError, match="init"):
+        tracker.update(clip.frames[0])
+    tracker.init(clip.frames[0], clip.boxes[0])
+    with pytest.raises(ValueError, match="frame 1 is float64"):
+        tracker.update(clip.frames[1].astype(float))
+    tracker.update(clip.frames[1])  # a bad frame leaves it as it was
+    assert tracker.n_frames == 2
+
+
+def test_a_flat_frame_is_survived():
+    tracker = StructBoostTracker().init(np.full((60, 80), 7, np.uint8), (20, 20, 20, 20))
+    tracker.update(np.full((60, 80), 7, np.uint8))
+    assert tracker.lost
+    assert np.isfinite(tracker.box).all()
+
+
+def test_frames_are_kept_when_they_end_early(clip):
+    def frames():
+        yield from enumerate(clip.frames[:6])
+        raise VideoError("frame 6 is damaged")
+
+    result = track_frames(StructBoostTracker(), frames(), clip.boxes[0])
+    assert len(result) == len(result.latencies) == 6
+    assert "damaged" in str(result.error)
+    assert result.fps == pytest.approx(6 / sum(result.latencies))
+    with pytest.raises(ValueError, match="2 frames for 3 boxes"):
+        track_frames(StructBoostTracker(), enumerate(clip.frames[:2]), clip.boxes[:3])
+
+
+def kept_frames(n_frames=4, n_boxes=6, n_features=5, seed=0):
+    rng = np.random.default_rng(seed)
+    frames = KeptFrames(n_frames, n_boxes, n_features, first_share=0.4)
+    for number in range(n_frames):
+        features, boxes = some_boxes(rng, n_boxes, n_features)
+        frames.add(features, boxes, first=number < 1)
+    return frames, rng
+
+
+def some_boxes(rng, n_boxes, n_features):
+    boxes = np.column_stack((rng.uniform(0, 9, (n_boxes, 2)), rng.uniform(9, 15, (n_boxes, 2))))
+    return rng.normal(size=(n_boxes, n_features)).astype(np.float32), boxes
+
+
+def best_objective(frames, responses, C, ridge):
+    """The same problem with a slack for each frame, by a general solver."""
+    n_slots, n_boxes, n = frames.n_slots, frames.n_boxes, responses.shape[1]
+    table = responses.reshape(n_slots, n_boxes, n).astype(float)
+    differences = (table[:, :1] - table).reshape(-1, n)
+    slot = np.repeat(np.arange(n_slots), n_boxes)
+
+    def objective(z):
+        return z[:n].sum() + 0.5 * ridge * z[:n] @ z[:n] + C * frames.shares @ z[n:]
+
+    constraint = {
+        "type": "ineq",
+        "fun": lambda z: differences @ z[:n] + z[n:][slot] - frames.losses,
+    }
+    start = np.concatenate((np.zeros(n), np.full(n_slots, frames.losses.max())))
+    bounds = [(0, None)] * len(start)
+    solution = minimize(objective, start, bounds=bounds, constraints=[constraint], method="SLSQP")
+    assert solution.success
+    return solution.fun
+
+
+def test_the_online_master_solves_its_problem_also_after_a_frame_was_replaced():
+    frames, rng = kept_frames()
+    master = OnlineMaster(frames, C=20.0, ridge=2.0, max_columns=8)
+    responses = rng.choice(np.array([-1, 1], np.int8), (frames.n_slots * frames.n_boxes, 8))
+    master.responses[:] = responses
+    master.add_columns(5)
+    master.add_columns(3)
+    master.solve(1e-6, 200)
+    assert master.objective == pytest.approx(best_objective(frames, responses, 20.0, 2.0), rel=1e-4)
+    # The oldest but the first gives way; the warm master goes on with what it has.
+    slot = frames.add(*some_boxes(rng, frames.n_boxes, frames.n_features), first=False)
+    assert slot == 1
+    responses[frames.rows(slot)] = rng.choice(np.array([-1, 1], np.int8), (frames.n_boxes, 8))
+    master.responses[:] = responses
+    master.renew(slot)
+    master.solve(1e-6, 200)
+    assert master.objective == pytest.approx(best_objective(frames, responses, 20.0, 2.0), rel=1e-4)
+    order = master.keep_columns(np.isin(np.arange(8), [0, 2, 7]))
+    assert order.tolist() == [0, 7, 2]
+    master.solve(1e-6, 200)
+    assert master.objective == pytest.approx(
+        best_objective(frames, responses[:, [0, 2, 7]], 20.0, 2.0), rel=1e-4
+    )
+
+
+def learner_of(n_frames=4, n_boxes=6, n_features=5):
+    rng = np.random.default_rng(0)
+    learner = StructBoostLearner(C=20.0, ridge=1.0, n_stumps=200, n_kept=10)
+    learner.begin(n_boxes, n_features, np.random.RandomState(0))
+    for number in range(n_frames):
+        learner.add(*some_boxes(rng, n_boxes, n_features), first=number < 1)
+    return learner, rng
+
+
+def test_online_boosting_ends_at_the_optimum_over_all_stumps():
+    learner, _ = learner_of(n_features=3)
+    frames = learner.frames
+    learner.boost(60, 1e-6, 100)
+    # Every stump there is: each feature, bin and sign.
+    codes = frames.codes
+    every = [
+        np.where(codes[:, f] <= b, sign, -sign)
+        for f in range(3)
+        for b in range(N_BINS - 1)
+        for sign in (1, -1)
+    ]
+    responses = np.array(every, np.int8).T
+    assert learner.master.objective == pytest.approx(
+        best_objective(frames, responses, 20.0, 1.0), rel=1e-3
+    )
+
+
+def test_the_vote_scores_as_the_responses_do():
+    learner, rng = learner_of(n_features=4)
+    features, boxes = some_boxes(rng, 6, 4)
+    learner.add(features, boxes, first=False)
+    vote = learner.train(initial=True)
+    slot = learner.frames.rows(learner.frames.n_frames - 1)
+    master = learner.master
+    expected = master.responses[slot, : master.n_columns] @ master.weights
+    np.testing.assert_allclose(vote.scores(features[:, vote.selected]), expected, atol=1e-5)
+
+
+def test_kept_frames_are_a_ring_behind_the_first_ones():
+    frames = KeptFrames(4, 2, 3, first_share=0.7)
+    rng = np.random.default_rng(1)
+    tables = rng.normal(size=(6, 2, 3)).astype(np.float32)
+    apart = np.array([[0.0, 0, 5, 5], [9.0, 9, 5, 5]])
+    slots = [frames.add(table, apart, first=number < 2) for number, table in enumerate(tables)]
+    assert slots == [0, 1, 2, 3, 2, 3]
+    np.testing.assert_allclose(frames.shares, [0.35, 0.35, 0.15, 0.15])
+    for number in (0, 1, 4, 5):
+        below = (tables[number][:, :, None] > frames.thresholds).sum(axis=2)
+        np.testing.assert_array_equal(frames.codes[frames.rows(slots[number])], below)
+
+
+def test_training_boxes_lie_around_the_object():
+    box = np.array([30.0, 40.0, 20.0, 24.0])
+    boxes = training_boxes(box, 200, 1.5, (120, 100), np.random.RandomState(0))
+    np.testing.assert_array_equal(boxes[0], box)
+    centres = boxes[:, :2] + boxes[:, 2:] / 2
+    assert ((centres >= 0) & (centres <= [99, 119])).all()
+    assert np.hypot(*(centres - centres[0]).T).max() <= 1.5 * size_of(box) + 1e-9
+    assert np.allclose(boxes[:, 2] / boxes[:, 3], 20 / 24)
+    shares = overlaps(box, boxes)
+    assert (shares > 0.6).sum() > 40
+    assert (shares < 0.2).sum() > 40

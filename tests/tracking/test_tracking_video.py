@@ -1,0 +1,455 @@
+"""Frames in and out, boxes as text and drawn, and every bad input by its message."""
+
+from __future__ import annotations
+
+import struct
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from structboost.files.outputs import OutputError
+from structboost.tracking.boxes_file import read_boxes, write_boxes
+from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
+from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
+from structboost.tracking.made_clip import made_clip
+from structboost.tracking.video import VideoError, open_frames, shown_seconds
+from structboost.tracking.video_writer import VideoWriter
+from structboost.vision.images import letter_boxed
+
+N_FRAMES = 60
+
+
+def picture(number, size=(64, 48)):
+    """A smooth random picture, different for each number."""
+    coarse = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
+    return cv2.resize(coarse, size)
+
+
+def write_video(path, n_frames=N_FRAMES):
+    with VideoWriter(path, fps=20) as writer:
+        for number in range(n_frames):
+            writer.write(picture(number))
+    return path
+
+
+def read_until_error(source):
+    """Frames given before the error, and the error."""
+    numbers = []
+
+    def read():
+        with open_frames(source) as frames:
+            for number, image in frames:
+                assert image.dtype == np.uint8
+                numbers.append(number)
+
+    with pytest.raises(VideoError) as caught:
+        read()
+    assert str(source) in str(caught.value)
+    return numbers, str(caught.value)
+
+
+def cut(path, share):
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".avi", ".mkv", ".MP4"])
+def test_video_round_trip(tmp_path, suffix):
+    path = write_video(tmp_path / f"clip{suffix}")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    with open_frames(path) as frames:
+        assert frames.frame_count == N_FRAMES
+        assert frames.fps == pytest.approx(20)
+        read = list(frames)
+    assert [number for number, _ in read] == list(range(N_FRAMES))
+    for number, image in read:
+        assert np.abs(image.astype(float) - picture(number)).mean() < 12  # the codec loses some
+
+
+def test_colours_are_rgb_in_and_out(tmp_path):
+    red = np.zeros((48, 64, 3), np.uint8)
+    red[..., 0] = 220
+    Image.fromarray(red).save(tmp_path / "0.png")
+    with VideoWriter(tmp_path / "red.avi") as writer:
+        writer.write(red)
+    _, by_opencv = cv2.VideoCapture(str(tmp_path / "red.avi")).read()
+    assert by_opencv[..., 2].min() > by_opencv[..., :2].max() + 100
+    for source in (tmp_path / "red.avi", tmp_path):
+        ((_, image),) = open_frames(source)
+        assert image[..., 0].min() > image[..., 1:].max() + 100
+    drawn = draw_box(red, [10, 10, 20, 20], colour=(0, 0, 255))
+    assert drawn[10, 10].tolist() == [0, 0, 255]
+    assert drawn[0, 0].tolist() == [220, 0, 0]
+    head = made_clip(1).frames[0][:60, :80].mean(axis=(0, 1))
+    assert head[0] > head[2]  # the coffee table is brown
+
+
+def test_image_folder_in_natural_order_with_mixed_frames(tmp_path):
+    inner = tmp_path / "sequence" / "img"
+    inner.mkdir(parents=True)
+    for number in (10, 2, 1):
+        image = picture(number, size=(64 + number, 48))
+        assert cv2.imwrite(str(inner / f"{number}.png"), image[:, :, 0] if number == 2 else image)
+    (inner / "notes.txt").write_text("not a frame")
+    (inner / "._1.png").write_bytes(b"another system's side file")
+    for folder in (inner, inner.parent, str(inner)):
+        frames = open_frames(folder)
+        assert (frames.frame_count, frames.fps) == (3, None)
+        assert [image.shape for _, image in frames] == [(48, 65, 3), (48, 66), (48, 74, 3)]
+        assert list(frames) == []  # each frame once
+
+
+def test_frames_end_when_closed(tmp_path):
+    frames = open_frames(write_video(tmp_path / "clip.mp4", 5))
+    next(frames)
+    frames.close()
+    assert list(frames) == []
+
+
+@pytest.mark.parametrize("suffix", [".avi", ".mkv"])
+def test_truncated_video_gives_what_is_left(tmp_path, suffix):
+    path = write_video(tmp_path / f"clip{suffix}")
+    cut(path, 0.4)
+    numbers, message = read_until_error(path)
+    assert 10 < len(numbers) < 40
+    assert f"ends before frame {len(numbers)} of {N_FRAMES}" in message
+    assert "truncated" in message
+
+
+def test_damaged_frame_is_named(tmp_path):
+    path = write_video(tmp_path / "clip.avi")
+    data = bytearray(path.read_bytes())
+    frames = [at for at in range(len(data)) if data.startswith(b"00dc", at)][
+        1:
+    ]  # the first is in the header
+    data[frames[20] + 8 : frames[20] + 300] = b"\x00" * 292
+    path.write_bytes(data)
+    numbers, message = read_until_error(path)
+    assert numbers == list(range(20))
+    assert "frame 20 is damaged" in message
+
+
+def edited(path, first, last):
+    """Give an .mp4 an edit list that shows the frames first..last - 1 only, as a phone does."""
+    data = bytearray(path.read_bytes())
+
+    def put(at, seconds, scale):
+        data[at : at + 4] = round(seconds * scale).to_bytes(4, "big")
+
+    edit, media, movie = data.index(b"elst"), data.index(b"mdhd"), data.index(b"mvhd")
+    movie_scale = int.from_bytes(data[movie + 16 : movie + 20], "big")
+    put(edit + 12, (last - first) / 20, movie_scale)
+    put(edit + 16, first / 20, int.from_bytes(data[media + 16 : media + 20], "big"))
+    put(movie + 20, (last - first) / 20, movie_scale)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(("first", "last"), [(10, N_FRAMES), (0, 35)])
+def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
+    path = write_video(tmp_path / "clip.mp4")
+    edited(path, first, last)
+    with open_frames(path) as frames:
+        assert len(list(frames)) == last - first
+
+
+def test_tail_that_was_never_downloaded(tmp_path):
+    path = write_video(tmp_path / "clip.mp4")
+    data = path.read_bytes()
+    middle, index = data.index(b"moov") // 2, data.index(b"moov") - 4
+    path.write_bytes(data[:middle] + bytes(index - middle) + data[index:])
+    numbers, message = read_until_error(path)
+    assert 10 < len(numbers) < 50
+    assert f"ends before frame {len(numbers)} of {N_FRAMES}" in message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"mo",
+        b"\0\0\0\0free",
+        b"\0\0\0\4free" * 3,
+        b"\0\0\0\x20moov\0\0\0\x18mvhd",
+        b"\0\0\0\1mdat" + b"\xff" * 9,
+    ],
+)
+def test_damaged_movie_header_tells_nothing(tmp_path, data):
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(data)
+    assert shown_seconds(path) is None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_movie_header(tmp_path, version):
+    dates = bytes(8 << version)
+    header = (
+        bytes([version, 0, 0, 0])
+        + dates
+        + struct.pack(">IQ" if version else ">II", 600, 1500)
+        + bytes(80)
+    )
+    movie = struct.pack(">I4s", len(header) + 8, b"mvhd") + header
+    large = struct.pack(">I4sQ", 1, b"mdat", 24) + bytes(8)
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(large + struct.pack(">I4s", len(movie) + 8, b"moov") + movie)
+    assert shown_seconds(path) == 2.5
+
+
+def test_video_without_header_or_content(tmp_path):
+    path = write_video(tmp_path / "clip.mp4")
+    cut(path, 0.5)  # an .mp4 has its index at the end
+    assert "frame 0 cannot be read" in read_until_error(path)[1]
+    path.write_bytes(b"")
+    assert "is an empty file; frame 0" in read_until_error(path)[1]
+    path.write_bytes(b"no video at all " * 100)
+    assert "not a video" in read_until_error(path)[1]
+    boxes = tmp_path / "boxes.txt"
+    boxes.write_text("1,2,3,4\n" * 500)
+    assert "is a text file" in read_until_error(boxes)[1]
+
+
+def test_missing_sources(tmp_path):
+    assert "does not exist, so frame 0" in read_until_error(tmp_path / "no.mp4")[1]
+    assert "hold no images" in read_until_error(tmp_path)[1]
+    (tmp_path / "img").mkdir()
+    assert "hold no images" in read_until_error(tmp_path)[1]
+
+
+@pytest.mark.parametrize("content", [b"", b"not an image", None])
+def test_unreadable_image_is_named(tmp_path, content):
+    for number in range(5):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), picture(number))
+    bad = tmp_path / "3.png"
+    bad.write_bytes(bad.read_bytes()[:200] if content is None else content)
+    numbers, message = read_until_error(tmp_path)
+    assert numbers == [0, 1, 2]
+    assert "frame 3 cannot be read from 3.png" in message
+    assert "Replace or remove" in message
+
+
+class FakeCamera:
+    """Three frames, then nothing."""
+
+    def __init__(self, index):
+        self.left, self.opened = 3, index == 0
+
+    def isOpened(self):
+        return self.opened
+
+    def get(self, _):
+        return 30.0
+
+    def read(self):
+        self.left -= 1
+        return self.left >= 0, picture(0)
+
+    def release(self):
+        self.opened = False
+
+
+@pytest.mark.parametrize("source", [0, "0"])
+def test_camera(monkeypatch, source):
+    monkeypatch.setattr(cv2, "VideoCapture", FakeCamera)
+    frames = open_frames(source)
+    assert (frames.frame_count, frames.fps, frames.source) == (None, 30.0, "camera 0")
+    numbers = []
+    with pytest.raises(VideoError, match="camera 0 stopped before frame 3"):
+        numbers.extend(number for number, _ in frames)
+    with pytest.raises(VideoError, match="camera 7: frame 0 cannot be read"):
+        open_frames(7)
+
+
+def test_written_frames_survive_an_exception(tmp_path):
+    path = tmp_path / "out.mp4"
+    path.write_bytes(b"an older file")
+
+    def write_until_interrupted():
+        with VideoWriter(path) as writer:
+            for number in range(7):
+                writer.write(picture(number))
+                assert path.read_bytes() == b"an older file"  # whole until the new one is
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_until_interrupted()
+    assert len(list(open_frames(path))) == 7
+    assert [file.name for file in tmp_path.iterdir()] == ["out.mp4"]
+
+
+def test_nothing_written_changes_nothing(tmp_path):
+    with VideoWriter(tmp_path / "out.mp4"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_sizes_are_letter_boxed(tmp_path):
+    path = tmp_path / "out.avi"
+    with VideoWriter(path) as writer:
+        writer.write(np.full((48, 63), 200, np.uint8))
+        writer.write(np.full((96, 64, 3), 200, np.uint8))
+        assert (writer.size, writer.n_frames) == ((64, 48), 2)
+    _, (_, second) = open_frames(path)
+    assert second.shape == (48, 64, 3)
+    assert second[:, 20:44].min() > 180
+    assert second[:, :12].max() < 30
+    assert second[:, -12:].max() < 30
+
+
+def test_letter_box_tells_where_the_frame_is():
+    place = letter_boxed(np.full((10, 40), 9, np.uint8), (20, 20))
+    assert (place.scale, place.offset) == (0.5, (0, 7))
+    assert (place.image[7:12] == 9).all()
+    assert place.image.sum() == 9 * 5 * 20 * 3
+
+
+def test_bad_output_fails_before_the_first_frame(tmp_path):
+    with pytest.raises(VideoError, match=r"suffix '.xyz'; choose one of .mp4"):
+        VideoWriter(tmp_path / "out.xyz")
+    with pytest.raises(OutputError, match="there is no folder"):
+        VideoWriter(tmp_path / "no" / "out.mp4")
+    (tmp_path / "folder.mp4").mkdir()
+    with pytest.raises(OutputError, match="is a folder"):
+        VideoWriter(tmp_path / "folder.mp4")
+    with pytest.raises(ValueError, match="fps is 0"):
+        VideoWriter(tmp_path / "out.mp4", fps=0)
+    with (
+        VideoWriter(tmp_path / "out.mp4") as writer,
+        pytest.raises(ValueError, match="frame 0 is float64 of shape"),
+    ):
+        writer.write(np.zeros((4, 4)))
+
+
+def test_missing_encoder_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(cv2.VideoWriter, "isOpened", lambda _: False)
+    with (
+        pytest.raises(VideoError, match="cannot encode mp4v at 64x48"),
+        VideoWriter(tmp_path / "out.mp4") as writer,
+    ):
+        writer.write(picture(0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_boxes_round_trip(tmp_path):
+    boxes = np.array([[1, 2, 3, 4], [0.1, 1 / 3, 1e-9, 1e300], [np.nan] * 4, [-5.5, 0, 7, 8]])
+    path = tmp_path / "boxes.txt"
+    write_boxes(path, boxes)
+    assert path.read_text().splitlines()[::2] == ["1,2,3,4", "NaN,NaN,NaN,NaN"]
+    np.testing.assert_array_equal(read_boxes(path), boxes)
+    assert [file.name for file in tmp_path.iterdir()] == ["boxes.txt"]
+
+
+@pytest.mark.parametrize(
+    "text", ["1,2,3,4\n5,6,7,8", "1\t2\t3\t4\r\n5 6  7 8\n\n", "\ufeff1, 2 ,3,4\n 5.0,6,7,8 \n"]
+)
+def test_boxes_in_other_hands(tmp_path, text):
+    path = tmp_path / "boxes.txt"
+    path.write_bytes(text.encode())
+    np.testing.assert_array_equal(read_boxes(path), [[1, 2, 3, 4], [5, 6, 7, 8]])
+
+
+@pytest.mark.parametrize(
+    "line", ["", "1,2,3", "1,2,3,4,5", "1,2,three,4", "1,,3,4", "1,2,NaN,4", "1,2,inf,4"]
+)
+def test_bad_line_is_named(tmp_path, line):
+    path = tmp_path / "boxes.txt"
+    path.write_text(f"1,2,3,4\n{line}\n5,6,7,8\n")
+    with pytest.raises(ValueError, match=r"boxes.txt, line 2 is"):
+        read_boxes(path)
+
+
+def test_bad_boxes_files(tmp_path):
+    path = tmp_path / "boxes.txt"
+    with pytest.raises(FileNotFoundError, match="no file of boxes"):
+        read_boxes(path)
+    path.write_text("\n")
+    with pytest.raises(ValueError, match="is empty"):
+        read_boxes(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="not a text file"):
+        read_boxes(path)
+    with pytest.raises(ValueError, match=r"shape \(4,\)"):
+        write_boxes(path, [1, 2, 3, 4])
+
+
+def test_boxes_file_is_whole_or_as_before(tmp_path, monkeypatch):
+    path = tmp_path / "boxes.txt"
+    write_boxes(path, [[1, 2, 3, 4]])
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_boxes(path, [[5, 6, 7, 8]])
+    assert path.read_text() == "1,2,3,4\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["boxes.txt"]
+
+
+def test_box_is_drawn_on_a_copy():
+    image = np.zeros((240, 320), np.uint8)
+    drawn = draw_box(image, [100, 80, 50, 40], colour=(1, 2, 3), truth=[10, 20, 30, 40])
+    assert not image.any()
+    for row, column in [(80, 100), (119, 149), (80, 149)]:
+        assert drawn[row, column].tolist() == [1, 2, 3]
+    assert not drawn[82:118, 102:148].any()
+    assert not drawn[120:].any()
+    assert drawn[20, 10].tolist() == list(TRUTH_COLOUR)
+
+
+@pytest.mark.parametrize(
+    "box", [[np.nan] * 4, [-50, -50, 500, 500], [1e12, 5, 1e12, 5], [10, 236, 50, 40], [0, 0, 1, 1]]
+)
+def test_label_stays_in_the_frame(box):
+    image = np.zeros((240, 320, 3), np.uint8)
+    assert (draw_box(image, box, "0.93") != draw_box(image, box)).any()
+
+
+def test_contact_sheet_has_all_frames_and_a_legend():
+    frames = [
+        (
+            number,
+            picture(number, size)[..., 0] if number == 1 else picture(number, size),
+            {"ours": [5, 5, 20, 20]},
+        )
+        for number, size in enumerate([(64, 48), (64, 48), (30, 48)])
+    ]
+    sheet = contact_sheet(frames, columns=2, tile_width=160)
+    assert sheet.shape[1] == 320
+    assert 2 * 120 < sheet.shape[0] < 2 * 120 + 40
+    colours = tracker_colours(["b", "truth", "a", "b"])
+    assert list(colours) == ["b", "a", "truth"]
+    assert (sheet[240:] == tracker_colours(["ours"])["ours"]).all(axis=2).any()
+    plain = contact_sheet([(0, picture(0), {})], tile_width=64)
+    assert plain.shape == (48, 64, 3)
+
+
+def test_bad_drawings():
+    with pytest.raises(ValueError, match="frames is empty"):
+        contact_sheet([])
+    with pytest.raises(ValueError, match="columns is 0"):
+        contact_sheet([(0, picture(0), {})], columns=0)
+    with pytest.raises(ValueError, match=r"box of ours in frame 3 has shape \(2,\)"):
+        contact_sheet([(3, picture(0), {"ours": [1, 2]})])
+    with pytest.raises(ValueError, match="image is float64"):
+        draw_box(np.zeros((4, 4)), [0, 0, 1, 1])
+
+
+def test_displays(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    truth = np.tile([10.0, 10, 20, 20], (30, 1))
+    truth[np.arange(30) % 5 != 0] = np.nan
+    truth[10:20] = np.nan
+    near, far = np.tile([12.0, 10, 20, 20], (30, 1)), np.tile([60.0, 10, 20, 20], (30, 1))
+    by_frame = FrameCurvesDisplay.from_boxes({"far": far, "near": near}, truth, name="sequence")
+    at = by_frame.ax_[0].get_lines()[0].get_xdata()
+    np.testing.assert_array_equal(at, [0, 5, np.nan, 20, 25])
+    curves = SuccessDisplay.from_boxes({"far": far, "near": near}, truth)
+    labels = [text.get_text() for text in curves.ax_[0].get_legend().get_texts()]
+    assert labels == ["near [0.810]", "far [0.000]"]
+    for display in (by_frame, curves):
+        display.figure_.savefig(tmp_path / "plot.png")
+    with pytest.raises(ValueError, match="no tracker"):
+        SuccessDisplay({})

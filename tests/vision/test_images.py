@@ -1,0 +1,124 @@
+"""Images that users pass in: arrays and pictures of Pillow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from structboost.segmentation.image_files import mask_of, photograph_of
+from structboost.tracking import StructBoostTracker
+from structboost.vision.images import as_rgb, checked_image
+
+RGB = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
+GREY = np.ascontiguousarray(RGB[:, :, 0])
+PICTURE = Image.fromarray(RGB)
+
+
+def test_pictures_of_pillow_become_rgb():
+    np.testing.assert_array_equal(checked_image(PICTURE), RGB)
+    np.testing.assert_array_equal(photograph_of(PICTURE, "x"), RGB)
+
+
+@pytest.mark.parametrize(
+    "mode", ["RGBA", "RGBX", "P", "PA", "CMYK", "YCbCr", "HSV", "LAB", "1", "L", "LA"]
+)
+def test_every_mode_of_8_bits_means_what_pillow_shows(mode):
+    if mode in ("LAB", "PA"):
+        picture = (
+            Image.fromarray(RGB).convert("P").convert("PA")
+            if mode == "PA"
+            else Image.new("LAB", (3, 2), 90)
+        )
+    else:
+        picture = PICTURE.convert(mode)
+    shown = np.asarray(picture.convert("RGB"))
+    np.testing.assert_array_equal(photograph_of(picture, "x"), shown)
+    pixels = checked_image(picture)
+    np.testing.assert_array_equal(pixels if pixels.ndim == 3 else as_rgb(pixels), shown)
+
+
+def test_arrays_may_be_grey_or_have_an_alpha():
+    np.testing.assert_array_equal(checked_image(GREY), GREY)
+    np.testing.assert_array_equal(checked_image(GREY[:, :, None]), GREY)
+    np.testing.assert_array_equal(checked_image(np.dstack((RGB, GREY))), RGB)
+    np.testing.assert_array_equal(photograph_of(GREY, "x"), np.dstack([GREY] * 3))
+    np.testing.assert_array_equal(photograph_of(np.dstack((RGB, GREY)), "x"), RGB)
+    assert checked_image(RGB) is RGB
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (RGB / 255.0, r"images\[3\] is float64 of shape \(20, 30, 3\); .*np.rint\(255 \* image\)"),
+        (GREY.astype(np.uint16), r"images\[3\] is uint16 .*image >> 8"),
+        (GREY > 9, r"images\[3\] is bool"),
+        (
+            np.zeros((4, 5, 2), np.uint8),
+            r"images\[3\] is uint8 of shape \(4, 5, 2\); give uint8 of shape",
+        ),
+        (np.zeros((0, 5), np.uint8), r"images\[3\] is uint8 of shape \(0, 5\)"),
+        (np.zeros((1, 4, 5, 3), np.uint8), r"images\[3\] is uint8 of shape \(1, 4, 5, 3\)"),
+        (None, r"images\[3\] is object of shape \(\)"),
+        ("photo.jpg", r"images\[3\] is <U9 of shape \(\)"),
+        (
+            Image.fromarray(GREY.astype(np.uint16)),
+            r"images\[3\] is a picture of mode 'I;16'.*array of uint8",
+        ),
+        (Image.fromarray(GREY.astype(np.int32)), "mode 'I'"),
+        (Image.fromarray(GREY.astype(np.float32)), "mode 'F'"),
+        (Image.new("RGB", (0, 3)), "0 x 3 pixels"),
+    ],
+)
+def test_other_images_are_refused_by_name(image, message):
+    for check in (checked_image, photograph_of):
+        with pytest.raises(ValueError, match=message):
+            check(image, "images[3]")
+
+
+def test_masks_may_be_of_other_integers_and_pictures():
+    labels = np.array([[0, 1, 255]])
+    for mask in (
+        labels,
+        labels.astype(np.int16),
+        labels.astype(np.uint8),
+        Image.fromarray(labels.astype(np.uint8)),
+    ):
+        found = mask_of(mask, "x")
+        assert found.dtype == np.uint8
+        np.testing.assert_array_equal(found, labels)
+    np.testing.assert_array_equal(mask_of(labels > 0, "x"), [[0, 1, 1]])
+    indexed = Image.fromarray(labels.astype(np.uint8), "L").copy()
+    indexed.putpalette([0] * 768)
+    np.testing.assert_array_equal(mask_of(indexed, "x"), labels)
+    np.testing.assert_array_equal(mask_of(Image.fromarray(labels > 0), "x"), [[0, 255, 255]])
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (
+            np.zeros((4, 5, 3), np.uint8),
+            r"masks\[1\] has shape \(4, 5, 3\); give \(height, width\)",
+        ),
+        (np.zeros((4, 5)), r"masks\[1\] is float64; give class indices"),
+        (np.full((4, 5), 300), r"masks\[1\] has values from 300 to 300; give class indices 0..254"),
+        (np.full((4, 5), -1), r"masks\[1\] has values from -1 to -1"),
+        (None, r"masks\[1\] has shape \(\)"),
+    ],
+)
+def test_masks_that_are_none_are_refused_by_name(mask, message):
+    with pytest.raises(ValueError, match=message):
+        mask_of(mask, "masks[1]")
+
+
+def test_a_tracker_sees_the_same_in_a_picture_and_in_its_array():
+    rng = np.random.default_rng(1)
+    frames = [rng.integers(0, 256, (48, 64, 3)).astype(np.uint8) for _ in range(2)]
+    by_array = StructBoostTracker().init(frames[0], (20, 12, 20, 20))
+    pictures = [Image.fromarray(frame) for frame in frames]
+    by_picture = StructBoostTracker().init(pictures[0], (20, 12, 20, 20))
+    np.testing.assert_array_equal(by_picture.update(pictures[1]), by_array.update(frames[1]))
+    assert by_picture.confidence == by_array.confidence
+    with pytest.raises(ValueError, match=r"frame 2 is a picture of mode 'F'"):
+        by_picture.update(pictures[1].convert("L").convert("F"))
