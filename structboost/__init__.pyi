@@ -56,6 +56,7 @@ from .task import Task as Task
 from .tasks import BinaryTask as BinaryTask
 from .tasks import BoxOverlapTask as BoxOverlapTask
 from .tasks import CodedTask as CodedTask
+from .tasks import EnumeratedTask as EnumeratedTask
 from .tasks import MulticlassTask as MulticlassTask
 from .tasks import RankingTask as RankingTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask

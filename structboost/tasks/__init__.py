@@ -3,6 +3,7 @@
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tasks.coded import CodedTask
+from structboost.tasks.enumerated import EnumeratedTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.ranking import RankingTask
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask
@@ -12,6 +13,7 @@ __all__ = [
     "BinaryTask",
     "BoxOverlapTask",
     "CodedTask",
+    "EnumeratedTask",
     "MulticlassTask",
     "RankingTask",
     "SuperpixelCRFTask",
