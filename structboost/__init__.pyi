@@ -55,12 +55,15 @@ from .task import StackedParts as StackedParts
 from .task import Task as Task
 from .tasks import BinaryTask as BinaryTask
 from .tasks import BoxOverlapTask as BoxOverlapTask
+from .tasks import ChainTask as ChainTask
 from .tasks import CodedTask as CodedTask
 from .tasks import EnumeratedTask as EnumeratedTask
 from .tasks import MulticlassTask as MulticlassTask
 from .tasks import RankingTask as RankingTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask
+from .tasks.chain import Stretch as Stretch
+from .tasks.chain import labelled_stretches as labelled_stretches
 from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
 from .weak.base import Term as Term

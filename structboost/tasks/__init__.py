@@ -2,6 +2,7 @@
 
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.boxes import BoxOverlapTask
+from structboost.tasks.chain import ChainTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.enumerated import EnumeratedTask
 from structboost.tasks.multiclass import MulticlassTask
@@ -12,6 +13,7 @@ from structboost.tasks.taxonomy import TaxonomyTask
 __all__ = [
     "BinaryTask",
     "BoxOverlapTask",
+    "ChainTask",
     "CodedTask",
     "EnumeratedTask",
     "MulticlassTask",

@@ -1,0 +1,187 @@
+"""Sequences of tags: the best one (Viterbi), and probabilities of tags (forward-backward).
+
+All sequences of a batch are searched in one compiled call, which releases the interpreter's lock.
+A sequence is a run of rows of ``emissions``.  Its steps read consecutive rows of ``transitions``,
+or one and the same row: ``row_step`` is 1 or 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+
+@compiled
+def best_sequences(
+    emissions: FloatArray,
+    transitions: FloatArray,
+    allowed: FloatArray,
+    starts: IntArray,
+    rows: IntArray,
+    row_step: int,
+    tags: IntArray,
+) -> int:
+    """Tags of the highest score of every sequence, by dynamic programming.
+
+    Parameters
+    ----------
+    emissions : ndarray, shape (n_tokens, n_tags)
+        Minus infinity forbids a tag.
+    transitions : ndarray, shape (n_rows, n_tags * n_tags)
+        Entry ``from * n_tags + to``.
+    allowed : ndarray, shape (n_tags * n_tags,)
+        0 where a tag may follow a tag, else minus infinity.
+    starts : ndarray of int64, shape (n_sequences + 1,)
+        First token of each sequence.
+    rows : ndarray of int64, shape (n_sequences,)
+        Row of the first step of each sequence.
+    row_step : int
+        Rows from a step to the next: 0 or 1.
+    tags : ndarray of int64, shape (n_tokens,)
+        Is filled; of equally good tags the first.
+
+    Returns
+    -------
+    impossible : int
+        First sequence that has no allowed tags, or -1.
+    """
+    n_tags = emissions.shape[1]
+    longest = 1
+    for i in range(len(rows)):
+        longest = max(longest, starts[i + 1] - starts[i])
+    came_from = np.empty((longest, n_tags), np.int64)
+    best = np.empty(n_tags)
+    extended = np.empty(n_tags)
+    for i in range(len(rows)):
+        first, last = starts[i], starts[i + 1] - 1
+        if last < first:
+            continue
+        row = rows[i]
+        for k in range(n_tags):
+            best[k] = emissions[first, k]
+        for t in range(first + 1, last + 1):
+            pointers = came_from[t - first]
+            for k in range(n_tags):
+                extended[k] = -np.inf
+                pointers[k] = 0
+            for j in range(n_tags):
+                before = best[j]
+                at = j * n_tags
+                for k in range(n_tags):
+                    value = before + transitions[row, at + k] + allowed[at + k]
+                    if value > extended[k]:
+                        extended[k] = value
+                        pointers[k] = j
+            for k in range(n_tags):
+                best[k] = extended[k] + emissions[t, k]
+            row += row_step
+        tag = 0
+        for k in range(1, n_tags):
+            if best[k] > best[tag]:
+                tag = k
+        if best[tag] == -np.inf:
+            return i
+        for t in range(last, first, -1):
+            tags[t] = tag
+            tag = came_from[t - first, tag]
+        tags[first] = tag
+    return -1
+
+
+@compiled
+def tag_probabilities(
+    emissions: FloatArray,
+    transitions: FloatArray,
+    allowed: FloatArray,
+    starts: IntArray,
+    rows: IntArray,
+    row_step: int,
+    of_tags: FloatArray,
+    of_pairs: FloatArray,
+    log_sums: FloatArray,
+) -> None:
+    """Probabilities where a sequence has probability ``exp(score) / sum``, by sum-product.
+
+    Parameters
+    ----------
+    emissions, transitions, allowed, starts, rows, row_step
+        As :func:`best_sequences` takes them.
+    of_tags : ndarray, shape (n_tokens, n_tags)
+        Is filled with the probability of each tag of each token.
+    of_pairs : ndarray, shape (n_rows, n_tags * n_tags)
+        Starts at zero; gains the probability of each pair of tags at each step.
+    log_sums : ndarray, shape (n_sequences,)
+        Is filled with the logarithm of the sum; minus infinity if no tags are allowed.
+    """
+    n_tags = emissions.shape[1]
+    longest = 1
+    for i in range(len(rows)):
+        longest = max(longest, starts[i + 1] - starts[i])
+    forward = np.empty((longest, n_tags))
+    backward = np.empty(n_tags)
+    arrived = np.empty(n_tags)
+    for i in range(len(rows)):
+        first, n = starts[i], starts[i + 1] - starts[i]
+        if n == 0:
+            log_sums[i] = 0.0
+            continue
+        for k in range(n_tags):
+            forward[0, k] = emissions[first, k]
+        for t in range(1, n):
+            row = rows[i] + (t - 1) * row_step
+            for k in range(n_tags):
+                largest = -np.inf
+                for j in range(n_tags):
+                    at = j * n_tags + k
+                    value = forward[t - 1, j] + transitions[row, at] + allowed[at]
+                    largest = max(largest, value)
+                total = 0.0
+                if largest > -np.inf:
+                    for j in range(n_tags):
+                        at = j * n_tags + k
+                        value = forward[t - 1, j] + transitions[row, at] + allowed[at]
+                        total += np.exp(value - largest)
+                    largest += np.log(total)
+                forward[t, k] = largest + emissions[first + t, k]
+        log_sum = _log_sum(forward[n - 1])
+        log_sums[i] = log_sum
+        if log_sum == -np.inf:
+            continue
+        for k in range(n_tags):
+            backward[k] = 0.0
+            of_tags[first + n - 1, k] = np.exp(forward[n - 1, k] - log_sum)
+        for t in range(n - 2, -1, -1):
+            row = rows[i] + t * row_step
+            for k in range(n_tags):
+                arrived[k] = backward[k] + emissions[first + t + 1, k]
+            for j in range(n_tags):
+                largest = -np.inf
+                for k in range(n_tags):
+                    at = j * n_tags + k
+                    largest = max(largest, arrived[k] + transitions[row, at] + allowed[at])
+                total = 0.0
+                if largest > -np.inf:
+                    for k in range(n_tags):
+                        at = j * n_tags + k
+                        value = arrived[k] + transitions[row, at] + allowed[at]
+                        total += np.exp(value - largest)
+                        of_pairs[row, at] += np.exp(forward[t, j] + value - log_sum)
+                    largest += np.log(total)
+                backward[j] = largest
+                of_tags[first + t, j] = np.exp(forward[t, j] + largest - log_sum)
+
+
+@compiled
+def _log_sum(values: FloatArray) -> float:
+    """Logarithm of the sum of exponentials."""
+    largest = -np.inf
+    for value in values:
+        largest = max(largest, value)
+    if largest == -np.inf:
+        return largest
+    total = 0.0
+    for value in values:
+        total += np.exp(value - largest)
+    return float(largest + np.log(total))

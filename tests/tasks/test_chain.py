@@ -1,0 +1,220 @@
+"""Chains of tags: Viterbi and forward-backward against all sequences of tags."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import ChainTask, StackedParts, StructBoost, StructuredSVM, TaskError, check_task
+from structboost.tasks.chain import Stretch, labelled_stretches
+
+few = settings(max_examples=60, deadline=None, derandomize=True)
+seeds = st.integers(0, 10_000)
+
+
+def score(emissions, steps, tags, task):
+    """Score of tags, term by term."""
+    total = sum(emissions[t, tag] for t, tag in enumerate(tags))
+    for t in range(len(tags) - 1):
+        row = t if task.step_features else 0
+        total += steps[row, tags[t] * task.n_tags + tags[t + 1]]
+    return total
+
+
+def random_chains(rng):
+    """A task, inputs without features, random scores, and allowed true tags."""
+    n_tags = int(rng.integers(2, 4))
+    ends = [None, *range(n_tags)]
+    forbidden = [
+        (a, b) for a in ends for b in ends if (a, b) != (None, None) and rng.random() < 0.15
+    ]
+    task = ChainTask(n_tags, step_features=bool(rng.random() < 0.5), forbidden=forbidden)
+    X = []
+    for n in rng.integers(1, 5, size=rng.integers(1, 5)):
+        x = np.zeros((n, 1))
+        x = (x, np.zeros((n - 1, 1))) if task.step_features else x
+        X.append(Stretch(x, *(rng.random(2) < 0.5)) if rng.random() < 0.3 else x)
+    X = [x for x in X if any(True for _ in task.outputs(x))]
+    Y = [list(task.outputs(x)) for x in X]
+    Y = [outputs[rng.integers(len(outputs))] for outputs in Y]
+    rows = {}
+    if X:
+        stack = task.stack(X)
+        # In eighths: sums are exact, and ties occur.
+        rows = {
+            kind: (8 * rng.normal(size=(len(of_kind), task.kinds[kind].n_channels))).round() / 8
+            for kind, of_kind in stack.rows.items()
+        }
+        return task, X, Y, StackedParts(rows, stack.offsets)
+    return task, X, Y, None
+
+
+@few
+@given(seeds)
+def test_searches_equal_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    task, X, Y, scores = random_chains(rng)
+    if not X:
+        return
+    found = task.separate(X, Y, scores)
+    violations = found.violations(scores)
+    best = task.argmax_batch(X, scores)
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        own = scores.example(i)
+        outputs = list(task.outputs(x))
+        values = np.array([score(own["token"], own["step"], z, task) for z in outputs])
+        assert score(own["token"], own["step"], best[i], task) == values.max()
+        assert task.is_valid(x, best[i])
+        assert np.array_equal(task.argmax(x, own), best[i])
+        losses = np.array([np.sum(z != y) for z in outputs])
+        assert violations[i] == max(values + losses) - score(own["token"], own["step"], y, task)
+        # Sum-product.
+        marginals = task.marginals(x, own)
+        weights = np.exp(values - values.max())
+        expected = {kind: np.zeros(rows.shape) for kind, rows in own.items()}
+        for z, p in zip(outputs, weights / weights.sum(), strict=True):
+            for kind, (parts, channels, ones) in task.joint_feature(x, z).items():
+                np.add.at(expected[kind], (parts, channels), p * ones)
+        for kind, rows in expected.items():
+            assert np.allclose(marginals[kind], rows, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("step_features", [False, True])
+def test_the_task_keeps_the_contract(step_features):
+    rng = np.random.default_rng(1)
+    task = ChainTask(3, step_features=step_features, forbidden=[(0, 2), (None, 1), (2, None)])
+    X = [rng.normal(size=(n, 2)) for n in (1, 2, 3, 4)]
+    if step_features:
+        X = [(x, rng.normal(size=(len(x) - 1, 2))) for x in X]
+    Y = []
+    for x in X:
+        outputs = list(task.outputs(x))
+        Y.append(outputs[rng.integers(len(outputs))])
+    check_task(task, X, Y)
+
+
+def test_marginals_do_not_overflow():
+    task = ChainTask(2)
+    scores = {"token": np.array([[1e4, 0.0], [0.0, 1e4]]), "step": np.zeros((1, 4))}
+    found = task.marginals(np.zeros((2, 1)), scores)
+    assert np.array_equal(found["token"], [[1, 0], [0, 1]])
+    assert np.array_equal(found["step"], [[0, 1, 0, 0]])
+
+
+def data(rng, n_sequences=60):
+    """Tags in a noisy cycle of three, seen in one feature as a ring; a step may say: stay."""
+    X, steps, Y = [], [], []
+    for n in rng.integers(2, 9, size=n_sequences):
+        stay = rng.random(n - 1) < 0.5
+        tags = np.concatenate(([rng.integers(3)], np.where(stay, 0, 1))).cumsum() % 3
+        X.append(tags[:, None] - 1.0 + rng.normal(size=(n, 1)))
+        steps.append(stay[:, None].astype(float))
+        Y.append(tags)
+    return X, steps, Y
+
+
+def wrong(model, X, Y):
+    return float(np.mean(np.concatenate(model.predict(X)) != np.concatenate(Y)))
+
+
+def test_steps_that_depend_on_the_input_help():
+    X, steps, Y = data(np.random.default_rng(2), 120)
+    pairs = list(zip(X, steps, strict=True))
+    plain = StructBoost(ChainTask(3), C=100, max_rounds=15).fit(X[:60], Y[:60])
+    steered = ChainTask(3, step_features=True)
+    boosted = StructBoost(steered, C=100, max_rounds=15).fit(pairs[:60], Y[:60])
+    linear = StructuredSVM(steered, C=100, tol=0.02, random_state=0).fit(pairs[:60], Y[:60])
+    assert wrong(boosted, pairs[60:], Y[60:]) < 0.75 * wrong(plain, X[60:], Y[60:])
+    assert wrong(linear, pairs[60:], Y[60:]) < 0.75 * wrong(plain, X[60:], Y[60:])
+    assert boosted.history_[-1]["certified"]
+    assert linear.history_[-1]["gap"] <= 0.02
+
+
+def test_partly_labelled_sequences_are_cut_into_pieces():
+    task = ChainTask(3, forbidden=[(None, 2), (0, 2)])
+    x, y = np.arange(7.0)[:, None], np.array([-1, 2, 1, -1, -1, 0, 1])
+    X, Y = labelled_stretches([x, x[:2]], [y, [0, 1]])
+    assert [piece.x.ravel().tolist() for piece in X[:2]] == [[1, 2], [5, 6]]
+    assert [piece.tolist() for piece in Y[:2]] == [[2, 1], [0, 1]]
+    assert [(piece.begins, piece.ends) for piece in X[:2]] == [(False, False), (False, True)]
+    assert X[2] is not None
+    assert len(X) == 3
+    # A piece may begin with a tag that no sequence begins with.
+    assert task.is_valid(X[0], Y[0])
+    assert not task.is_valid(x[1:3], Y[0])
+    check_task(task, X, Y)
+    steered, (tags,) = labelled_stretches([(x, x[1:])], [[0, -1, -1, -1, -1, -1, -1]])
+    assert steered[0].x[1].shape == (0, 1)
+    assert tags.tolist() == [0]
+    with pytest.raises(TaskError, match=r"Y\[0\] has shape \(2,\) for 7 tokens"):
+        labelled_stretches([x], [[0, 1]])
+
+
+def test_a_model_of_partly_labelled_sequences_is_nearly_as_good():
+    rng = np.random.default_rng(3)
+    X, _, Y = data(rng, 150)
+    hidden = [np.where(rng.random(len(y)) < 0.3, -1, y) for y in Y]
+    whole = StructBoost(ChainTask(3), C=100, max_rounds=10).fit(X[:75], Y[:75])
+    partial = StructBoost(ChainTask(3), C=100, max_rounds=10)
+    partial.fit(*labelled_stretches(X[:75], hidden[:75]))
+    assert wrong(partial, X[75:], Y[75:]) < wrong(whole, X[75:], Y[75:]) + 0.05
+
+
+def test_the_engines_agree():
+    X, _, Y = data(np.random.default_rng(4), 40)
+    fits = [
+        StructBoost(ChainTask(3), C=50, max_rounds=4, engine=engine, n_jobs=2).fit(X, Y)
+        for engine in ("serial", "threads")
+    ]
+    assert fits[0].objective_ == fits[1].objective_
+
+
+@pytest.mark.parametrize(
+    ("Y", "message"),
+    [
+        ([[0, 1], [0, 1, 2]], r"Y\[1\]: An output has 3 tags for 2 tokens"),
+        ([[0, 1], [0, 3]], r"Y\[1\]: An output has tags from 0 to 3"),
+        ([[0, 1], [0.5, 1]], r"Y\[1\]: An output is \[0.5, 1\]"),
+        ([[0, 1], [-1, 1]], "Take labelled_stretches"),
+        ([[0, 1], [1, 0]], r"Y\[1\]: The tags \[1, 0\] are forbidden"),
+    ],
+)
+def test_wrong_tags_are_named(Y, message):
+    task = ChainTask(3, forbidden=[(1, 0)])
+    scores = {"token": np.zeros((4, 3)), "step": np.zeros((2, 9))}
+    stack = StackedParts(scores, {"token": np.array([0, 2, 4]), "step": np.array([0, 1, 2])})
+    with pytest.raises(TaskError, match=message):
+        task.separate([np.zeros((2, 1))] * 2, Y, stack)
+
+
+def test_wrong_parameters_and_impossible_sequences_are_named():
+    for arguments, message in [
+        (dict(n_tags=1), "at least 2"),
+        (dict(n_tags=2, forbidden=[(0, 2)]), r"forbidden has \(0, 2\)"),
+        (dict(n_tags=2, forbidden=[(None, None)]), "name a tag"),
+    ]:
+        with pytest.raises(TaskError, match=message):
+            ChainTask(**arguments)
+    task = ChainTask(2, forbidden=[(0, 0), (0, 1), (1, 0), (1, 1)])
+    scores = {"token": np.zeros((2, 2)), "step": np.zeros((1, 4))}
+    for search in (task.argmax, task.marginals):
+        with pytest.raises(TaskError, match="No sequence of 2 tags is allowed"):
+            search(np.zeros((2, 1)), scores)
+    with pytest.raises(TaskError, match="3 tokens and 1 steps"):
+        ChainTask(2, step_features=True).parts((np.zeros((3, 1)), np.zeros((1, 1))))
+
+
+def test_all_tags_are_tried():
+    """The best of 2^10 sequences, where the first and the last token decide each other."""
+    n = 10
+    scores = {"token": np.zeros((n, 2)), "step": np.array([[1.0, 0.0, 0.0, 1.0]])}
+    scores["token"][0, 1], scores["token"][-1, 0] = 5.0, 4.5
+    values = [
+        score(scores["token"], scores["step"], z, ChainTask(2)) for z in product((0, 1), repeat=n)
+    ]
+    found = ChainTask(2).argmax(np.zeros((n, 1)), scores)
+    assert score(scores["token"], scores["step"], found, ChainTask(2)) == max(values)
