@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import uuid
+from contextlib import ExitStack
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-import cv2
+import av
+from av.video.stream import VideoStream
 
 from structboost.files.outputs import check_writable
+from structboost.files.whole_file import whole_file
 from structboost.tracking.video import VideoError
 from structboost.validation import checked_positive
-from structboost.vision.images import Pixels, checked_image, letter_boxed, swapped_channels
+from structboost.vision.images import checked_image, letter_boxed
 
-# By suffix, what the wheels of OpenCV encode everywhere; H.264 is in few of them.
-_CODECS = dict.fromkeys((".mp4", ".m4v", ".mov", ".mkv"), "mp4v") | {
-    ".avi": "MJPG",
-    ".webm": "VP80",
+# Format, codec, pixels and options, by FFmpeg's names.
+_H264 = "h264", "yuv420p", {"preset": "veryfast"}
+_ENCODINGS = {
+    ".mp4": ("mp4", *_H264),
+    ".m4v": ("mp4", *_H264),
+    ".mov": ("mov", *_H264),
+    ".mkv": ("matroska", *_H264),
+    ".avi": ("avi", "mjpeg", "yuvj420p", {"qmin": "2", "qmax": "4"}),
+    ".webm": ("webm", "libvpx-vp9", "yuv420p", {"crf": "30", "b": "0", "deadline": "realtime"}),
 }
 
 
 class VideoWriter:
     """Writes frames into a video file.
 
-    The frames go into a hidden file in the same folder; :meth:`close` gives it its name.  Leaving
-    the ``with`` block by an exception does so too: what was written by then is kept.
+    :meth:`close` gives the file its name.  Leaving the ``with`` block by an exception does so too:
+    what was written by then is kept.
 
     Parameters
     ----------
     path : str or path
-        Its suffix sets the format: .mp4, .m4v, .mov, .mkv (MPEG-4), .avi (Motion JPEG) or .webm
-        (VP8).
+        Its suffix sets the format: .mp4, .m4v, .mov, .mkv (H.264, which browsers play), .avi
+        (Motion JPEG) or .webm (VP9).
     fps : float, default=25
         Frames per second.
 
@@ -58,16 +64,13 @@ class VideoWriter:
         self.fps = checked_positive(fps, "fps")
         self.n_frames = 0
         self.size: tuple[int, int] | None = None
-        self._writer: cv2.VideoWriter | None = None
-        # FFMPEG takes the format from the suffix, so the hidden name keeps it.
-        self._target = Path(os.path.realpath(path))
-        hidden = f".{self.path.stem}.{uuid.uuid4().hex[:8]}{self.path.suffix}"
-        self._temporary = self._target.with_name(hidden)
+        self._stream: VideoStream | None = None
+        self._file = ExitStack()
         # All of this before the first frame: hours of tracking must not fail at the end.
         suffix = self.path.suffix.lower()
-        if suffix not in _CODECS:
+        if suffix not in _ENCODINGS:
             raise VideoError(
-                f"{self.path} has the suffix {suffix!r}; choose one of {', '.join(_CODECS)}."
+                f"{self.path} has the suffix {suffix!r}; choose one of {', '.join(_ENCODINGS)}."
             )
         check_writable(self.path)
 
@@ -93,10 +96,14 @@ class VideoWriter:
             At the first frame, if there is no encoder for the format.
         """
         frame = checked_image(image, f"frame {self.n_frames}")
-        if self._writer is None:
-            self._writer = self._opened(frame)
+        if self._stream is None:
+            height, width = frame.shape[:2]
+            self.size = (width + width % 2, height + height % 2)
+            self._stream = self._opened(self.size)
         assert self.size is not None
-        self._writer.write(swapped_channels(letter_boxed(frame, self.size).image))
+        canvas = letter_boxed(frame, self.size).image
+        encoded = self._stream.encode(av.VideoFrame.from_ndarray(canvas, format="rgb24"))
+        self._container.mux(encoded)
         self.n_frames += 1
 
     def close(self) -> None:
@@ -106,36 +113,31 @@ class VideoWriter:
 
         Raises
         ------
-        VideoError
-            If the file cannot be read back, as when the disk is full.
+        OSError
+            If the rest cannot be written, as when the disk is full.
         """
-        if self._writer is None:
-            return
-        self._writer.release()
-        self._writer = None
-        # The writer of OpenCV does not tell when the disk is full.
-        capture = cv2.VideoCapture(str(self._temporary), cv2.CAP_FFMPEG)
-        is_readable = capture.isOpened()
-        capture.release()
-        os.replace(self._temporary, self._target)
-        if not is_readable:
-            raise VideoError(
-                f"{self.path} cannot be read back after {self.n_frames} frames; is the disk full? "
-                "Make room and try again."
-            )
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with self._file:
+                self._container.mux(stream.encode(None))  # what the encoder holds back
 
-    def _opened(self, frame: Pixels) -> cv2.VideoWriter:
-        height, width = frame.shape[:2]
-        self.size = (width + width % 2, height + height % 2)
-        codec = _CODECS[self.path.suffix.lower()]
-        fourcc = cv2.VideoWriter.fourcc(*codec)
-        writer = cv2.VideoWriter(str(self._temporary), cv2.CAP_FFMPEG, fourcc, self.fps, self.size)
-        if not writer.isOpened():
-            with contextlib.suppress(OSError):
-                self._temporary.unlink(missing_ok=True)
-            raise VideoError(
-                f"{self.path}: this OpenCV cannot encode {codec} at "
-                f"{self.size[0]}x{self.size[1]} and {self.fps:g} frames per second; "
-                f"try another suffix ({', '.join(_CODECS)})."
-            )
-        return writer
+    def _opened(self, size: tuple[int, int]) -> VideoStream:
+        container_format, codec, pixels, options = _ENCODINGS[self.path.suffix.lower()]
+        rate = Fraction(self.fps).limit_denominator(0xFFFF)
+        with ExitStack() as stack:
+            file = stack.enter_context(whole_file(self.path))
+            self._container = stack.enter_context(av.open(file, "w", format=container_format))
+            try:
+                stream = self._container.add_stream(codec, rate=rate, options=options)
+                assert isinstance(stream, VideoStream)
+                stream.width, stream.height = size
+                stream.pix_fmt = pixels
+                stream.codec_context.open()
+            except (ValueError, av.FFmpegError) as error:
+                raise VideoError(
+                    f"{self.path}: this FFmpeg cannot encode {codec} at {size[0]}x{size[1]} and "
+                    f"{self.fps:g} frames per second ({error}); "
+                    f"try another suffix ({', '.join(_ENCODINGS)})."
+                ) from error
+            self._file = stack.pop_all()
+        return stream
