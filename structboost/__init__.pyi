@@ -2,6 +2,11 @@
 
 from .boosting import StructBoost as StructBoost
 from .conformance.check_task import check_task as check_task
+from .decisions.knapsack import Knapsack as Knapsack
+from .decisions.paths import AcyclicPath as AcyclicPath
+from .decisions.paths import GridPath as GridPath
+from .decisions.problem import DecisionProblem as DecisionProblem
+from .decisions.problem import SolvedBy as SolvedBy
 from .engines.base import Engine as Engine
 from .engines.local import Serial as Serial
 from .engines.local import Threads as Threads
@@ -59,11 +64,14 @@ from .tasks import ChainTask as ChainTask
 from .tasks import CodedTask as CodedTask
 from .tasks import EnumeratedTask as EnumeratedTask
 from .tasks import MulticlassTask as MulticlassTask
+from .tasks import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .tasks import RankingTask as RankingTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask
 from .tasks.chain import Stretch as Stretch
 from .tasks.chain import labelled_stretches as labelled_stretches
+from .tasks.predict_then_optimize import Decision as Decision
+from .tasks.predict_then_optimize import DecisionInput as DecisionInput
 from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
 from .weak.base import Term as Term

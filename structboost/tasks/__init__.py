@@ -6,6 +6,7 @@ from structboost.tasks.chain import ChainTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.enumerated import EnumeratedTask
 from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask
 from structboost.tasks.ranking import RankingTask
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask
 from structboost.tasks.taxonomy import TaxonomyTask
@@ -17,6 +18,7 @@ __all__ = [
     "CodedTask",
     "EnumeratedTask",
     "MulticlassTask",
+    "PredictThenOptimizeTask",
     "RankingTask",
     "SuperpixelCRFTask",
     "TaxonomyTask",

@@ -1,0 +1,1 @@
+"""Decision problems whose costs are predicted, a module each."""

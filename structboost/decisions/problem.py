@@ -1,0 +1,108 @@
+"""The contract of decision problems: linear costs of items, and a solver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.exceptions import TaskError, on_example
+from structboost.validation import shown
+
+
+class DecisionProblem(ABC):
+    """Choose a decision z of least cost ``c'z``, or of largest value if ``maximize`` is set.
+
+    A subclass defines :meth:`solve`.  In training it is called with differences of costs: it must
+    solve the problem for costs of either sign.  Instances must be picklable, and :meth:`solve` a
+    pure function: that of several optimal decisions which it returns is the tie rule of the
+    problem.
+
+    Attributes
+    ----------
+    n_items : int or None
+        Length of costs and decisions; None if it is not known.
+    maximize : bool
+        Whether costs are values, and the largest total is best.
+    """
+
+    n_items: int | None = None
+    maximize: bool = False
+    # How a cost vector is called in errors.
+    _costs: ClassVar[str] = "costs"
+
+    @abstractmethod
+    def solve(self, costs: FloatArray) -> FloatArray:
+        """Best decision for finite ``costs`` of either sign, both of shape (n_items,)."""
+
+    def solve_all(self, costs: FloatArray) -> FloatArray:
+        """Batch form of :meth:`solve`; shape (n, n_items) for both."""
+        out = np.empty(costs.shape)
+        for i, row in enumerate(costs):
+            out[i] = on_example("solve", i, self.solve, row)
+        return out
+
+    def is_feasible(self, decision: FloatArray) -> bool:
+        """Whether ``decision`` may be chosen; by default True, which means unknown."""
+        return True
+
+
+class SolvedBy(DecisionProblem):
+    """A problem that a function of the user solves.
+
+    Parameters
+    ----------
+    solve : callable
+        ``solve(costs)`` gives the best decision for costs of either sign, both of shape
+        (n_items,).
+    maximize : bool
+        Whether the largest total is best.
+    """
+
+    def __init__(self, solve: Callable[[FloatArray], Any], *, maximize: bool = False) -> None:
+        if not callable(solve):
+            raise TypeError(
+                f"solve is {shown(solve)}; give a function solve(costs) that returns a decision."
+            )
+        self.function = solve
+        self.maximize = maximize
+
+    def solve(self, costs: FloatArray) -> FloatArray:
+        """What the function returns, checked.
+
+        Raises
+        ------
+        TaskError
+            If that is no finite vector as long as the costs.
+        """
+        found = np.asarray(self.function(costs))
+        if found.shape != costs.shape or found.dtype.kind not in "fiub":
+            raise TaskError(
+                f"solve returned an array of shape {found.shape} and type {found.dtype}; it must "
+                f"return a decision of shape {costs.shape}."
+            )
+        decision = found.astype(np.float64)
+        if not np.isfinite(decision).all():
+            raise TaskError("solve returned a decision with NaN or infinite entries.")
+        return decision
+
+
+def problem_of(value: Any) -> DecisionProblem:
+    """The problem itself, or the one that a function solves.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    """
+    if isinstance(value, DecisionProblem):
+        return value
+    if not callable(value):
+        raise TypeError(
+            f"problem is {shown(value)}; give a DecisionProblem such as ShortestPath, or a "
+            "function solve(costs)."
+        )
+    return SolvedBy(value)

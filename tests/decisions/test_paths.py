@@ -1,0 +1,65 @@
+"""Cheapest paths against all paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import AcyclicPath, GridPath
+
+
+def all_paths(problem):
+    """Every path of an acyclic graph as a row of zeros and ones."""
+    found = []
+
+    def walk(node, used):
+        if node == problem.target:
+            found.append(used)
+            return
+        for a in np.flatnonzero(problem.arcs[:, 0] == node):
+            walk(problem.arcs[a, 1], [*used, a])
+
+    walk(problem.source, [])
+    return np.array([np.bincount(used, minlength=problem.n_items) for used in found], float)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 9999))
+def test_the_path_costs_as_little_as_the_best_of_all_whatever_the_signs(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 8))
+    names = rng.permutation(n)
+    arcs = [(i, j) for i in range(n) for j in range(i + 1, n) if j == i + 1 or rng.random() < 0.5]
+    arcs = names[np.array(arcs)[rng.permutation(len(arcs))]]
+    problem = AcyclicPath(arcs, int(names[0]), int(names[-1]))
+    costs = rng.normal(size=(5, len(arcs)))
+    paths = all_paths(problem)
+    found = problem.solve_all(costs)
+    assert all(problem.is_feasible(z) for z in found)
+    np.testing.assert_allclose((found * costs).sum(axis=1), (costs @ paths.T).min(axis=1))
+    np.testing.assert_array_equal(problem.solve(costs[0]), found[0])
+
+
+def test_a_grid_has_the_arcs_of_pyepo_and_all_its_paths():
+    problem = GridPath(3, 4)
+    assert problem.n_items == 17
+    assert problem.arcs[:8].tolist() == [
+        [0, 1], [1, 2], [2, 3], [0, 4], [1, 5], [2, 6], [3, 7], [4, 5],
+    ]  # fmt: skip
+    assert len(all_paths(problem)) == 10
+    assert not problem.is_feasible(np.ones(17))
+
+
+def test_graphs_without_a_path_or_with_a_circle_are_refused():
+    with pytest.raises(ValueError, match="form a circle"):
+        AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)
+    with pytest.raises(ValueError, match="infeasible"):
+        AcyclicPath([(0, 1), (2, 3)], 0, 3)
+    with pytest.raises(ValueError, match="number the nodes from 0"):
+        AcyclicPath([(0, 1), (-1, 2)], 0, 1)
+    with pytest.raises(ValueError, match="tail and the head"):
+        AcyclicPath([0, 1], 0, 1)
+    with pytest.raises(ValueError, match="at least two nodes"):
+        GridPath(1, 1)

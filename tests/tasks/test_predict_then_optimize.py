@@ -1,0 +1,238 @@
+"""Decisions by predicted costs: the SPO+ formula, enumeration, independent solvers, errors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+
+from structboost import (
+    AcyclicPath,
+    DecisionInput,
+    GridPath,
+    Knapsack,
+    PredictThenOptimizeTask,
+    SolvedBy,
+    StructBoost,
+    StructuredSVM,
+    TaskError,
+    check_task,
+)
+from structboost.task import StackedParts
+
+ROUTES = GridPath(2, 3)
+
+
+def all_routes():
+    """The three paths of the grid, from the solver at costs that force each."""
+    signs = np.array(list(itertools.product((0.0, 1.0), repeat=ROUTES.n_items)))
+    return np.array([z for z in signs if ROUTES.is_feasible(z)])
+
+
+def cheapest_route(costs):
+    routes = all_routes()
+    return routes[int(np.argmin(routes @ costs))]
+
+
+def travel(n=12, seed=0):
+    """Features of instances and costs of arcs, three of them equal in price on purpose."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    costs = 2.0 + X @ rng.normal(size=(2, ROUTES.n_items)) + rng.uniform(0, 1, (n, ROUTES.n_items))
+    costs[0] = 1.0
+    return X, costs
+
+
+def wares(n=10, seed=0):
+    rng = np.random.default_rng(seed)
+    items = rng.normal(size=(n, 5, 3))
+    values = (3.0 + items @ rng.normal(size=3) + rng.uniform(0, 1, (n, 5))).round(1)
+    return items, values
+
+
+def test_there_are_three_routes():
+    assert len(all_routes()) == 3
+
+
+@pytest.mark.parametrize("features", ["instance", "items", "both"])
+def test_the_task_keeps_its_contract(features):
+    items, values = wares()
+    task = PredictThenOptimizeTask(Knapsack([1, 2, 3, 2, 1], 4), features)
+    X = {
+        "instance": items[:, :, 0],
+        "items": items,
+        "both": [DecisionInput(x[:, 0], x) for x in items],
+    }[features]
+    check_task(task, X, task.best_decisions(X, values))
+
+
+def test_instances_may_have_problems_of_their_own():
+    items, values = wares()
+    weights = np.random.default_rng(0).integers(1, 4, size=values.shape)
+    X = [
+        DecisionInput(items=x, problem=Knapsack(w, 4)) for x, w in zip(items, weights, strict=True)
+    ]
+    task = PredictThenOptimizeTask(None, "items")
+    Y = task.best_decisions(X, values)
+    check_task(task, X, Y)
+    alone = [PredictThenOptimizeTask(x.problem, "items").best_decisions([x.items], [v])[0]
+             for x, v in zip(X, values, strict=True)]  # fmt: skip
+    for shared, own in zip(Y, alone, strict=True):
+        np.testing.assert_array_equal(shared.chosen, own.chosen)
+    with pytest.raises(TaskError, match="has no problem"):
+        task.best_decisions([items[0]], values[:1])
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_the_hinge_is_the_spo_plus_loss_ties_included(maximize):
+    """Definition 3 of Elmachtoub and Grigas, by enumeration; values are costs turned around."""
+    X, costs = travel()
+    sign = -1.0 if maximize else 1.0
+    problem = SolvedBy(lambda c: cheapest_route(sign * c), maximize=maximize)
+    task = PredictThenOptimizeTask(problem, n_items=ROUTES.n_items)
+    Y = task.best_decisions(X, sign * costs)
+    predicted = np.random.default_rng(1).normal(size=costs.shape)
+    predicted[1], predicted[2] = 0.0, costs[2]
+    scores = StackedParts({"instance": sign * predicted}, {"instance": np.arange(len(X) + 1)})
+    found = task.separate(X, Y, scores)
+    routes = all_routes()
+    best = np.array([y.chosen for y in Y])
+    spo_plus = ((costs - 2 * predicted) @ routes.T).max(axis=1)
+    spo_plus += 2 * (predicted * best).sum(axis=1) - (costs @ routes.T).min(axis=1)
+    np.testing.assert_allclose(found.violations(scores), spo_plus, atol=1e-12)
+    # It bounds the regret of the decision at the predicted costs, and is 0 at the true ones.
+    decided = task.argmax_batch(X, scores)
+    regret = [task.loss(y, z) for y, z in zip(Y, decided, strict=True)]
+    assert (np.array(regret) <= spo_plus + 1e-12).all()
+    assert spo_plus[2] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_equally_good_decisions_have_no_regret():
+    X, costs = travel()
+    task = PredictThenOptimizeTask(ROUTES)
+    y = task.best_decisions(X, costs)[0]
+    assert [task.loss(y, y._replace(chosen=z)) for z in all_routes()] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("features", ["instance", "items"])
+def test_the_batch_form_finds_what_single_instances_find(features):
+    items, values = wares()
+    task = PredictThenOptimizeTask(Knapsack([1, 2, 3, 2, 1], 4), features)
+    X = items if features == "items" else items[:, :, 0]
+    Y = task.best_decisions(X, values)
+    kind = next(iter(task.kinds))
+    shape = (-1, task.kinds[kind].n_channels)
+    rows = np.random.default_rng(3).normal(size=values.shape).reshape(shape)
+    scores = StackedParts({kind: rows}, task.stack(X).offsets)
+    found = task.separate(X, Y, scores)
+    single = super(PredictThenOptimizeTask, task).separate(X, list(Y), scores)
+    np.testing.assert_allclose(found.losses, single.losses, atol=1e-12)
+    np.testing.assert_array_equal(found.indptr[kind], single.indptr[kind])
+    for a, b in zip(found.differences[kind], single.differences[kind], strict=True):
+        np.testing.assert_allclose(a, b)
+
+
+def test_the_linear_certificate_holds_against_an_independent_solver():
+    X, costs = travel()
+    task, C = PredictThenOptimizeTask(ROUTES), 3.0
+    Y = task.best_decisions(X, costs)
+    svm = StructuredSVM(task, C=C, tol=1e-6).fit(X, Y)
+    rows, routes = np.column_stack((X, np.ones(len(X)))), all_routes()
+    best = np.array([y.chosen for y in Y])
+
+    def objective(flat):
+        predicted = rows @ flat.reshape(3, -1)
+        hinge = ((costs - 2 * predicted) @ routes.T).max(axis=1)
+        hinge += 2 * (predicted * best).sum(axis=1) - (costs * best).sum(axis=1)
+        return hinge
+
+    n = len(X)
+    # min 1/2 |W|^2 + C/n sum xi over (W, xi), one linear constraint for each route.
+    size = 3 * ROUTES.n_items
+    constraints = []
+    for z in routes:
+        change = np.einsum("ij,ik->ijk", rows, 2 * (best - z)).reshape(n, size)
+        constraints.append((change, (costs * (z - best)).sum(axis=1)))
+    A = np.vstack([np.hstack((-change, np.eye(n))) for change, _ in constraints])
+    b = np.concatenate([constant for _, constant in constraints])
+    answer = minimize(
+        lambda v: 0.5 * v[:size] @ v[:size] + C / n * v[size:].sum(),
+        np.zeros(size + n),
+        jac=lambda v: np.append(v[:size], np.full(n, C / n)),
+        constraints={"type": "ineq", "fun": lambda v: A @ v - b, "jac": lambda v: A},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert answer.success
+    assert svm.objective_ == pytest.approx(answer.fun, rel=1e-5)
+    flat = svm.w_.ravel()
+    assert svm.objective_ == pytest.approx(0.5 * flat @ flat + C * objective(flat).mean())
+
+
+def test_the_boosted_certificate_holds_against_the_whole_program():
+    items, values = wares(n=8)
+    problem, C = Knapsack([1, 2, 3, 2, 1], 4), 20.0
+    task = PredictThenOptimizeTask(problem, "items")
+    Y = task.best_decisions(items, values)
+    boosted = StructBoost(task, C=C, tol=1e-6, exact=True).fit(items, Y)
+    rows = items.reshape(-1, 3)
+    stumps = [np.ones(len(rows))]
+    stumps += [
+        np.where(rows[:, f] <= t, -1.0, 1.0) for f in range(3) for t in np.unique(rows[:, f])
+    ]
+    columns = np.array([s * h for h in stumps for s in (-1.0, 1.0)]).reshape(-1, *values.shape)
+    subsets = np.array(list(itertools.product((0.0, 1.0), repeat=5)))
+    A, b = [], []
+    for i, y in enumerate(Y):
+        slack = -np.eye(len(items))[i]
+        for z in subsets:
+            if problem.is_feasible(z):
+                A.append(np.append(-2 * columns[:, i] @ (y.chosen - z), slack))
+                b.append(-values[i] @ (y.chosen - z))
+    price = np.append(np.ones(len(columns)), np.full(len(items), C / len(items)))
+    answer = linprog(price, A_ub=np.array(A), b_ub=np.array(b))
+    last = boosted.history_[-1]
+    assert last["certified"]
+    assert last["bound"] <= answer.fun + 1e-9
+    assert last["primal"] == pytest.approx(answer.fun, rel=1e-5)
+
+
+def test_errors_name_the_instance():
+    X, costs = travel()
+    task = PredictThenOptimizeTask(ROUTES)
+    bad = costs.copy()
+    bad[3, 2] = np.nan
+    with pytest.raises(TaskError, match=r"costs of X\[3\] have nan for item 2"):
+        task.best_decisions(X, bad)
+    with pytest.raises(TaskError, match=r"costs of X\[0\] have shape \(4,\)"):
+        task.best_decisions(X, costs[:, :4])
+    with pytest.raises(ValueError, match="one row each"):
+        task.best_decisions(X, costs[:4])
+
+    def fails(c):
+        if c[0] == costs[5, 0]:
+            raise RuntimeError("the licence has run out")
+        return cheapest_route(c)
+
+    failing = PredictThenOptimizeTask(fails, n_items=ROUTES.n_items)
+    with pytest.raises(RuntimeError, match="licence") as error:
+        failing.best_decisions(X, costs)
+    assert "example 5, X[5]" in error.value.__notes__[0]
+    for found, said in ((np.zeros(3), "shape"), (np.full(ROUTES.n_items, np.nan), "NaN")):
+        task = PredictThenOptimizeTask(lambda c, z=found: z, n_items=ROUTES.n_items)
+        with pytest.raises(TaskError, match=said):
+            task.best_decisions(X, costs)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(TypeError, match="problem is 3"):
+        PredictThenOptimizeTask(3)
+    with pytest.raises(TypeError, match="solve is 3"):
+        SolvedBy(3)
+    with pytest.raises(ValueError, match="n_items is None"):
+        PredictThenOptimizeTask(cheapest_route)
+    with pytest.raises(ValueError, match="choose one of"):
+        PredictThenOptimizeTask(ROUTES, "nodes")
+    assert PredictThenOptimizeTask(AcyclicPath([(0, 1)], 0, 1)).kinds["instance"].n_channels == 1
