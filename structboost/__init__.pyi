@@ -23,6 +23,7 @@ from .estimators import MultiBoostMOClassifier as MultiBoostMOClassifier
 from .estimators import ShareBoostClassifier as ShareBoostClassifier
 from .estimators import StructBoostClassifier as StructBoostClassifier
 from .estimators import StructBoostRanker as StructBoostRanker
+from .estimators import StructBoostTagger as StructBoostTagger
 from .estimators import StructuredSVMClassifier as StructuredSVMClassifier
 from .estimators.early_stopping import EarlyStopping as EarlyStopping
 from .exceptions import BinnedTableError as BinnedTableError
@@ -72,6 +73,8 @@ from .tasks.chain import Stretch as Stretch
 from .tasks.chain import labelled_stretches as labelled_stretches
 from .tasks.predict_then_optimize import Decision as Decision
 from .tasks.predict_then_optimize import DecisionInput as DecisionInput
+from .weak.active_feature import ActiveFeatureFamily as ActiveFeatureFamily
+from .weak.active_feature import active_features as active_features
 from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
 from .weak.base import Term as Term

@@ -11,6 +11,7 @@ from structboost.estimators.coded import (
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
 from structboost.estimators.shareboost import ShareBoostClassifier
+from structboost.estimators.tagger import StructBoostTagger
 
 __all__ = [
     "AdaBoostECCClassifier",
@@ -23,5 +24,6 @@ __all__ = [
     "ShareBoostClassifier",
     "StructBoostClassifier",
     "StructBoostRanker",
+    "StructBoostTagger",
     "StructuredSVMClassifier",
 ]

@@ -195,7 +195,7 @@ class BoostedEstimator(BaseEstimator):
             made.history_ = list(metadata["history"])
             made.objective_ = float(metadata["objective"])
             made.n_iter_ = max(1, model.n_stages)
-            made.n_features_in_ = model.members["x"].n_features
+            made.n_features_in_ = next(iter(model.members.values())).n_features
             if "feature_names" in metadata:
                 made.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
         return made, metadata
@@ -326,7 +326,7 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         """Read a classifier that :meth:`save` wrote."""
         classifier, metadata = cls._load(path)
         with MODEL_FORMAT.damage(path):
-            classifier.classes_ = _saved_classes(metadata)
+            classifier.classes_ = saved_classes(metadata)
             classifier.task_ = classifier._saved_task(metadata)
             if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
                 raise DamagedFileError("its model is of other classes")
@@ -365,7 +365,7 @@ class TaxonomyClassifier(BoostedClassifier):
         return classification_task(self.classes_.tolist(), self.taxonomy)
 
 
-def _saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
+def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
     """The labels of a saved classifier, of the type they had."""
     labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
     if dtype.kind not in "biufSUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:

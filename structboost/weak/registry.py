@@ -21,6 +21,7 @@ FAMILIES = Registry(
         "svm": f"{_BASE}.linear:SVMFamily",
         "lda": f"{_BASE}.linear:LDAFamily",
         "feature": f"{_BASE}.feature:FeatureFamily",
+        "active_feature": f"{_BASE}.active_feature:ActiveFeatureFamily",
         "piecewise": f"{_BASE}.piecewise:PiecewiseFamily",
     },
 )
@@ -35,6 +36,7 @@ _TABLES = Registry(
         "svm": f"{_BASE}.linear:HyperplaneTable",
         "lda": f"{_BASE}.linear:HyperplaneTable",
         "feature": f"{_BASE}.feature:FeatureTable",
+        "active_feature": f"{_BASE}.active_feature:ActiveFeatureTable",
         "piecewise": f"{_BASE}.piecewise:PiecewiseTable",
         # Patches need the shape of the images, linear functions their weights: those families are
         # made by hand, as partial(PatchFamily, image_shape=...).

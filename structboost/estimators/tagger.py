@@ -1,0 +1,203 @@
+"""scikit-learn face of the chain: a tagger of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray
+from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.estimators.base import saved_classes
+from structboost.estimators.boosted import _StructBoostEstimator
+from structboost.estimators.parameters import estimator
+from structboost.estimators.tokens import (
+    TokenReader,
+    forbidden_numbers,
+    tag_numbers,
+    token_importances,
+)
+from structboost.files.schema import DamagedFileError
+from structboost.task import StackedParts, Task
+from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.validation import checked_weights
+from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
+
+
+@estimator
+class StructBoostTagger(_StructBoostEstimator):
+    """Tagger of sequences: a boosted first-order chain (:class:`structboost.ChainTask`).
+
+    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
+    dicts, one per token, as scikit-learn's DictVectorizer takes them: strings are turned into
+    binary features.  Its tags are strings or numbers.
+
+    Parameters
+    ----------
+    forbidden : sequence of (tag, tag), optional
+        Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
+        None)`` a last one.
+    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature", "piecewise"} or callable
+        Family of weak learners.  Stumps on sparse or dict tokens of zeros and ones are single
+        features, priced by one sparse product; other families make such tokens dense.
+    early_stopping : bool
+        Whether to hold out whole sequences, stop when their error has not improved for
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
+        last round trained.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The tags, in ascending order.
+    feature_names_ : list of str
+        Names of the features, where tokens are dicts.
+    transitions_ : ndarray, shape (n_classes, n_classes)
+        Score of each tag (row) followed by each tag (column).
+    """
+
+    forbidden: Sequence[tuple[Any, Any]] | None = None
+
+    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
+        """Train on sequences and their tags.
+
+        Parameters
+        ----------
+        X : sequence
+            Sequences of tokens, all of one form.
+        y : sequence of sequences
+            Tags of each sequence, one for each token; None where a tag is unknown.
+        sample_weight : array-like, shape (n_sequences,), optional
+            Weight of each sequence in the mean loss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a sequence and its tags do not fit; the message names the sequence.
+        """
+        self._check_early_stopping()
+        reader = TokenReader()
+        rows = reader.fit(X, takes_active=self.weak_learner == "stump")
+        self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
+        weights = checked_weights(sample_weight, len(rows))
+        kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
+        held: list[int] = []
+        if self.early_stopping:
+            kept, held = train_test_split(
+                kept, test_size=self.validation_fraction, random_state=self.random_state
+            )
+        self._reader = reader
+        self.n_features_in_ = reader.n_features
+        if reader.names is not None:
+            self.feature_names_ = reader.names
+        inputs, outputs = labelled_stretches([rows[i] for i in kept], [tags[i] for i in kept])
+        # Pieces of a sequence weigh as it does.
+        sizes = [_n_pieces(tags[i]) for i in kept]
+        validation = None
+        if held:
+            validation = labelled_stretches([rows[i] for i in held], [tags[i] for i in held])
+        task = ChainTask(
+            len(self.classes_), forbidden=forbidden_numbers(self.forbidden, self.classes_)
+        )
+        self._train(task, (inputs, outputs), validation, np.repeat(weights[kept], sizes))
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[list[Any]]:
+        """Tags of each sequence: those of the highest score together."""
+        found = self.task_.argmax_batch(*self._scored(X))
+        return [self.classes_[tags].tolist() for tags in found]
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Share of the tokens whose tag is right; tokens with the tag None do not count."""
+        found = self.predict(X)
+        _, true = tag_numbers(y, [len(tags) for tags in found], self.classes_)
+        _, numbers = tag_numbers(found, [len(tags) for tags in found], self.classes_)
+        right = np.concatenate(numbers) == np.concatenate(true)
+        known = np.concatenate(true) >= 0
+        if not known.any():
+            raise ValueError("y has no known tag; there is nothing to score.")
+        return float(np.mean(right[known]))
+
+    @property
+    def transitions_(self) -> FloatArray:
+        """Score of each tag followed by each tag."""
+        check_is_fitted(self)
+        n_tags = len(self.classes_)
+        return self.model_.scores(np.ones((1, 1)), "step").reshape(n_tags, n_tags)
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of the total weight of the tokens that falls on each feature."""
+        check_is_fitted(self)
+        learners = self.model_.members["token"].learners
+        if not isinstance(learners, ActiveFeatureTable):
+            return self.model_.feature_importances("token")
+        sizes = np.abs(self.model_.matrix("token")).sum(axis=1)
+        return token_importances(learners.feature, sizes, int(self.n_features_in_ or 0))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the tagger to a file, atomically and without pickle."""
+        check_is_fitted(self)
+        self._save(
+            path,
+            classes=self.classes_.tolist(),
+            classes_dtype=self.classes_.dtype.str,
+            names=self._reader.names,
+            n_token_features=self._reader.n_features,
+            is_active=self._reader.is_active,
+            forbidden=[list(pair) for pair in self.forbidden or ()],
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a tagger that :meth:`save` wrote."""
+        tagger, metadata = cls._load(path)
+        with MODEL_FORMAT.damage(path):
+            tagger.classes_ = saved_classes(metadata)
+            tagger.forbidden = [(a, b) for a, b in metadata["forbidden"]] or None
+            tagger._reader = TokenReader(
+                metadata["names"], metadata["n_token_features"], is_active=metadata["is_active"]
+            )
+            tagger.n_features_in_ = tagger._reader.n_features
+            if tagger._reader.names is not None:
+                tagger.feature_names_ = tagger._reader.names
+            task = ChainTask(
+                len(tagger.classes_),
+                forbidden=forbidden_numbers(tagger.forbidden, tagger.classes_),
+            )
+            if dict(task.kinds) != dict(tagger.model_.kinds):
+                raise DamagedFileError("its model is of other tags")
+            tagger.task_ = task
+        return tagger
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        own = super()._settings(task)
+        return own | {"weak_learner": ActiveFeatureFamily} if self._reader.is_active else own
+
+    def _scored(self, X: Sequence[Any]) -> tuple[list[NDArray[Any]], StackedParts]:
+        """Rows of the sequences, and their scores."""
+        check_is_fitted(self)
+        rows = self._reader.read(X)
+        numbers = np.arange(len(rows) + 1, dtype=np.int64)
+        lengths = [len(own) for own in rows]
+        tokens = np.concatenate(rows)
+        if self._reader.is_active:
+            # A token may have more active features than any in training: no check of widths.
+            token = self.model_.scorer("token").raw_scores(tokens)
+        else:
+            token = self.model_.scores(tokens, "token")
+        step = np.repeat(self.transitions_.reshape(1, -1), len(rows), axis=0)
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        return rows, StackedParts(
+            {"token": token, "step": step}, {"token": starts, "step": numbers}
+        )
+
+
+def _n_pieces(tags: IntArray) -> int:
+    """Number of pieces between unknown tags."""
+    known = np.concatenate(([False], tags >= 0))
+    return int(np.sum(known[1:] & ~known[:-1]))

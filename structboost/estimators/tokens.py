@@ -1,0 +1,191 @@
+"""Sequences of tokens as users have them, and as the chain task takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
+
+from structboost._typing import FloatArray, IntArray
+from structboost.validation import check_inputs, shown
+from structboost.weak.active_feature import active_features
+
+
+class TokenReader:
+    """Makes rows of tokens: of arrays, of sparse matrices, or of lists of dicts.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Names of the features, where tokens are dicts.
+    n_features : int, optional
+        Number of features of a token.
+
+    Attributes
+    ----------
+    is_active : bool
+        Whether rows hold the numbers of active features
+        (:func:`structboost.weak.active_feature.active_features`) instead of values.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] | None = None,
+        n_features: int | None = None,
+        *,
+        is_active: bool = False,
+    ) -> None:
+        self.names = None if names is None else list(names)
+        self.n_features = n_features
+        self.is_active = is_active
+
+    def fit(self, X: Sequence[Any], *, takes_active: bool) -> list[NDArray[Any]]:
+        """Learn the features, and return the rows of each sequence.
+
+        Parameters
+        ----------
+        X : sequence
+            Sequences of tokens.
+        takes_active : bool
+            Whether sparse rows of zeros and ones may stay sparse.
+        """
+        check_inputs(X)
+        table, lengths = self._table(X)
+        self.n_features = table.shape[1]
+        self.is_active = bool(takes_active and sparse.issparse(table) and (table.data == 1).all())
+        return self._split(table, lengths)
+
+    def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
+        """Rows of each sequence, by the features that were learned.
+
+        Raises
+        ------
+        ValueError
+            If tokens have another number of features than in training.
+        """
+        check_inputs(X)
+        table, lengths = self._table(X)
+        if table.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {table.shape[1]} features per token; the tagger was trained on "
+                f"{self.n_features}."
+            )
+        return self._split(table, lengths)
+
+    def _split(self, table: Any, lengths: IntArray) -> list[NDArray[Any]]:
+        if self.is_active:
+            rows = active_features(table)
+        else:
+            rows = table.toarray() if sparse.issparse(table) else table
+        return np.split(rows, np.cumsum(lengths)[:-1])
+
+    def _table(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
+        """All tokens as one table, and the number of tokens of each sequence."""
+        if not len(X):
+            raise ValueError("X is empty; give at least one sequence.")
+        if all(_is_of_dicts(x) for x in X):
+            return self._vectorized(X)
+        if all(sparse.issparse(x) for x in X):
+            lengths = np.array([x.shape[0] for x in X])
+            _check_widths([x.shape for x in X])
+            return sparse.csr_array(sparse.vstack(X, format="csr")), lengths
+        rows = [np.asarray(x) for x in X]
+        _check_widths([row.shape for row in rows])
+        return np.concatenate(rows), np.array([len(row) for row in rows])
+
+    def _vectorized(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
+        lengths = np.array([len(x) for x in X])
+        vectorizer = DictVectorizer()
+        if self.n_features is None:
+            table = vectorizer.fit_transform(chain.from_iterable(X))
+            self.names = vectorizer.feature_names_
+        elif self.names is None:
+            raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
+        else:
+            vectorizer.feature_names_ = self.names
+            vectorizer.vocabulary_ = {name: k for k, name in enumerate(self.names)}
+            table = vectorizer.transform(chain.from_iterable(X))
+        return sparse.csr_array(table), lengths
+
+
+def tag_numbers(
+    y: Sequence[Any], lengths: Sequence[int], classes: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], list[IntArray]]:
+    """Tags as numbers, -1 where a tag is None.
+
+    Parameters
+    ----------
+    y : sequence of sequences of tags
+    lengths : sequence of int
+        Number of tokens of each sequence.
+    classes : ndarray, optional
+        All tags, in ascending order.  Default: those that occur.
+
+    Returns
+    -------
+    classes : ndarray
+    numbers : list of ndarray of int64
+
+    Raises
+    ------
+    ValueError
+        If a sequence has not one tag for each token, or fewer than two tags occur.
+    """
+    if len(y) != len(lengths):
+        raise ValueError(f"X has {len(lengths)} sequences and y {len(y)}; give one for each.")
+    for i, (tags, n) in enumerate(zip(y, lengths, strict=True)):
+        if isinstance(tags, str) or not hasattr(tags, "__len__") or len(tags) != n:
+            raise ValueError(f"y[{i}] is {shown(tags)}; give a tag for each of the {n} tokens.")
+    flat = [tag.item() if isinstance(tag, np.generic) else tag for tag in chain.from_iterable(y)]
+    if classes is None:
+        classes = _sorted_classes({tag for tag in flat if tag is not None})
+    place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
+    numbers = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
+    return classes, np.split(numbers, np.cumsum(lengths)[:-1])
+
+
+def forbidden_numbers(
+    forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
+) -> list[tuple[int | None, int | None]]:
+    """Forbidden pairs of tags as pairs of numbers; pairs of tags that never occur are left out."""
+    place: dict[Any, int | None] = {tag: k for k, tag in enumerate(classes.tolist())}
+    place[None] = None
+    return [(place[a], place[b]) for a, b in forbidden or () if a in place and b in place]
+
+
+def token_importances(feature: IntArray, sizes: FloatArray, n_features: int) -> FloatArray:
+    """Share of each feature in the absolute weight of learners on single features."""
+    used = feature >= 0
+    sums = np.bincount(feature[used], weights=sizes[used], minlength=n_features)
+    return np.asarray(sums / sums.sum() if sums.sum() > 0 else sums, np.float64)
+
+
+def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
+    try:
+        classes = np.array(sorted(tags))
+    except TypeError:
+        raise ValueError("y mixes tags of types that have no order; give strings.") from None
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has {len(classes)} different tags; a tagger needs examples of at least two."
+        )
+    return classes
+
+
+def _is_of_dicts(x: Any) -> bool:
+    return isinstance(x, Sequence) and all(isinstance(token, Mapping) for token in x)
+
+
+def _check_widths(shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raise ValueError unless all are tables of one width."""
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 or shape[1] != shapes[0][1]:
+            width = shapes[0][1] if len(shapes[0]) == 2 else "n_features"
+            raise ValueError(
+                f"X[{i}] has shape {shape}; give (n_tokens, {width}), or a list of dicts."
+            )

@@ -1,0 +1,263 @@
+"""Single binary features of very many, of which each part has a few: sparse rows.
+
+A part is a row of the numbers of its active features, filled up with -1: tables of hundreds of
+thousands of columns stay as small as their ones.  :func:`active_features` makes such rows of a
+sparse matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array
+from structboost.runtime.compiled import compiled
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.candidates import answer_type, best_ways
+from structboost.weak.table import LearnerTable
+
+# Features are searched for this many channels at a time.
+_CHANNELS_AT_ONCE = 64
+
+
+def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
+    """Numbers of the active features of each row, in ascending order, filled up with -1.
+
+    Parameters
+    ----------
+    X : sparse matrix or array, shape (n_rows, n_features)
+        Zeros and ones.
+    n_slots : int, optional
+        Number of columns; of a row with more ones the first are kept.  Default: as many as the
+        fullest row has, and at least one.
+
+    Raises
+    ------
+    ValueError
+        If an entry is neither 0 nor 1.
+    """
+    rows = sparse.csr_array(X, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    if (rows.data != 1).any():
+        entry = int(np.flatnonzero(rows.data != 1)[0])
+        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+        raise ValueError(
+            f"X[{row}, {rows.indices[entry]}] is {rows.data[entry]}; sparse features must be 0 or "
+            "1. Give an array for others."
+        )
+    counts = np.diff(rows.indptr)
+    width = max(1, int(counts.max(initial=0))) if n_slots is None else n_slots
+    out = np.full((rows.shape[0], width), -1, np.int32)
+    owner = np.repeat(np.arange(rows.shape[0]), counts)
+    slot = np.arange(len(owner)) - rows.indptr[owner]
+    kept = slot < width
+    out[owner[kept], slot[kept]] = rows.indices[kept]
+    return out
+
+
+class ActiveFeature(NamedTuple):
+    """``present`` on parts with the feature, ``absent`` on others; -1: every part has it."""
+
+    feature: int
+    absent: float
+    present: float
+
+
+@dataclass(frozen=True)
+class ActiveFeatureTable(LearnerTable):
+    """Single features as arrays.
+
+    Parameters
+    ----------
+    feature : ndarray of int64, shape (n_learners,)
+        -1 for the constant.
+    absent, present : ndarray of float64, shape (n_learners,)
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=-1, high=2**31 - 1),
+        "absent": Array("float64", ("n_learners",)),
+        "present": Array("float64", ("n_learners",)),
+    }
+
+    feature: IntArray
+    absent: FloatArray
+    present: FloatArray
+
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        """Answers, shape (n_learners, n_parts)."""
+        return np.ascontiguousarray(self.scorer(np.eye(len(self)), 0).raw_scores(features).T)
+
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """The same for all columns: which of them holds a feature depends on the row."""
+        return np.full((len(self), n_features), 1.0 / n_features)
+
+    def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
+        """Sums of the weights of the active features."""
+        constant = self.feature < 0
+        base = np.where(constant, self.present, self.absent) @ weights
+        known, place = np.unique(self.feature[~constant], return_inverse=True)
+        gains = np.zeros((len(known), weights.shape[1]))
+        change = (self.present - self.absent)[~constant, None] * weights[~constant]
+        np.add.at(gains, place, change)
+        return ActiveFeatureScores(known.astype(np.int64), gains, base)
+
+
+@dataclass(frozen=True)
+class ActiveFeatureScores:
+    """The scorer: what each feature adds to each channel, and what all parts get.
+
+    Parameters
+    ----------
+    known : ndarray of int64, shape (n_known,)
+        Features that have a weight, in ascending order.
+    gains : ndarray, shape (n_known, n_channels)
+    base : ndarray, shape (n_channels,)
+    """
+
+    known: IntArray
+    gains: FloatArray
+    base: FloatArray
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores, shape (n_parts, n_channels)."""
+        numbers = np.ascontiguousarray(rows, np.int64)
+        out = np.tile(self.base, (len(rows), 1))
+        if len(self.known):
+            place = np.minimum(np.searchsorted(self.known, numbers), len(self.known) - 1)
+            _add_gains(np.where(self.known[place] == numbers, place, -1), self.gains, out)
+        return out
+
+
+class ActiveFeatureFamily(WeakLearnerFamily):
+    """All single features and the constant, in both orientations: stumps on 0/1 features.
+
+    Where answers may be negative, a feature answers 1 (or -1) on parts that have it, and 0
+    elsewhere.  Where ``response`` is (0, 1), it answers 1 on parts that have it, or on those that
+    do not.
+
+    Parameters
+    ----------
+    features : ndarray of int, shape (n_parts, n_slots)
+        Numbers of the active features of each part, each once; -1 fills up
+        (:func:`active_features`).
+    response : (float, float)
+        Whether answers may be negative.
+    exact, n_threads
+        Ignored: pricing is one sparse product.
+    """
+
+    name = "active_feature"
+    exact_pricing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        check_has_rows(features, self.name)
+        rows = np.asarray(features).astype(np.int64)
+        self.n_features = rows.shape[1]
+        self._type = answer_type(*response)
+        self._turned = (0.0, -1.0) if min(response) < 0 else (1.0, 0.0)
+        parts, slots = np.nonzero(rows >= 0)
+        self._known, column = np.unique(rows[parts, slots], return_inverse=True)
+        shape = (len(self._known), len(rows))
+        ones = np.ones(len(parts))
+        # Row f: the parts that have the f-th known feature.
+        self._parts_of = sparse.csr_array((ones, (column, parts)), shape=shape)
+        self._parts_of.sort_indices()
+        self._n_parts = len(rows)
+
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        """Features of largest edge on each channel, each in its better orientation."""
+        found: list[Candidate] = []
+        for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
+            block = duals[:, first : first + _CHANNELS_AT_ONCE]
+            edges, turned = self._edges(block)
+            larger = np.maximum(edges, turned)
+            n_best = min(per_channel, len(larger))
+            for c in range(block.shape[1]):
+                for k in _largest(larger[:, c], n_best):
+                    learner = self._learner(k, bool(turned[k, c] > edges[k, c]))
+                    found.append(Candidate(learner, first + c, float(larger[k, c])))
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
+        """The feature on every channel, in its better orientation."""
+        place = self._place(learner)
+        ways = [self._learner(place, turned) for turned in (False, True)]
+        if place == len(self._known) and self._turned[0]:
+            ways = ways[:1]  # the constant turned around is nothing
+        return best_ways(ways, self.responses(ways) @ duals)
+
+    def responses(self, learners: Sequence[ActiveFeature]) -> NDArray[Any]:
+        """Answers on the training parts."""
+        out = np.empty((len(learners), self._n_parts), self._type)
+        for k, learner in enumerate(learners):
+            place = self._place(learner)
+            if place == len(self._known):
+                out[k] = learner.present
+                continue
+            own = slice(*self._parts_of.indptr[place : place + 2])
+            out[k] = learner.absent
+            out[k, self._parts_of.indices[own]] = learner.present
+        return out
+
+    def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
+        """The learners as arrays."""
+        return ActiveFeatureTable(
+            np.array([f.feature for f in learners], np.int64),
+            np.array([f.absent for f in learners], np.float64),
+            np.array([f.present for f in learners], np.float64),
+        )
+
+    def _edges(self, duals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Edges of all features, the constant last, and of the same turned around."""
+        total = duals.sum(axis=0)
+        edges = np.vstack((self._parts_of @ duals, total))
+        if self._turned[0]:
+            turned = total - edges
+            turned[-1] = -np.inf
+            return edges, turned
+        return edges, -edges
+
+    def _learner(self, place: int, turned: bool) -> ActiveFeature:
+        absent, present = self._turned if turned else (0.0, 1.0)
+        if place == len(self._known):
+            return ActiveFeature(-1, present, present)
+        return ActiveFeature(int(self._known[place]), absent, present)
+
+    def _place(self, learner: ActiveFeature) -> int:
+        """Row of a feature among the known ones; the constant stands behind them."""
+        if learner.feature < 0:
+            return len(self._known)
+        return int(np.searchsorted(self._known, learner.feature))
+
+
+def _largest(values: FloatArray, n: int) -> list[int]:
+    """Places of the ``n`` largest values, the first of equals first."""
+    least = np.partition(values, len(values) - n)[len(values) - n]
+    candidates = np.flatnonzero(values >= least)
+    order = np.argsort(-values[candidates], kind="stable")[:n]
+    return [int(k) for k in candidates[order]]
+
+
+@compiled
+def _add_gains(place: IntArray, gains: FloatArray, out: FloatArray) -> None:
+    for p in range(place.shape[0]):
+        for s in range(place.shape[1]):
+            k = place[p, s]
+            if k >= 0:
+                for c in range(out.shape[1]):
+                    out[p, c] += gains[k, c]

@@ -1,0 +1,135 @@
+"""StructBoostTagger: forms of input, tags of any kind, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
+
+from structboost import ModelFileError, StructBoostClassifier, StructBoostTagger
+
+WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
+FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}
+
+
+def sentences(n, seed=0):
+    """Words and their kinds; ``saw`` is a noun or a verb by what stands before it."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        tags, words = [None], []
+        for _ in range(rng.integers(2, 8)):
+            tags.append(str(rng.choice(list(FOLLOWS[tags[-1]]))))
+            words.append(str(rng.choice(WORDS[tags[-1]])))
+        X.append([{"word": word, "last": word[-1]} for word in words])
+        y.append(tags[1:])
+    return X, y
+
+
+def forms(X):
+    """The same tokens as sparse matrices and as arrays."""
+    vectorizer = DictVectorizer().fit([token for x in X for token in x])
+    matrices = [vectorizer.transform(x) for x in X]
+    return matrices, [matrix.toarray() for matrix in matrices]
+
+
+def test_dicts_sparse_matrices_and_arrays_give_one_model():
+    X, y = sentences(60)
+    fits = [
+        StructBoostTagger(C=30, tol=1e-4, max_rounds=60).fit(tokens, y) for tokens in (X, *forms(X))
+    ]
+    assert fits[0].objective_ == fits[1].objective_
+    # Stumps on 0/1 features span the same functions; a constant may stand apart.
+    assert fits[2].score(forms(X)[1], y) == pytest.approx(fits[0].score(X, y), abs=0.01)
+    assert [fit.history_[-1]["certified"] for fit in fits] == [True] * 3
+    new, tags = sentences(40, seed=1)
+    assert fits[0].score(new, tags) > 0.95
+    found = fits[0].predict(new)
+    assert fits[0].score(new, found) == 1.0
+    assert isinstance(found[0], list)
+    assert isinstance(found[0][0], str)
+    assert fits[0].classes_.tolist() == ["D", "N", "V"]
+    assert fits[0].transitions_[1, 2] > fits[0].transitions_[1, 0]
+    shares = dict(zip(fits[0].feature_names_, fits[0].feature_importances_, strict=True))
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["last=e"] + shares["word=the"] > 0
+    assert fits[2].feature_importances_.shape == (len(shares),)
+
+
+def test_words_and_rows_fuller_than_in_training():
+    X, y = sentences(40)
+    tagger = StructBoostTagger(C=30, max_rounds=10).fit(X, y)
+    new = [[{"word": "the", "last": "e", "new": "x", "other": True}, {"word": "zebra"}]]
+    assert tagger.predict(new)[0][0] == "D"
+    matrices, _ = forms(X)
+    tagger.fit(matrices, y)
+    full = sparse.csr_array(np.ones((2, matrices[0].shape[1])))
+    assert len(tagger.predict([full])[0]) == 2
+    with pytest.raises(ValueError, match="has 3 features per token"):
+        tagger.predict([sparse.csr_array((2, 3))])
+    with pytest.raises(ValueError, match="trained on arrays"):
+        tagger.predict(X)
+
+
+def test_values_that_are_no_zeros_and_ones_are_kept():
+    rng = np.random.default_rng(0)
+    X = [[{"size": float(v), "bias": True} for v in rng.normal(size=5)] for _ in range(30)]
+    y = [[int(token["size"] > 0.5) for token in x] for x in X]
+    tagger = StructBoostTagger(C=30, max_rounds=10).fit(X, y)
+    assert tagger.score(X, y) > 0.95
+    assert tagger.classes_.tolist() == [0, 1]
+
+
+def test_unknown_tags_and_forbidden_pairs(tmp_path):
+    X, y = sentences(60)
+    rng = np.random.default_rng(1)
+    partial = [[tag if rng.random() < 0.7 else None for tag in tags] for tags in y]
+    forbidden = [("D", "D"), ("D", "V"), (None, "V")]
+    tagger = StructBoostTagger(C=30, max_rounds=10, forbidden=forbidden)
+    tagger.fit(X, partial, sample_weight=rng.random(60))
+    new, tags = sentences(40, seed=2)
+    assert tagger.score(new, tags) > 0.85
+    assert 0 < tagger.score(X, partial) <= 1
+    # Even where all words are verbs.
+    found = tagger.predict([[{"word": "ran", "last": "n"}] * 3, [{"word": "the"}] * 4])
+    pairs = {pair for tags in found for pair in zip([None, *tags], tags, strict=False)}
+    assert not pairs & set(forbidden)
+    tagger.save(tmp_path / "model")
+    loaded = StructBoostTagger.load(tmp_path / "model")
+    assert loaded.predict(new) == tagger.predict(new)
+    assert loaded.forbidden == forbidden
+    assert loaded.get_params()["C"] == 30
+
+
+def test_early_stopping_and_other_families(tmp_path):
+    X, y = sentences(60)
+    _, arrays = forms(X)
+    for weak_learner, tokens in (("tree", X), ("stump", X), ("stump", arrays)):
+        tagger = StructBoostTagger(
+            C=30, max_rounds=8, weak_learner=weak_learner, early_stopping=True, random_state=0
+        ).fit(tokens, y)
+        assert tagger.score(tokens, y) > 0.9
+        assert len(tagger.validation_losses_) <= 8
+        tagger.save(tmp_path / "model")
+        assert StructBoostTagger.load(tmp_path / "model").predict(tokens) == tagger.predict(tokens)
+    with pytest.raises(ModelFileError, match="StructBoostTagger model"):
+        StructBoostClassifier.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([], [], "X is empty"),
+        ([[{"a": 1}]], [], "1 sequences and y 0"),
+        ([[{"a": 1}]], [["x", "y"]], r"y\[0\] is .*each of the 1 tokens"),
+        ([[{"a": 1}]], ["x"], r"y\[0\] is 'x'"),
+        ([[{"a": 1}, {"a": 1}]], [["x", None]], "1 different tags"),
+        ([[{"a": 1}, {"a": 1}]], [["x", 2]], "no order"),
+        ([np.zeros((2, 2)), np.zeros((2, 3))], [[0, 1]] * 2, r"X\[1\] has shape \(2, 3\)"),
+        ([np.zeros(2)], [[0, 1]], r"X\[0\] has shape \(2,\)"),
+    ],
+)
+def test_wrong_input_is_named(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostTagger().fit(X, y)
