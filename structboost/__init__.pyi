@@ -49,9 +49,11 @@ from .masters.norm_bounded import NormBounded as NormBounded
 from .masters.norm_bounded_hinge import NormBoundedHinge as NormBoundedHinge
 from .masters.one_slack import OneSlack as OneSlack
 from .masters.stage_wise import StageWise as StageWise
+from .plotting.c_path import CPathDisplay as CPathDisplay
 from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay
 from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
+from .selection.folds import Fold as Fold
 from .shards.binned_table import BinnedTable as BinnedTable
 from .task import Measure as Measure
 from .task import OutputCodes as OutputCodes

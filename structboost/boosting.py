@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -14,18 +15,30 @@ from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.ensemble import Ensemble, load_model
-from structboost.exceptions import ModelFileError, TaskError
+from structboost.exceptions import (
+    InterruptedFitWarning,
+    ModelFileError,
+    TaskError,
+    warn_user,
+)
 from structboost.files.checkpoint import Checkpoint
 from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
-from structboost.progress import ProgressBar
-from structboost.task import StackedParts, Task
-from structboost.task_calls import mean_loss, predictions, stacked_inputs
+from structboost.progress import Progress, ProgressBar
+from structboost.runtime.interrupts import deferred_interrupts
+from structboost.selection.choice_of_c import choose_C
+from structboost.selection.folds import Fold, random_folds
+from structboost.shards.training_sets import is_in_memory
+from structboost.task import Task
+from structboost.task_calls import mean_loss, model_predictions
 from structboost.training import Plan, train
-from structboost.validation import checked_callbacks
+from structboost.validation import check_declares, check_examples, checked_callbacks, shown
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
+
+AUTO = "auto"
+_FITTED = ("model_", "history_", "objective_", "interrupted_", "C_", "C_path_")
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
@@ -41,9 +54,11 @@ class StructBoost:
     ----------
     task : Task
         The problem: parts, joint feature, loss and argmax.
-    C : float
+    C : float or "auto"
         Weight of the training loss against the l1 norm of the weights.  The exponential formulation
-        also takes infinity.
+        also takes infinity.  ``"auto"`` chooses the C of the smallest loss on held-out examples, by
+        coarse fits along a path, and then trains on all examples
+        (docs/decisions/auto-C.md).  Requires a formulation that declares ``can_choose_C``.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
         stops only when pricing finds no more columns.  Families that price by search (trees,
@@ -72,7 +87,8 @@ class StructBoost:
         usually lowers the test error.  Without a bound, the primal rises by at most this share.
         Requires a formulation that declares ``can_spread``, as the stabilised 1-slack form does.
     random_state : int, RandomState or None
-        Seed for randomised weak learners; stumps use none.
+        Seed for randomised weak learners (stumps use none), and for the parts that are held out to
+        choose C.  With None these parts are the same in each fit.
     engine : {"serial", "threads", "processes", "dask"} or Engine
         Who computes on the training set; the result does not depend on it.  ``"processes"`` is for
         tasks whose argmax is Python, ``"dask"`` uses the current :class:`distributed.Client`; only
@@ -88,8 +104,9 @@ class StructBoost:
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
-        Called as ``callback(record, fitted)`` after every round.  ``fitted`` is a StructBoost with
-        the model of that round.  A callback that returns True stops training.
+        Called as ``callback(record, fitted)`` after every round, but not while C is chosen.
+        ``fitted`` is a StructBoost with the model of that round.  A callback that returns True
+        stops training.
 
     Attributes
     ----------
@@ -101,11 +118,16 @@ class StructBoost:
         Primal objective of the model, in the paper's units.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
+    C_ : float
+        The C of the model: the one given, or the one chosen.
+    C_path_ : list of dict
+        Only with ``C="auto"``.  A record for each C tried: C, loss (mean held-out loss), losses (of
+        each fold), columns, rounds (means over the folds), seconds.
     """
 
     task: Task
     _: KW_ONLY
-    C: float
+    C: float | str
     tol: float = 0.01
     max_rounds: int = 200
     weak_learner: str | Callable[..., WeakLearnerFamily] = "stump"
@@ -126,8 +148,17 @@ class StructBoost:
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
     interrupted_: bool = field(init=False)
+    C_: float = field(init=False)
+    C_path_: list[dict[str, Any]] = field(init=False)
 
-    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructBoost:
+    def fit(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any = None,
+        *,
+        folds: Sequence[Fold] | None = None,
+    ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
         Parameters
@@ -136,6 +167,9 @@ class StructBoost:
             Inputs and true outputs, as the task takes them.
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean loss.
+        folds : sequence of Fold, optional
+            Parts that C is chosen on, for ``C="auto"``.  By default a fifth of the examples is held
+            out, or each third in turn if there are fewer than 500.
 
         Raises
         ------
@@ -151,9 +185,14 @@ class StructBoost:
         Warns
         -----
         InterruptedFitWarning
-            On Ctrl-C later; the model of the last complete round is kept.
+            On Ctrl-C later; the model of the last complete round is kept.  While C is chosen, and
+            until the fit with the chosen C is complete, the best model of the path is kept, which
+            was trained on a part of the examples.
         """
-        _fit([self], X, Y, sample_weight)
+        if self.C == AUTO:
+            _fit_choosing(self, X, Y, sample_weight, folds)
+        else:
+            _fit([self], X, Y, sample_weight)
         return self
 
     def path(
@@ -178,11 +217,11 @@ class StructBoost:
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """Best output of each input, by the task's ``predict``."""
-        return _predict(self.task, self._fitted(), X)
+        return model_predictions(self.task, self._fitted(), X)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
         """Predictions after each round, with the weights of that round."""
-        return (_predict(self.task, model, X) for model in self._fitted().staged())
+        return (model_predictions(self.task, model, X) for model in self._fitted().staged())
 
     def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
         """Minus the mean loss of the predictions: larger is better."""
@@ -208,7 +247,7 @@ class StructBoost:
             trainer.model_ = model
             trainer.history_ = list(model.metadata["history"])
             trainer.objective_ = float(model.metadata["objective"])
-            trainer.interrupted_ = False
+            trainer.interrupted_, trainer.C_ = False, float(trainer.C)
         return trainer
 
     def _fitted(self) -> Ensemble:
@@ -218,10 +257,12 @@ class StructBoost:
 
     def _forget(self) -> None:
         """Drop what was fitted: where a fit ends early, nothing of the last one is left."""
-        for name in ("model_", "history_", "objective_", "interrupted_"):
+        for name in _FITTED:
             vars(self).pop(name, None)
 
     def _settings(self) -> Settings:
+        if isinstance(self.C, str):
+            raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
         return Settings(self.C, self.tol, self.max_rounds, self.columns_per_channel, self.spread)
 
     def _plan(self) -> Plan:
@@ -258,7 +299,7 @@ class StructBoost:
             if bar is not None:
                 bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
-        self.objective_ = self.history_[-1]["primal"]
+        self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
         self.model_ = loop.final_model({"formulation": str(self.formulation)})
 
 
@@ -291,10 +332,60 @@ def _fit(
     train(plan, runs, X, Y, sample_weight)
 
 
-def _predict(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
-    """Predictions of ``task`` with the scores of ``model``."""
-    stack = stacked_inputs(task, X)
-    scores = StackedParts(
-        {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
-    )
-    return predictions(task, X, scores)
+@deferred_interrupts()
+def _fit_choosing(
+    trainer: StructBoost,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+    folds: Sequence[Fold] | None,
+) -> None:
+    """Choose C on folds, then fit with it; a fit that is interrupted keeps the model chosen."""
+    with_C = copy(trainer)
+    with_C.C = 1.0
+    plan, settings = with_C._plan(), with_C._settings()
+    plan.check([settings])
+    checked_callbacks(trainer.callbacks)
+    remedy = "take formulation='one_slack', 'm_slack' or 'exponential', or give C as a number"
+    check_declares(plan.formulation, "can_choose_C", "C='auto'", remedy)
+    if folds is None:
+        folds = _random_folds(X, Y, sample_weight, trainer.random_state)
+    trainer._forget()
+    with_C._forget()
+    progress = Progress(visible=bool(trainer.verbose))
+    try:
+        chosen = choose_C(plan, settings, folds, partial(progress.show, share=None))
+    finally:
+        progress.close()
+    with_C.C = chosen.C
+    try:
+        if not chosen.interrupted:
+            _fit([with_C], X, Y, sample_weight)
+        is_whole = not chosen.interrupted and not with_C.interrupted_
+    except KeyboardInterrupt:
+        if chosen.model is None:
+            raise
+        is_whole = False
+    if not is_whole and chosen.model is not None:
+        warn_user(
+            f"Training was interrupted; the model is that of C = {chosen.C:.4g}, the best so far, "
+            "trained on a part of the examples.",
+            InterruptedFitWarning,
+        )
+        with_C.model_, with_C.history_ = chosen.model, chosen.history
+        with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
+        with_C.interrupted_ = True
+    vars(trainer).update({name: vars(with_C)[name] for name in _FITTED if name in vars(with_C)})
+    trainer.C_path_ = chosen.records
+
+
+def _random_folds(
+    X: Sequence[Any], Y: Sequence[Any], sample_weight: Any, random_state: Any
+) -> list[Fold]:
+    if not is_in_memory(X):
+        raise ValueError(
+            f"C is {AUTO!r}, which picks examples, and X is a {type(X).__name__}; give C as a "
+            "number."
+        )
+    check_examples(X, Y)
+    return random_folds(X, Y, sample_weight, random_state=random_state)

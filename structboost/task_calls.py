@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from structboost.exceptions import (
 )
 from structboost.task import KeptTruth, Separation, StackedParts, Task, separation_at
 from structboost.validation import check_inputs
+
+if TYPE_CHECKING:
+    from structboost.ensemble import Ensemble
 
 T = TypeVar("T")
 
@@ -115,10 +118,20 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     return list(found)
 
 
-def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any]) -> float:
-    """Mean of :meth:`Task.loss`."""
+def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
+    """Predictions of ``task`` with the scores of ``model``."""
+    stack = stacked_inputs(task, X)
+    scores = StackedParts(
+        {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
+    )
+    return predictions(task, X, scores)
+
+
+def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
+    """Mean of :meth:`Task.loss`, weighted if there are weights."""
     pairs = enumerate(zip(Y, outputs, strict=True))
-    return float(np.mean([on_example("loss", i, task.loss, *pair) for i, pair in pairs]))
+    losses = [on_example("loss", i, task.loss, *pair) for i, pair in pairs]
+    return float(np.average(losses, weights=weights))
 
 
 def _noted(

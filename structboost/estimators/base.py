@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
-from structboost.boosting import Callback, StructBoost
+from structboost.boosting import AUTO, Callback, StructBoost
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.ensemble import Ensemble, load_model
 from structboost.estimators.early_stopping import EarlyStopping
@@ -30,7 +30,9 @@ from structboost.estimators.labels import (
 from structboost.estimators.parameters import estimator
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
+from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
+from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.multiclass import MulticlassTask
@@ -72,7 +74,7 @@ class BoostedEstimator(BaseEstimator):
     n_iter_no_change : int
         Rounds without improvement after which training stops early.
     random_state : int, RandomState or None
-        Seed for all that is drawn: the held-out part, and randomised weak learners.
+        Seed for all that is drawn: held-out parts, and randomised weak learners.
     n_jobs : int or None
         Threads or processes (None: 1, or what ``joblib.parallel_config`` says; -1: all cores).
     verbose : int
@@ -93,6 +95,8 @@ class BoostedEstimator(BaseEstimator):
         Rounds in the model.
     feature_importances_ : ndarray, shape (n_features,)
         Share of the total weight on stumps of each feature.
+    C_ : float
+        The C of the model: the one given, or the one chosen.
     """
 
     max_rounds: int = 200
@@ -141,24 +145,42 @@ class BoostedEstimator(BaseEstimator):
     ) -> None:
         """Fit the trainer, keep its results as fitted attributes."""
         # Where this fit ends early, no model of the last one is left.
-        if hasattr(self, "model_"):
-            del self.model_
+        for name in ("model_", "C_path_"):
+            if hasattr(self, name):
+                delattr(self, name)
         callbacks = checked_callbacks(self.callbacks)
         stopping = None
         if validation is not None:
             stopping = EarlyStopping(*validation, n_iter_no_change=self.n_iter_no_change)
             callbacks.append(stopping)
         trainer = self._trainer(task, callbacks=callbacks)
-        trainer.fit(*train, sample_weight=sample_weight)
+        folds = None
+        if trainer.C == AUTO and is_in_memory(train[0]):
+            # One held-out part does for C and for the round.
+            folds = (
+                self._folds(*train, sample_weight)
+                if validation is None
+                else [Fold(*train, sample_weight, *validation)]
+            )
+        trainer.fit(*train, sample_weight=sample_weight, folds=folds)
         self.task_ = task
         self.model_: Ensemble = trainer.model_
         self.history_ = trainer.history_
         self.objective_ = trainer.objective_
-        if stopping is not None and stopping.losses:
+        self.C_ = trainer.C_
+        if folds is not None:
+            self.C_path_ = trainer.C_path_
+        # A fit that Ctrl-C ended while C was chosen has none of the rounds that were watched.
+        is_watched = folds is None or not trainer.interrupted_
+        if stopping is not None and stopping.losses and is_watched:
             self.model_ = trainer.model_.at_stage(stopping.best_stage)
             self.objective_ = trainer.history_[stopping.best_stage]["primal"]
             self.validation_losses_ = stopping.losses
         self.n_iter_ = max(1, self.model_.n_stages)
+
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        """Parts of the training set that C is chosen on."""
+        return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
 
     def _scores(self, X: Any, model: Ensemble | None = None) -> FloatArray:
         check_is_fitted(self)
@@ -194,6 +216,7 @@ class BoostedEstimator(BaseEstimator):
             made.model_ = model
             made.history_ = list(metadata["history"])
             made.objective_ = float(metadata["objective"])
+            made.C_ = float(metadata["C"])
             made.n_iter_ = max(1, model.n_stages)
             made.n_features_in_ = next(iter(model.members.values())).n_features
             if "feature_names" in metadata:

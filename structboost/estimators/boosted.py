@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from structboost.estimators.base import BoostedEstimator, TaxonomyClassifier
 from structboost.estimators.parameters import estimator
 from structboost.files.checkpoint import Checkpoint
 from structboost.masters.base import Formulation
+from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.tasks.taxonomy import TaxonomyTask
@@ -32,8 +33,10 @@ class _StructBoostEstimator(BoostedEstimator):
 
     Parameters
     ----------
-    C : float
-        Weight of the training loss against the l1 norm of the weights.
+    C : float or "auto"
+        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the C of
+        the smallest loss on held-out samples, and then trains on all of them.  With
+        ``early_stopping`` the part that is held out for it serves for both.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.
     formulation : {"one_slack", "m_slack", "exponential"} or Formulation
@@ -51,9 +54,15 @@ class _StructBoostEstimator(BoostedEstimator):
         Who computes on the training set; the result does not depend on it.
     checkpoint : str, path or Checkpoint, optional
         File that the run is written to; if it exists, :meth:`fit` resumes from it.
+
+    Attributes
+    ----------
+    C_path_ : list of dict
+        Only with ``C="auto"``.  A record for each C tried: C, loss (mean held-out loss), losses (of
+        each fold), columns, rounds (means over the folds), seconds.
     """
 
-    C: float = 100.0
+    C: float | str = "auto"
     tol: float = 0.01
     formulation: str | Formulation = "one_slack"
     stabilize: bool = True
@@ -200,6 +209,36 @@ class StructBoostRanker(_StructBoostEstimator):
         tags.target_tags.required = True
         return tags
 
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        """Parts of whole queries; a single query is split by items."""
+        if len(X) > 1:
+            folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+        else:
+            folds = self._folds_of_items(X[0], Y[0])
+        folds = [fold for fold in folds if _has_pairs(fold.Y) and _has_pairs(fold.held_Y)]
+        if not folds:
+            raise ValueError(
+                "C is 'auto', which holds out queries, or items of the only query, and too few "
+                "have two levels of relevance; give C as a number."
+            )
+        return folds
+
+    def _folds_of_items(self, items: NDArray[Any], relevance: Any) -> list[Fold]:
+        """Parts of a query."""
+        of_items = np.ones(len(items))
+        if isinstance(relevance, WeightedRelevance):
+            relevance, of_items = relevance
+        levels, strata = np.unique(relevance, return_inverse=True)
+        if 2 * len(levels) > len(items):
+            strata = np.zeros_like(strata)  # grades that hardly repeat
+        return [
+            Fold(
+                *_ranking_examples(items, relevance, [train], of_items), None,
+                *_ranking_examples(items, relevance, [held], of_items),
+            )
+            for train, held in split_rows(strata, self.random_state)
+        ]  # fmt: skip
+
     def _hold_out(
         self, y: NDArray[Any], queries: list[IntArray], weights: FloatArray
     ) -> tuple[list[IntArray], list[IntArray], FloatArray]:
@@ -265,6 +304,12 @@ def _ranking_examples(
             y[rows] if (own == own[0]).all() else WeightedRelevance(y[rows], own / own.max())
         )
     return [X[rows] for rows in queries], outputs
+
+
+def _has_pairs(outputs: Sequence[Any]) -> bool:
+    """Whether the items of any query differ in relevance."""
+    levels = (y.relevance if isinstance(y, WeightedRelevance) else y for y in outputs)
+    return any(len(np.unique(of_query)) > 1 for of_query in levels)
 
 
 def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:

@@ -167,9 +167,13 @@ class Formulation(ABC):
     can_resume : bool
         Whether the master implements :meth:`RestrictedMaster.state`, ``schema`` and ``restore``,
         so that a run can be resumed from a checkpoint.
+    can_choose_C : bool
+        Whether a unit of weight has a price, and C is that of the loss: then the model is empty
+        below some C, from which ``C="auto"`` searches upwards.
     """
 
     works_on_shards: ClassVar[bool] = False
+    can_choose_C: ClassVar[bool] = False
     can_spread: bool = False
     can_resume: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ class Exponential(Formulation):
     would get an infinite one.  CW-1 of the paper's tables is ``tau_max=1`` and ``C=inf``.
     """
 
+    can_choose_C: ClassVar[bool] = True
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3

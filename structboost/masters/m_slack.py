@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ _MAX_LIMIT = 10_000_000
 @dataclass(frozen=True)
 class MSlack(Formulation):
     """Hinge loss with a slack for each example, or each pair of a ranking: (35) of StructBoost."""
+
+    can_choose_C: ClassVar[bool] = True
 
     def master(self, problem: Problem, C: float) -> MSlackMaster:
         """A linear program whose constraints come when they are violated."""

@@ -56,6 +56,7 @@ class OneSlack(Formulation):
     """
 
     works_on_shards: ClassVar[bool] = True
+    can_choose_C: ClassVar[bool] = True
     stabilize: bool = True
 
     @classmethod

@@ -26,3 +26,8 @@ def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
         return dask_training_set(task, X, Y)
     check_examples(X, Y)
     return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)
+
+
+def is_in_memory(X: Any) -> bool:
+    """Whether examples can be picked from X, which is neither on disk nor a Dask collection."""
+    return not (hasattr(X, "__dask_graph__") or isinstance(X, BinnedTable))

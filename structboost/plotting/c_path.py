@@ -1,0 +1,97 @@
+"""Plot of the path over C that ``C="auto"`` followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+
+class CPathDisplay:
+    """Held-out loss and number of columns against C, with the C that was chosen.
+
+    Made by :meth:`from_estimator`, as scikit-learn's Displays.
+
+    Parameters
+    ----------
+    path : sequence of dict
+        Records as in ``StructBoost.C_path_``.
+    C : float
+        The C that was chosen.
+
+    Attributes
+    ----------
+    ax_ : tuple of matplotlib Axes
+        Loss above, columns below.
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, path: Sequence[Mapping[str, Any]], C: float) -> None:
+        if not path:
+            raise ValueError("path is empty: no weak learner had an edge, so no C was tried.")
+        self.path = path
+        self.C = C
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None) -> Self:
+        """Display of a trainer or estimator that was fitted with ``C="auto"``.
+
+        Parameters
+        ----------
+        estimator : fitted trainer or estimator
+            Anything with ``C_path_`` and ``C_``.
+        ax : pair of matplotlib Axes, optional
+            For the loss and for the number of columns.
+        name : str, optional
+            Title.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no path: it is not fitted, or C was given.
+        """
+        if not hasattr(estimator, "C_path_"):
+            raise ValueError(
+                f"This {type(estimator).__name__} has no C_path_; call fit with C='auto' first."
+            )
+        return cls(estimator.C_path_, estimator.C_).plot(ax=ax, name=name)
+
+    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
+        """Draw, into ``ax`` if it is given."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(
+                2, 1, sharex=True, figsize=(5.0, 4.4), layout="constrained", height_ratios=(2, 1)
+            )
+        above, below = ax
+        Cs = [entry["C"] for entry in self.path]
+        losses = np.array([entry["losses"] for entry in self.path])
+        if losses.shape[1] > 1:
+            above.plot(Cs, losses, color="C0", alpha=0.35, linewidth=0.8)
+        label = "mean of the folds" if losses.shape[1] > 1 else "held-out part"
+        above.plot(
+            Cs, [entry["loss"] for entry in self.path], color="C0", marker="o", markersize=4,
+            label=label,
+        )  # fmt: skip
+        below.plot(
+            Cs, [entry["columns"] for entry in self.path], color="C1", marker="o", markersize=4
+        )
+        for axes in (above, below):
+            axes.axvline(self.C, color="0.4", linestyle=":", label=f"chosen: C = {self.C:.3g}")
+            axes.grid(alpha=0.25)
+            axes.spines[["top", "right"]].set_visible(False)
+        above.set_xscale("log")
+        below.set_xscale("log")
+        above.set_ylim(bottom=0)
+        below.set_ylim(bottom=0)
+        above.set_ylabel("held-out loss")
+        below.set_ylabel("columns")
+        below.set_xlabel("C")
+        above.legend(frameon=False)
+        if name is not None:
+            above.set_title(name)
+        self.ax_ = above, below
+        self.figure_ = above.figure
+        return self

@@ -1,0 +1,1 @@
+"""What is chosen by held-out examples."""

@@ -1,0 +1,186 @@
+"""C by the loss on held-out examples, along a warm-started path.
+
+The path begins just above the smallest C at which any column has an edge and goes up by a constant
+factor.  Fits on it are coarse: near the best C the held-out loss does not tell a gap of a few
+percent from none.  Figures: docs/decisions/auto-C.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from structboost.ensemble import Ensemble
+from structboost.loop import Loop, Record, Settings
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.selection.folds import Fold
+from structboost.task_calls import mean_loss, model_predictions
+from structboost.training import Plan
+
+_FACTOR = 10**0.5
+_MAX_STEPS = 14
+# Relative gap at which a fit of the path stops.
+_COARSE = 0.1
+# Steps without a smaller held-out loss after which the path ends.
+_PATIENCE = 2
+# Rounds of a fold along the whole path, as a multiple of the largest number per fit.
+_ROUNDS = 2
+# Where no column has an edge the model is empty whatever C.
+_WITHOUT_EDGE = 1.0
+
+# Is told how far the path is.
+Report = Callable[[str], None]
+
+
+@dataclass
+class ChosenC:
+    """The path over C, and what was best on it.
+
+    Attributes
+    ----------
+    C : float
+        The C of the smallest held-out loss; the first of equals.
+    records : list of dict
+        One per C: ``C``, ``loss`` (mean held-out loss), ``losses`` (of each fold), ``columns``,
+        ``rounds`` (means over the folds), ``seconds``.
+    model : Ensemble or None
+        The model of the first fold at ``C``.
+    history : list of dict
+        Records of its rounds.
+    interrupted : bool
+        Whether Ctrl-C ended the path.
+    """
+
+    C: float = _WITHOUT_EDGE
+    records: list[Record] = field(default_factory=list)
+    model: Ensemble | None = None
+    history: list[Record] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def choose_C(plan: Plan, settings: Settings, folds: Sequence[Fold], report: Report) -> ChosenC:
+    """Follow the path until the held-out loss no longer falls.
+
+    Parameters
+    ----------
+    plan : Plan
+    settings : Settings
+        Those of the fit that C is for.
+    folds : sequence of Fold
+    report : callable
+        Is told what is being done.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C before the first C is done.
+    """
+    chosen = ChosenC()
+    with deferred_interrupts(), one_blas_thread(), ExitStack() as resources:
+        path = _Path(replace(plan, checkpoint=None), settings, folds, resources)
+        try:
+            _follow(path, chosen, report)
+        except KeyboardInterrupt:
+            if chosen.model is None:
+                raise
+            chosen.interrupted = True
+    return chosen
+
+
+def _follow(path: _Path, chosen: ChosenC, report: Report) -> None:
+    report("C: looking for the smallest")
+    C = path.begin()
+    if C is None:
+        return
+    since_best = 0
+    for _ in range(_MAX_STEPS):
+        C = float(f"{C * _FACTOR:.3g}")
+        so_far = f", {chosen.C:.4g} is best so far" if chosen.records else ""
+        report(f"C: trying {C:.4g}{so_far}")
+        entry = path.fit(C)
+        before = _best_loss(chosen.records)
+        chosen.records.append(entry)
+        # Too small a C for any weak learner says nothing of the larger ones.
+        since_best += bool(entry["columns"])
+        if chosen.model is None or (entry["columns"] and entry["loss"] < before):
+            since_best = 0
+            chosen.model, chosen.history = path.first_model()
+            chosen.C = C
+        if path.is_done or since_best >= _PATIENCE or (entry["columns"] and not entry["loss"]):
+            return
+
+
+def _best_loss(records: Sequence[Record]) -> float:
+    """Smallest held-out loss of a model that is not empty."""
+    return min((entry["loss"] for entry in records if entry["columns"]), default=np.inf)
+
+
+class _Path:
+    """A loop for each fold, all at the same C."""
+
+    def __init__(
+        self, plan: Plan, settings: Settings, folds: Sequence[Fold], resources: ExitStack
+    ) -> None:
+        self._plan = plan
+        self._settings = replace(settings, tol=max(float(settings.tol), _COARSE), spread=0.0)
+        self._folds = folds
+        self._resources = resources
+        self._rounds = 0
+        self._loops: list[Loop] = []
+
+    def begin(self) -> float | None:
+        """The smallest C at which a column of any fold has an edge; None where none has."""
+        probe = replace(self._settings, C=1.0, max_rounds=1)
+        for fold in self._folds:
+            loop = self._plan.loop(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
+            self._run(loop)
+            self._loops.append(loop)
+        found = [loop.state.smallest_C for loop in self._loops]
+        return min((C for C in found if C is not None), default=None)
+
+    def fit(self, C: float) -> Record:
+        """Go on to ``C``; the record."""
+        left = _ROUNDS * self._settings.max_rounds - self._rounds
+        settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
+        for i, loop in enumerate(self._loops):
+            self._loops[i] = loop.again(settings)
+            self._run(self._loops[i])
+        last = [loop.state.history[-1] for loop in self._loops]
+        self._rounds += max(entry["round"] for entry in last)
+        losses = [self._held_out_loss(*pair) for pair in zip(self._folds, self._loops, strict=True)]
+        return {
+            "C": C,
+            "loss": float(np.mean(losses)),
+            "losses": losses,
+            "columns": float(np.mean([entry["columns"] for entry in last])),
+            "rounds": float(np.mean([entry["round"] for entry in last])),
+            "seconds": sum(entry["seconds"] for entry in last),
+        }
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a larger C changes nothing, or the rounds are used up."""
+        share = max(loop.master.C * loop.master.risk / loop.master.primal for loop in self._loops)
+        return bool(
+            share <= self._settings.tol or self._rounds >= _ROUNDS * self._settings.max_rounds
+        )
+
+    def first_model(self) -> tuple[Ensemble, list[Record]]:
+        """The model of the first fold, and its records."""
+        loop = self._loops[0]
+        return loop.final_model({}), loop.state.history
+
+    def _run(self, loop: Loop) -> None:
+        loop.run(lambda record: False)
+        if loop.state.interrupted:
+            raise KeyboardInterrupt
+
+    def _held_out_loss(self, fold: Fold, loop: Loop) -> float:
+        raise_if_interrupted()
+        task = self._plan.task
+        outputs = model_predictions(task, loop.current_model(), fold.held_X)
+        return mean_loss(task, fold.held_Y, outputs, fold.held_weight)

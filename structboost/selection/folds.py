@@ -1,0 +1,117 @@
+"""Parts of the examples: to train on, and held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from structboost._typing import IntArray
+from structboost.validation import checked_weights
+
+# A part of this many is held out, each in turn if there are few examples.
+_PARTS = 5
+_FEW = 500
+_FOLDS_OF_FEW = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Examples to train on, and held-out examples to measure the loss on.
+
+    Parameters
+    ----------
+    X, Y : sequence
+        Inputs and true outputs to train on.
+    sample_weight : array-like, shape (n_examples,), or None
+        Weights of the examples.
+    held_X, held_Y : sequence
+        Held-out inputs and true outputs.
+    held_weight : array-like, shape (n_held,), or None
+        Weights of the held-out examples.
+    """
+
+    X: Sequence[Any]
+    Y: Sequence[Any]
+    sample_weight: Any
+    held_X: Sequence[Any]
+    held_Y: Sequence[Any]
+    held_weight: Any = None
+
+
+def random_folds(
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any = None,
+    *,
+    strata: ArrayLike | None = None,
+    random_state: Any = None,
+) -> list[Fold]:
+    """Random parts: a fifth of the examples, or each third in turn where they are below 500.
+
+    Parameters
+    ----------
+    X, Y : sequence
+        Inputs and true outputs.
+    sample_weight : array-like, shape (n_examples,), optional
+        Examples of weight zero are in no part.
+    strata : array-like of int, shape (n_examples,), optional
+        Every part has its share of each stratum.  The only example of a stratum is never held out.
+    random_state : int, RandomState or None
+        Seed for the parts; None gives the same parts each time.
+
+    Raises
+    ------
+    ValueError
+        If no example can be held out.
+    """
+    weights = checked_weights(sample_weight, len(Y))
+    counted = np.flatnonzero(weights > 0)
+    of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
+    return [
+        Fold(
+            _rows_of(X, train), _rows_of(Y, train), weights[train],
+            _rows_of(X, held), _rows_of(Y, held), weights[held],
+        )
+        for train, held in split_rows(of_stratum[counted], random_state, counted)
+    ]  # fmt: skip
+
+
+def split_rows(
+    strata: IntArray, random_state: Any, rows: IntArray | None = None
+) -> list[tuple[IntArray, IntArray]]:
+    """Rows to train on and held-out rows, of each fold.
+
+    Parameters
+    ----------
+    strata : ndarray of int, shape (n_rows,)
+    random_state : int, RandomState or None
+    rows : ndarray of int, shape (n_rows,), optional
+        Their numbers; by default from 0.
+    """
+    rows = np.arange(len(strata)) if rows is None else rows
+    random = check_random_state(0 if random_state is None else random_state)
+    numbers, counts = np.unique(strata, return_inverse=True, return_counts=True)[1:]
+    order = random.permutation(len(strata))
+    order = order[np.argsort(numbers[order], kind="stable")]
+    order = order[counts[numbers[order]] > 1]
+    if not len(order):
+        raise ValueError(
+            f"C is 'auto', which holds out examples, and there are {len(strata)} (one of each "
+            "class, where there are classes); give at least two, or give C as a number."
+        )
+    n_parts = _FOLDS_OF_FEW if len(strata) < _FEW else _PARTS
+    part = np.full(len(strata), -1)
+    part[order] = np.arange(len(order)) % n_parts
+    held = [part == i for i in range(n_parts if len(strata) < _FEW else 1)]
+    return [(rows[~out], rows[out]) for out in held if out.any()]
+
+
+def _rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
+    if isinstance(sequence, np.ndarray):
+        return sequence[rows]
+    return [sequence[i] for i in rows]
