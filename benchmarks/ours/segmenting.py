@@ -19,7 +19,7 @@ from structboost import AdaBoostMHClassifier
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage, word_histograms
-from structboost.segmentation.feature_cache import FeatureCache, describe_all
+from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
 from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
 from structboost.segmentation.labelled_folder import n_labels_of, read_folder, read_split
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
@@ -262,11 +262,11 @@ def images(source: Source, data_dir: Path, part: str) -> Images:
     parts = read_split(root / "split.txt")
     folders = (root / "images", root / "masks")
     whole = read_folder(*folders, foreground=source.foreground, strict=True).images
-    n_labels = n_labels_of(whole)
+    n_labels = n_labels_of(set().union(*(np.unique(image.mask).tolist() for image in whole)))
     read = [image for image in whole if parts.get(image.name) == part]
     cache = FeatureCache(Path(".bench") / "features")
     photographs = ReadWhenUsed(read, lambda image: fitted(image.image, LONGEST))
-    described = describe_all(photographs, N_SEGMENTS, cache=cache, n_jobs=1)
+    described = list(describe_in_turn(photographs, N_SEGMENTS, cache=cache, n_jobs=1))
     counts = [
         label_counts(d.labels, resized_mask(image.mask, d.labels.shape), n_labels)
         for d, image in zip(described, read, strict=True)

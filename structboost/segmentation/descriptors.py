@@ -16,7 +16,13 @@ from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.segmentation import patch_planes
-from structboost.segmentation.superpixels import adjacency, neighbourhood, region_means, superpixels
+from structboost.segmentation.superpixels import (
+    adjacency,
+    label_counts,
+    neighbourhood,
+    region_means,
+    superpixels,
+)
 
 VERSION = 1  # version of the features; raise it with every change of their values
 
@@ -26,6 +32,10 @@ _REFERENCE_SIDE = 320.0
 _GRID = 4  # "the cell size is a quarter of the patch"
 _GIST_GRID = 2
 _COLOUR_BINS = 8
+_HSV_RANGE = np.array([360, 1, 1], np.float32)
+# u and v of photographs lie between -100 and 100 but for a few pixels.
+_LUV_RANGE = np.array([100, 200, 200], np.float32)
+_LUV_SHIFT = np.array([0, 0.5, 0.5], np.float32)
 _WORD_STEP = 4  # pixels between the points that get a visual word
 _WORD_PATCH = 16
 N_WORDS = 200
@@ -43,7 +53,7 @@ GROUP_WIDTHS = {
     "colour": _COLOUR_WIDTH,
     **{f"{kind}_{size}": width for kind, width in _PATCH_WIDTHS.items() for size in PATCH_SIZES},
 }
-WORD_WIDTH = _GRID**2 * patch_planes.N_ORIENTATIONS
+WORD_WIDTH = _PATCH_WIDTHS["hog"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,6 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
         raise ValueError(f"image has shape {image.shape} and type {image.dtype}; give 8 bit RGB.")
     image = np.ascontiguousarray(image)
     labels = superpixels(image, n_segments)
-    touching = adjacency(labels)
     height, width = labels.shape
     yx = np.indices(labels.shape).transpose(1, 2, 0)
     centres = region_means(labels, yx)[:, ::-1]
@@ -138,9 +147,7 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
         sizes=np.bincount(labels.ravel()),
         positions=((centres + 0.5) / [width, height]).astype(np.float32),
         colours=region_means(labels, luv).astype(np.float32),
-        edges=touching.edges,
-        boundaries=touching.boundaries,
-        contrasts=boundary_contrasts(labels, luv, touching.edges),
+        **adjacency(labels, luv)._asdict(),
         features=_features(image, grey, luv, labels, gradients, centres),
         points=points,
         point_descriptors=descriptors,
@@ -180,37 +187,11 @@ def _colour_features(
     )
     means = region_means(labels, planes)
     spreads = np.sqrt(np.maximum(region_means(labels, planes**2) - means**2, 0.0))
-    # u and v of photographs lie between -100 and 100 but for a few pixels.
-    unit = np.stack(
-        (
-            hsv[..., 0] / 360,
-            hsv[..., 1],
-            hsv[..., 2],
-            luv[..., 0] / 100,
-            luv[..., 1] / 200 + 0.5,
-            luv[..., 2] / 200 + 0.5,
-        ),
-        axis=2,
-    )
-    codes = np.clip((unit * _COLOUR_BINS).astype(np.int64), 0, _COLOUR_BINS - 1)
-    one_hot = np.eye(_COLOUR_BINS, dtype=np.float32)[codes].reshape(*labels.shape, -1)
-    return np.hstack((means, spreads, region_means(labels, one_hot)))
-
-
-def boundary_contrasts(
-    labels: NDArray[np.int32], luv: NDArray[Any], edges: IntArray
-) -> NDArray[np.float32]:
-    """Mean distance in LUV between the pixels on the two sides of each boundary."""
-    n = int(labels.max()) + 1
-    keys, steps = [], []
-    for here, there in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
-        differ = labels[here] != labels[there]
-        a, b = labels[here][differ].astype(np.int64), labels[there][differ].astype(np.int64)
-        keys.append(np.minimum(a, b) * n + np.maximum(a, b))
-        steps.append(np.linalg.norm(luv[here][differ] - luv[there][differ], axis=1))
-    place = np.searchsorted(edges[:, 0] * n + edges[:, 1], np.concatenate(keys))
-    total = np.bincount(place, weights=np.concatenate(steps), minlength=len(edges))
-    return np.asarray(total / np.maximum(np.bincount(place, minlength=len(edges)), 1), np.float32)
+    unit = np.dstack((hsv / _HSV_RANGE, luv / _LUV_RANGE + _LUV_SHIFT))
+    bins = np.clip((unit * _COLOUR_BINS).astype(np.int64), 0, _COLOUR_BINS - 1)
+    counts = [label_counts(labels, plane, _COLOUR_BINS) for plane in np.moveaxis(bins, 2, 0)]
+    shares = np.hstack(counts) / np.bincount(labels.ravel())[:, None]
+    return np.hstack((means, spreads, shares))
 
 
 def _point_descriptors(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import joblib
 import numpy as np
@@ -53,38 +52,26 @@ class FeatureCache:
         return self.folder / f"{key[:32]}.npz"
 
 
-def describe_all(
-    images: Sequence[Photograph],
-    n_segments: int,
-    *,
-    cache: FeatureCache | None = None,
-    n_jobs: int | None = None,
-    verbose: bool = False,
-) -> list[DescribedImage]:
-    """Describe images in their order, in processes, with a progress line if ``verbose``."""
-    line = ProgressLine("superpixels and features", len(images), verbose)
-    found = []
-    for described in describe_in_turn(images, n_segments, cache=cache, n_jobs=n_jobs):
-        found.append(described)
-        line.step()
-    line.close()
-    return found
-
-
 def describe_in_turn(
     images: Sequence[Photograph],
     n_segments: int,
     *,
     cache: FeatureCache | None = None,
     n_jobs: int | None = None,
+    verbose: bool = False,
 ) -> Iterator[DescribedImage]:
-    """Describe images one after the other, so that not all are in memory."""
-    work: Iterable[Any] = (joblib.delayed(_described)(image, n_segments, cache) for image in images)
-    yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator")(work)
+    """Describe images in their order, in processes, with a progress line if ``verbose``.
 
-
-def _described(image: Photograph, n_segments: int, cache: FeatureCache | None) -> DescribedImage:
-    return describe(image, n_segments) if cache is None else cache.describe(image, n_segments)
+    They come one after the other, so that not all need be in memory.
+    """
+    line = ProgressLine("superpixels and features", len(images), verbose)
+    work = joblib.delayed(describe if cache is None else cache.describe)
+    for found in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+        work(image, n_segments) for image in images
+    ):
+        line.step()
+        yield found
+    line.close()
 
 
 def _read(path: Path) -> DescribedImage | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from structboost.files.whole_file import write_whole
-from structboost.vision.images import as_rgb, checked_image, decoded_image, swapped_channels
+from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
 
 Photograph = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -70,12 +71,10 @@ def read_mask(path: str | PathLike[str]) -> Mask:
     ImageFileError
         If there is no such file, or it is not an image of 8-bit indices.
     """
-    _bytes(path)
+    content = _bytes(path)
     try:
-        with Image.open(path) as picture:
-            if picture.mode == "1":
-                return np.asarray(picture.convert("L"), np.uint8)
-            values = np.asarray(picture)
+        with Image.open(BytesIO(content)) as picture:
+            values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         raise ImageFileError(f"{path} cannot be read as a mask ({error}).") from error
     if values.ndim == 3 and (values[:, :, :3] == values[:, :, :1]).all():
@@ -85,35 +84,10 @@ def read_mask(path: str | PathLike[str]) -> Mask:
             f"{path} is a colour picture; give a mask with one channel (or a palette) of class "
             "indices."
         )
-    if values.dtype != np.uint8:
-        if values.min() < 0 or values.max() > VOID:
-            raise ImageFileError(
-                f"{path} has values up to {values.max()}; give class indices 0..254, and 255 for "
-                "void."
-            )
-        values = values.astype(np.uint8)
-    return values
-
-
-def photograph_of(image: Any, name: str) -> Photograph:
-    """An image that a user passes in, as RGB of shape (height, width, 3).
-
-    Grey is repeated, alpha is dropped.
-
-    Parameters
-    ----------
-    image : ndarray of uint8 or PIL.Image.Image
-        As :func:`structboost.vision.images.checked_image` takes it.
-    name : str
-        Name in error messages.
-
-    Raises
-    ------
-    ValueError
-        If it is not 8-bit, has no pixels, or is neither grey nor RGB.
-    """
-    pixels = checked_image(image, name)
-    return pixels if pixels.ndim == 3 else as_rgb(pixels)
+    try:
+        return mask_of(values, str(path))
+    except ValueError as error:
+        raise ImageFileError(str(error)) from error
 
 
 def mask_of(mask: Any, name: str) -> Mask:
@@ -167,20 +141,11 @@ def write_png(path: str | PathLike[str], pixels: NDArray[np.uint8]) -> None:
     write_whole(path, encoded.tobytes())
 
 
-def fitted(pixels: NDArray[Any], longest: int) -> NDArray[Any]:
+def fitted(pixels: Photograph, longest: int) -> Photograph:
     """A photograph shrunk to ``longest`` pixels along its longer side, if it is larger."""
-    size = resized_shape(pixels.shape[:2], longest)
-    return (
-        pixels
-        if size == pixels.shape[:2]
-        else cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
-    )
-
-
-def resized_shape(shape: tuple[int, ...], longest: int) -> tuple[int, int]:
-    """Height and width of an image that is to be no larger than ``longest``."""
-    scale = min(1.0, longest / max(shape[:2]))
-    return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
+    height, width = pixels.shape[:2]
+    scale = min(1.0, longest / max(height, width))
+    return resized(pixels, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
 def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

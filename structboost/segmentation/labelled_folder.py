@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -140,25 +140,29 @@ def read_folder(
         If a folder is missing, nothing is left, or, if ``strict``, at the first problem.
     """
     problems: list[str] = []
-    pairs = _pairs(Path(images), Path(masks), names, problems)
-    values: dict[str, set[int]] = {}
-    for name, image, mask in pairs:
+    values: dict[tuple[str, Path, Path], set[int]] = {}
+    for pair in _pairs(Path(images), Path(masks), names, problems):
         try:
-            values[name] = _values_of_pair(image, mask)
+            values[pair] = _values_of_pair(*pair[1:])
         except ImageFileError as error:
             problems.append(str(error))
-    meaning = _meaning(values, foreground)
-    usable = [pair for pair in pairs if pair[0] in values]
-    if not meaning.white_is_foreground and foreground is None and n_labels is not None:
-        usable = [
-            pair for pair in usable if _values_fit(pair[2], values[pair[0]], n_labels, problems)
+    is_white = foreground is None and set().union(*values.values()) == {0, VOID}
+    meaning = Meaning(is_white, foreground)
+    if not is_white and foreground is None and n_labels is not None:
+        known = {*range(n_labels), VOID}
+        problems += [
+            f"{mask} holds the values {sorted(found - known)}; the model knows 0..{n_labels - 1} "
+            "(and 255, void)."
+            for (_, _, mask), found in values.items()
+            if not found <= known
         ]
+        values = {pair: found for pair, found in values.items() if found <= known}
     if strict and problems:
         raise ImageFileError(problems[0])
-    if not usable:
+    if not values:
         more = f" First of {len(problems)} problems: {problems[0]}" if problems else ""
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
-    return LabelledFolder([LabelledImage(*pair, meaning) for pair in usable], meaning, problems)
+    return LabelledFolder([LabelledImage(*pair, meaning) for pair in values], meaning, problems)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
@@ -189,58 +193,62 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
     return parts
 
 
-def images_in(folder: Path) -> dict[str, Path]:
-    """Image files of a folder by their names without suffix, in order."""
-    if not folder.is_dir():
-        raise ImageFileError(f"There is no folder {folder}.")
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
-    return {path.stem: path for path in files}
-
-
-def n_labels_of(images: Sequence[LabelledImage]) -> int:
-    """Number of classes: one more than the largest index, at least 2.
+def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Path]:
+    """Files of a folder with one of the suffixes, in order.
 
     Raises
     ------
     ImageFileError
+        If there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ImageFileError(f"There is no folder {folder}.")
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes)
+
+
+def n_labels_of(values: set[int]) -> int:
+    """Number of classes of masks with these values: one more than the largest, at least 2.
+
+    Raises
+    ------
+    ValueError
         If all pixels are of one class, or void.
     """
-    present = np.unique(np.concatenate([np.unique(image.mask) for image in images]))
-    present = present[present != VOID]
-    if len(present) < 2:
-        raise ImageFileError(
-            f"The masks hold the classes {present.tolist()} only; give at least two to learn from."
+    present = sorted(values - {VOID})
+    if not present:
+        raise ValueError(
+            f"Every pixel of the masks is void ({VOID}); there is nothing to learn from."
         )
-    return int(present.max()) + 1
+    if len(present) < 2:
+        raise ValueError(
+            f"The masks hold the classes {present} only; give at least two to learn from."
+        )
+    return present[-1] + 1
 
 
 def _pairs(
     images: Path, masks: Path, names: Iterable[str] | None, problems: list[str]
 ) -> list[tuple[str, Path, Path]]:
-    found = images_in(images)
-    if not masks.is_dir():
-        raise ImageFileError(f"There is no folder {masks}.")
-    of_masks: Mapping[str, Path] = {
-        path.stem: path for path in sorted(masks.iterdir()) if path.suffix.lower() in _MASK_SUFFIXES
-    }
-    wanted = list(found) if names is None else list(names)
+    """Names and files of the images that have masks; the others are problems."""
+    image_of = {path.stem: path for path in files_in(images)}
+    mask_of = {path.stem: path for path in files_in(masks, _MASK_SUFFIXES)}
     pairs = []
-    for name in wanted:
-        if name not in found:
+    for name in image_of if names is None else names:
+        if name not in image_of:
             problems.append(
                 f"{images / name} has no image file ({', '.join(IMAGE_SUFFIXES)}), "
                 "but is in the split."
             )
-        elif name not in of_masks:
-            problems.append(f"{found[name]} has no mask {masks / name}.png.")
+        elif name not in mask_of:
+            problems.append(f"{image_of[name]} has no mask {masks / name}.png.")
         else:
-            pairs.append((name, found[name], of_masks[name]))
+            pairs.append((name, image_of[name], mask_of[name]))
     if names is None:
-        problems.extend(
-            f"{of_masks[name]} is a mask without an image."
-            for name in of_masks
-            if name not in found
-        )
+        problems += [
+            f"{mask} is a mask without an image."
+            for name, mask in mask_of.items()
+            if name not in image_of
+        ]
     return pairs
 
 
@@ -253,18 +261,3 @@ def _values_of_pair(image: Path, mask: Path) -> set[int]:
             f"{width} x {height}; they must be of one size."
         )
     return set(np.unique(values).tolist())
-
-
-def _meaning(values: Mapping[str, set[int]], foreground: int | None) -> Meaning:
-    if foreground is not None:
-        return Meaning(foreground=foreground)
-    return Meaning(white_is_foreground=set().union(*values.values()) == {0, VOID})
-
-
-def _values_fit(mask: Path, values: set[int], n_labels: int, problems: list[str]) -> bool:
-    wrong = sorted(value for value in values if value >= n_labels and value != VOID)
-    if wrong:
-        problems.append(
-            f"{mask} holds the values {wrong}; the model knows 0..{n_labels - 1} (and 255, void)."
-        )
-    return not wrong

@@ -69,9 +69,7 @@ def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
 
 def integral(planes: Planes) -> FloatArray:
     """Integral planes: entry (r, c) is the sum over the rows below r and the columns below c."""
-    out = np.zeros((planes.shape[0] + 1, planes.shape[1] + 1, planes.shape[2]))
-    _integrate(planes, out)
-    return out
+    return np.asarray(cv2.integral(planes, sdepth=cv2.CV_64F), np.float64)
 
 
 def patch_cells(
@@ -144,18 +142,6 @@ def _spread_gradients(
 
 
 @compiled
-def _integrate(planes: NDArray[np.float32], out: FloatArray) -> None:
-    height, width, n = planes.shape
-    row = np.empty(n)
-    for y in range(height):
-        row[:] = 0.0
-        for x in range(width):
-            for k in range(n):
-                row[k] += planes[y, x, k]
-                out[y + 1, x + 1, k] = out[y, x + 1, k] + row[k]
-
-
-@compiled
 def _fill_cells(
     integrals: FloatArray, centres: FloatArray, size: float, out: NDArray[np.float32]
 ) -> None:
@@ -183,9 +169,5 @@ def _span(start: float, length: float, limit: int) -> tuple[int, int]:
     """First pixel and end of a cell along one axis, moved inside, at least a pixel long."""
     first = int(np.floor(start + 0.5))
     end = max(first + 1, int(np.floor(start + length + 0.5)))
-    first = max(first, 0)
-    first = min(first, limit - 1)
-    end = min(end, limit)
-    if end <= first:
-        end = first + 1
-    return first, end
+    first = min(max(first, 0), limit - 1)
+    return first, max(min(end, limit), first + 1)

@@ -16,7 +16,7 @@ from structboost.runtime.blas_threads import one_blas_thread
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, tuned
 from structboost.segmentation.descriptors import DescribedImage, describe
-from structboost.segmentation.feature_cache import FeatureCache, describe_all, describe_in_turn
+from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
 from structboost.segmentation.image_files import (
     VOID,
     Mask,
@@ -24,10 +24,9 @@ from structboost.segmentation.image_files import (
     ReadWhenUsed,
     fitted,
     mask_of,
-    photograph_of,
     resized_mask,
 )
-from structboost.segmentation.labelled_folder import WHITE_IS_FOREGROUND, Meaning
+from structboost.segmentation.labelled_folder import WHITE_IS_FOREGROUND, Meaning, n_labels_of
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scribbles import (
     BACKGROUND,
@@ -39,6 +38,7 @@ from structboost.segmentation.segmenter_file import read_segmenter, write_segmen
 from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings, fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
+from structboost.vision.images import as_rgb, checked_image
 
 
 @dataclass
@@ -126,20 +126,19 @@ class Segmenter:
             If there are fewer than two images or classes, lengths or sizes differ, or an image or
             a mask cannot be used.  The message gives the number of the image.
         """
-        _check_lengths(images, masks, scribbles)
-        shapes, values = _checked_pairs(images, masks)
+        shapes, values = _checked_pairs(images, masks, scribbles)
         meaning = self._meaning_of(values)
-        n_labels = _n_labels(values, meaning)
-        described = self._describe(images)
+        n_labels = 2 if meaning.white_is_foreground else n_labels_of(values)
+        described = list(self._described(images, verbose=bool(self.verbose)))
         counts = []
         for i, d in enumerate(described):
             labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
             counts.append(label_counts(d.labels, resized_mask(labels, d.labels.shape), n_labels))
         if scribbles is None:
             return self.fit_described(described, counts)
-        triples = enumerate(zip(scribbles, shapes, described, strict=True))
         strokes = [
-            _resized_strokes(given, shape, d, f"scribbles[{i}]") for i, (given, shape, d) in triples
+            _resized_strokes(scribbles[i], shapes[i], d, f"scribbles[{i}]")
+            for i, d in enumerate(described)
         ]
         return self.fit_described(described, counts, strokes)
 
@@ -179,25 +178,18 @@ class Segmenter:
         ValueError
             If the image is not 8-bit, or scribbles are missing or do not fit the image.
         """
-        pixels = photograph_of(image, "image")
-        return self._mask(
-            describe(fitted(pixels, self.longest), self.n_segments), pixels.shape, scribbles
-        )
+        pixels = _photograph(image, "image")
+        described = describe(fitted(pixels, self.longest), self.n_segments)
+        return self._mask(described, pixels.shape, scribbles)
 
     def predict_in_turn(
         self, images: Sequence[Photograph], scribbles: Sequence[Mask] | None = None
     ) -> Iterator[Mask]:
         """Masks of many images, one by one: features come from the cache or from processes."""
-        for number, described in enumerate(
-            describe_in_turn(self._small(images), self.n_segments, **self._how())
-        ):
-            shape = photograph_of(images[number], f"images[{number}]").shape
-            yield self._mask(
-                described,
-                shape,
-                None if scribbles is None else scribbles[number],
-                f"scribbles[{number}]",
-            )
+        for i, described in enumerate(self._described(images)):
+            shape = _photograph(images[i], f"images[{i}]").shape
+            strokes = None if scribbles is None else scribbles[i]
+            yield self._mask(described, shape, strokes, f"scribbles[{i}]")
 
     def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> IntArray:
         """Class of each superpixel; scribbles have the size of the described image."""
@@ -268,10 +260,14 @@ class Segmenter:
                 report=self._say,
             )
         else:
-            _check_scribbled(images, scribbles, self.n_labels_)
-            numbered = enumerate(zip(images, scribbles, strict=True))
+            if self.n_labels_ != 2:
+                raise ValueError(
+                    "Scribbles tell object from background, but the masks hold "
+                    f"{self.n_labels_} classes."
+                )
             answers = [
-                self._answers(image, strokes, f"scribbles[{i}]") for i, (image, strokes) in numbered
+                self._answers(image, strokes, f"scribbles[{i}]")
+                for i, (image, strokes) in enumerate(zip(images, scribbles, strict=True))
             ]
         pairs = list(zip(images, answers, strict=True))
         self.scale_ = PotentialScale.of(
@@ -330,23 +326,17 @@ class Segmenter:
         labels = self.superpixel_labels(described, strokes).astype(np.uint8)
         return resized_mask(labels[described.labels], shape)
 
-    def _describe(self, images: Sequence[Photograph]) -> list[DescribedImage]:
-        return describe_all(
-            self._small(images), self.n_segments, verbose=bool(self.verbose), **self._how()
-        )
-
-    def _small(self, images: Sequence[Photograph]) -> ReadWhenUsed:
-        return ReadWhenUsed(
+    def _described(
+        self, images: Sequence[Photograph], verbose: bool = False
+    ) -> Iterator[DescribedImage]:
+        small = ReadWhenUsed(
             range(len(images)),
-            lambda i: fitted(photograph_of(images[i], f"images[{i}]"), self.longest),
+            lambda i: fitted(_photograph(images[i], f"images[{i}]"), self.longest),
         )
-
-    def _how(self) -> dict[str, Any]:
-        """Where features are kept and how many processes make them."""
-        return {
-            "cache": None if self.cache is None else FeatureCache(self.cache),
-            "n_jobs": self.n_jobs,
-        }
+        cache = None if self.cache is None else FeatureCache(self.cache)
+        return describe_in_turn(
+            small, self.n_segments, cache=cache, n_jobs=self.n_jobs, verbose=verbose
+        )
 
     def _say(self, text: str) -> None:
         if self.verbose:
@@ -354,31 +344,25 @@ class Segmenter:
             sys.stderr.flush()
 
 
-def _check_lengths(
-    images: Sequence[Photograph], masks: Sequence[Mask], scribbles: Sequence[Mask] | None
-) -> None:
-    _check_as_many(images, masks, "masks")
-    if scribbles is not None:
-        _check_as_many(images, scribbles, "scribbles")
-    if len(images) < 2:
-        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
-
-
-def _check_as_many(images: Sequence[Any], others: Sequence[Any], name: str) -> None:
-    if len(images) != len(others):
-        raise ValueError(
-            f"There are {len(images)} images and {len(others)} {name}; give one of each."
-        )
+def _photograph(image: Any, name: str) -> Photograph:
+    return as_rgb(checked_image(image, name))
 
 
 def _checked_pairs(
-    images: Sequence[Photograph], masks: Sequence[Mask]
+    images: Sequence[Photograph], masks: Sequence[Mask], scribbles: Sequence[Mask] | None
 ) -> tuple[list[tuple[int, ...]], set[int]]:
     """Height and width of each image, and all values of the masks."""
+    for name, others in (("masks", masks), ("scribbles", scribbles)):
+        if others is not None and len(images) != len(others):
+            raise ValueError(
+                f"There are {len(images)} images and {len(others)} {name}; give one of each."
+            )
+    if len(images) < 2:
+        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
     shapes: list[tuple[int, ...]] = []
     values: set[int] = set()
     for i in range(len(images)):
-        shape = photograph_of(images[i], f"images[{i}]").shape[:2]
+        shape = checked_image(images[i], f"images[{i}]").shape[:2]
         mask = mask_of(masks[i], f"masks[{i}]")
         if shape != mask.shape:
             raise ValueError(
@@ -388,32 +372,6 @@ def _checked_pairs(
         shapes.append(shape)
         values.update(np.unique(mask).tolist())
     return shapes, values
-
-
-def _check_scribbled(
-    images: Sequence[DescribedImage], scribbles: Sequence[Mask], n_labels: int
-) -> None:
-    _check_as_many(images, scribbles, "scribbles")
-    if n_labels != 2:
-        raise ValueError(
-            f"Scribbles tell object from background, but the masks hold {n_labels} classes."
-        )
-
-
-def _n_labels(values: set[int], meaning: Meaning) -> int:
-    """Number of classes: one more than the largest index."""
-    if meaning.white_is_foreground:
-        return 2
-    present = sorted(values - {VOID})
-    if not present:
-        raise ValueError(
-            f"Every pixel of the masks is void ({VOID}); there is nothing to learn from."
-        )
-    if len(present) < 2:
-        raise ValueError(
-            f"The masks hold the classes {present} only; give at least two to learn from."
-        )
-    return present[-1] + 1
 
 
 def _resized_strokes(

@@ -11,7 +11,6 @@ from skimage.measure import label as connected_regions
 from skimage.segmentation import slic
 
 from structboost._typing import FloatArray, IntArray
-from structboost.runtime.compiled import compiled
 
 # Of 5, 10, 20 with and without smoothing, these lose the fewest pixels to superpixels that lie
 # across an outline.
@@ -28,10 +27,13 @@ class Adjacency(NamedTuple):
         Lower number first, each pair once, in lexicographic order.
     boundaries : ndarray of float64, shape (n_edges,)
         Shared boundary length: pairs of 4-neighbours of which each has one pixel.
+    contrasts : ndarray of float32, shape (n_edges,)
+        Mean distance of the values of these pairs.
     """
 
     edges: IntArray
     boundaries: FloatArray
+    contrasts: NDArray[np.float32]
 
 
 def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.int32]:
@@ -57,22 +59,26 @@ def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.i
     return np.asarray(connected_regions(found, connectivity=1) - 1, np.int32)
 
 
-def adjacency(labels: NDArray[np.int32]) -> Adjacency:
-    """Which superpixels touch, and along how many pixels.
+def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
+    """Which superpixels touch, along how many pixels, and how much the values step there.
 
     Parameters
     ----------
     labels : ndarray of int32, shape (height, width)
         Numbers 0..n-1.
+    values : ndarray, shape (height, width, n_planes)
     """
     n = int(labels.max()) + 1
-    keys = []
-    for first, second in ((labels[:, :-1], labels[:, 1:]), (labels[:-1], labels[1:])):
-        differ = first != second
-        a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
+    keys, steps = [], []
+    for here, there in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
+        differ = labels[here] != labels[there]
+        a, b = labels[here][differ].astype(np.int64), labels[there][differ].astype(np.int64)
         keys.append(np.minimum(a, b) * n + np.maximum(a, b))
-    pairs, counts = np.unique(np.concatenate(keys), return_counts=True)
-    return Adjacency(np.column_stack((pairs // n, pairs % n)), counts.astype(np.float64))
+        steps.append(np.linalg.norm(values[here][differ] - values[there][differ], axis=1))
+    pairs, places, counts = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
+    sums = np.bincount(places, np.concatenate(steps), len(pairs))
+    edges = np.column_stack((pairs // n, pairs % n))
+    return Adjacency(edges, counts.astype(np.float64), (sums / counts).astype(np.float32))
 
 
 def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array:
@@ -99,9 +105,10 @@ def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
     -------
     ndarray, shape (n_superpixels, n_planes)
     """
-    sums = np.zeros((int(labels.max()) + 1, planes.shape[2]))
-    _add_by_region(labels, np.ascontiguousarray(planes, np.float32), sums)
-    return sums / np.bincount(labels.ravel())[:, None]
+    regions = labels.ravel()
+    by_plane = np.asarray(planes, np.float32).reshape(len(regions), -1).T
+    sums = np.column_stack([np.bincount(regions, plane) for plane in by_plane])
+    return np.asarray(sums / np.bincount(regions)[:, None])
 
 
 def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: int) -> IntArray:
@@ -115,15 +122,3 @@ def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: i
     known = mask < n_labels
     keys = labels[known].astype(np.int64) * n_labels + mask[known]
     return np.asarray(np.bincount(keys, minlength=n * n_labels).reshape(n, n_labels), np.int64)
-
-
-@compiled
-def _add_by_region(
-    labels: NDArray[np.int32], planes: NDArray[np.float32], sums: FloatArray
-) -> None:
-    height, width, n_planes = planes.shape
-    for y in range(height):
-        for x in range(width):
-            region = labels[y, x]
-            for k in range(n_planes):
-                sums[region, k] += planes[y, x, k]

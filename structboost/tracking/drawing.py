@@ -73,7 +73,7 @@ def draw_box(
     ndarray of uint8, shape (height, width, 3)
         RGB.
     """
-    canvas = as_rgb(checked_image(image))
+    canvas = as_rgb(checked_image(image)).copy()
     checked = _checked_box(box, "box")
     outlines = [(checked, colour)]
     if truth is not None:

@@ -86,8 +86,8 @@ def swapped_channels(image: Any) -> Pixels:
 
 
 def as_rgb(image: Pixels) -> Pixels:
-    """A copy with three channels."""
-    return np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image.copy()
+    """The image with three channels; an RGB image itself."""
+    return np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image
 
 
 def as_grey(image: Pixels) -> Pixels:
@@ -99,7 +99,8 @@ def resized(image: Pixels, size: tuple[int, int]) -> Pixels:
     """The image at ``size``, (width, height): means of areas where it shrinks, else bilinear."""
     if size == image.shape[1::-1]:
         return image
-    method = cv2.INTER_AREA if size[0] < image.shape[1] else cv2.INTER_LINEAR
+    shrinks = size[0] < image.shape[1] or size[1] < image.shape[0]
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, size, interpolation=method), np.uint8)
 
 

@@ -11,12 +11,11 @@ import pytest
 from scipy.ndimage import label as components
 
 from structboost.segmentation.descriptors import (
-    boundary_contrasts,
     describe,
     learn_codebook,
     word_histograms,
 )
-from structboost.segmentation.feature_cache import FeatureCache, describe_all
+from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
 from structboost.segmentation.superpixels import (
@@ -62,12 +61,12 @@ def test_adjacency_counts_pairs_of_pixels():
                 if v < 9 and u < 8 and labels[y, x] != labels[v, u]:
                     pair = tuple(sorted((int(labels[y, x]), int(labels[v, u]))))
                     counted[pair] = counted.get(pair, 0) + 1
-    found = adjacency(labels)
+    found = adjacency(labels, np.zeros((9, 8, 1)))
     assert (
         dict(zip(map(tuple, found.edges.tolist()), found.boundaries.tolist(), strict=True))
         == counted
     )
-    one = adjacency(np.zeros((3, 4), np.int32))
+    one = adjacency(np.zeros((3, 4), np.int32), np.zeros((3, 4, 1)))
     assert one.edges.shape == (0, 2)
 
 
@@ -124,9 +123,9 @@ def test_contrast_is_the_mean_step_at_the_boundary():
         if v < 3 and u < 3 and labels[y, x] != labels[v, u]:
             pair = tuple(sorted((int(labels[y, x]), int(labels[v, u]))))
             steps.setdefault(pair, []).append(np.linalg.norm(luv[y, x] - luv[v, u]))
-    edges = adjacency(labels).edges
+    edges, _, contrasts = adjacency(labels, luv)
     expected = [np.mean(steps[tuple(pair)]) for pair in edges.tolist()]
-    np.testing.assert_allclose(boundary_contrasts(labels, luv, edges), expected, rtol=1e-5)
+    np.testing.assert_allclose(contrasts, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +187,9 @@ def test_the_cache_gives_back_the_same_and_heals(tmp_path):
 
 def test_processes_do_not_change_features():
     images = made_images(3).images
-    alone = describe_all(images, 40)
+    alone = list(describe_in_turn(images, 40))
     with joblib.parallel_config("threading", n_jobs=2):
-        together = describe_all(images, 40, n_jobs=2)
+        together = list(describe_in_turn(images, 40, n_jobs=2))
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_array_equal(a.labels, b.labels)
         np.testing.assert_array_equal(a.features["gist_64"], b.features["gist_64"])

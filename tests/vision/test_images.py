@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from structboost.segmentation.image_files import mask_of, photograph_of
+from structboost.segmentation.image_files import mask_of
 from structboost.tracking import StructBoostTracker
 from structboost.vision.images import as_rgb, checked_image
 
@@ -17,7 +17,7 @@ PICTURE = Image.fromarray(RGB)
 
 def test_pictures_of_pillow_become_rgb():
     np.testing.assert_array_equal(checked_image(PICTURE), RGB)
-    np.testing.assert_array_equal(photograph_of(PICTURE, "x"), RGB)
+    np.testing.assert_array_equal(as_rgb(checked_image(PICTURE, "x")), RGB)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_every_mode_of_8_bits_means_what_pillow_shows(mode):
     else:
         picture = PICTURE.convert(mode)
     shown = np.asarray(picture.convert("RGB"))
-    np.testing.assert_array_equal(photograph_of(picture, "x"), shown)
+    np.testing.assert_array_equal(as_rgb(checked_image(picture, "x")), shown)
     pixels = checked_image(picture)
     np.testing.assert_array_equal(pixels if pixels.ndim == 3 else as_rgb(pixels), shown)
 
@@ -42,8 +42,8 @@ def test_arrays_may_be_grey_or_have_an_alpha():
     np.testing.assert_array_equal(checked_image(GREY), GREY)
     np.testing.assert_array_equal(checked_image(GREY[:, :, None]), GREY)
     np.testing.assert_array_equal(checked_image(np.dstack((RGB, GREY))), RGB)
-    np.testing.assert_array_equal(photograph_of(GREY, "x"), np.dstack([GREY] * 3))
-    np.testing.assert_array_equal(photograph_of(np.dstack((RGB, GREY)), "x"), RGB)
+    np.testing.assert_array_equal(as_rgb(checked_image(GREY, "x")), np.dstack([GREY] * 3))
+    np.testing.assert_array_equal(as_rgb(checked_image(np.dstack((RGB, GREY)), "x")), RGB)
     assert checked_image(RGB) is RGB
 
 
@@ -71,9 +71,8 @@ def test_arrays_may_be_grey_or_have_an_alpha():
     ],
 )
 def test_other_images_are_refused_by_name(image, message):
-    for check in (checked_image, photograph_of):
-        with pytest.raises(ValueError, match=message):
-            check(image, "images[3]")
+    with pytest.raises(ValueError, match=message):
+        checked_image(image, "images[3]")
 
 
 def test_masks_may_be_of_other_integers_and_pictures():
