@@ -5,6 +5,7 @@ from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tasks.chain import ChainTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.enumerated import EnumeratedTask
+from structboost.tasks.matching import MatchingTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask
 from structboost.tasks.ranking import RankingTask
@@ -17,6 +18,7 @@ __all__ = [
     "ChainTask",
     "CodedTask",
     "EnumeratedTask",
+    "MatchingTask",
     "MulticlassTask",
     "PredictThenOptimizeTask",
     "RankingTask",
