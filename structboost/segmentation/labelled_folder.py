@@ -141,7 +141,8 @@ def read_folder(
     """
     problems: list[str] = []
     values: dict[tuple[str, Path, Path], set[int]] = {}
-    for pair in _pairs(Path(images), Path(masks), names, problems):
+    pairs = _pairs(Path(images), Path(masks), names, problems)
+    for pair in pairs:
         try:
             values[pair] = _values_of_pair(*pair[1:])
         except ImageFileError as error:
@@ -162,7 +163,8 @@ def read_folder(
     if not values:
         more = f" First of {len(problems)} problems: {problems[0]}" if problems else ""
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
-    return LabelledFolder([LabelledImage(*pair, meaning) for pair in values], meaning, problems)
+    usable = [LabelledImage(*pair, meaning) for pair in pairs if pair in values]
+    return LabelledFolder(usable, meaning, problems)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:

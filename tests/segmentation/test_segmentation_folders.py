@@ -143,6 +143,7 @@ def test_splits(folders, tmp_path):
     found = read_folder(*folders, names=["a", "zz"])
     assert [image.name for image in found.images] == ["a"]
     assert "zz has no image file" in found.problems[0]
+    assert [image.name for image in read_folder(*folders, names="aba").images] == ["a", "b", "a"]
     for text, message in (("a trian\n", "line 1"), ("train\n", "line 1"), ("", "empty")):
         path.write_text(text)
         with pytest.raises(ImageFileError, match=message):
