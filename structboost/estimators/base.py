@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
@@ -30,6 +31,8 @@ from structboost.estimators.labels import (
 from structboost.estimators.parameters import estimator
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
+from structboost.masters.base import Formulation
+from structboost.masters.registry import formulation_of
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.shards.training_sets import is_in_memory
@@ -114,6 +117,10 @@ class BoostedEstimator(BaseEstimator):
         """Parameters of the trainer that are not the estimator's own."""
         return {}
 
+    def _formulation(self) -> str | Formulation:
+        """The formulation that the parameters describe, or its name."""
+        raise NotImplementedError
+
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         """The trainer that the parameters describe, but for ``settings``."""
         own = {
@@ -180,7 +187,7 @@ class BoostedEstimator(BaseEstimator):
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of the training set that C is chosen on."""
-        return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
+        return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _scores(self, X: Any, model: Ensemble | None = None) -> FloatArray:
         check_is_fitted(self)
@@ -311,9 +318,36 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
         """The task for the classes found."""
         return classification_task(self.classes_.tolist())
 
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
+
     def decision_function(self, X: Any) -> FloatArray:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
         return decision_of(self._scores(X), self.task_)
+
+    def _has_probabilities(self) -> bool:
+        """Whether probabilities follow from the scores."""
+        try:
+            return formulation_of(self._formulation()).has_probabilities
+        except (TypeError, ValueError):  # fit names the parameter that is out of its range
+            return False
+
+    @available_if(lambda self: self._has_probabilities())
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes, where the loss has them: exponential or logistic.
+
+        They are those at which the scores minimise the expected loss
+        (:meth:`structboost.Formulation.probabilities`).  The hinge loss has none, nor do losses
+        over the bits of a code and taxonomies: there the method is missing.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack((np.zeros(len(scores)), scores))
+        return formulation_of(self._formulation()).probabilities(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the highest score."""
@@ -383,6 +417,9 @@ class TaxonomyClassifier(BoostedClassifier):
     """
 
     taxonomy: Any = None
+
+    def _has_probabilities(self) -> bool:
+        return self.taxonomy is None and super()._has_probabilities()
 
     def _task(self) -> Task:
         return classification_task(self.classes_.tolist(), self.taxonomy)

@@ -78,6 +78,9 @@ class _StructBoostEstimator(BoostedEstimator):
             "spread": 0.0 if self.early_stopping else self.spread,
         }
 
+    def _formulation(self) -> str | Formulation:
+        return self.formulation
+
     def _pricing(self, task: Task) -> str | PricingRule:
         """The pricing rule for ``task``, or its name."""
         return self.pricing

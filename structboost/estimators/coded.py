@@ -74,9 +74,12 @@ class _CodedClassifier(BoostedClassifier):
 class _StageWiseClassifier(_CodedClassifier):
     """The AdaBoosts."""
 
+    def _formulation(self) -> str | Formulation:
+        return StageWise(self._pairs)
+
     def _settings(self, task: Task) -> dict[str, Any]:
-        formulation = StageWise(self._pairs)
-        return super()._settings(task) | {"formulation": formulation, "C": np.inf, "tol": 0.0}
+        settings = {"formulation": self._formulation(), "C": np.inf, "tol": 0.0}
+        return super()._settings(task) | settings
 
 
 @estimator

@@ -6,6 +6,7 @@ from typing import Any
 
 from structboost.estimators.base import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
+from structboost.masters.base import Formulation
 from structboost.masters.exponential import Exponential
 from structboost.task import Task
 from structboost.validation import checked_choice
@@ -48,9 +49,11 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
     solver: str = "fcd"
     epsilon: float = 1e-3
 
+    def _formulation(self) -> str | Formulation:
+        return Exponential(self.solver, self.tau_max, self.epsilon)
+
     def _settings(self, task: Task) -> dict[str, Any]:
-        formulation = Exponential(self.solver, self.tau_max, self.epsilon)
-        return {"formulation": formulation, "pricing": "own", "columns_per_channel": 1}
+        return {"formulation": self._formulation(), "pricing": "own", "columns_per_channel": 1}
 
 
 @estimator
@@ -77,8 +80,9 @@ class MultiBoostClassifier(MultiBoostCWClassifier):
     loss: str = "exponential"
     solver: str = "lbfgs"
 
+    def _formulation(self) -> str | Formulation:
+        hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
+        return "one_slack" if hinge else super()._formulation()
+
     def _settings(self, task: Task) -> dict[str, Any]:
-        settings = super()._settings(task) | {"pricing": "best"}
-        if checked_choice(self.loss, "loss", LOSSES) == "hinge":
-            settings["formulation"] = "one_slack"
-        return settings
+        return super()._settings(task) | {"pricing": "best"}

@@ -7,6 +7,7 @@ from typing import Any
 
 from structboost.estimators.base import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
+from structboost.masters.base import Formulation
 from structboost.masters.logistic import Logistic
 from structboost.task import Task
 from structboost.validation import checked_whole_number
@@ -62,11 +63,14 @@ class ShareBoostClassifier(TaxonomyClassifier):
     gradient_tolerance: float = 1e-4
     learners_per_round: int = 1
 
+    def _formulation(self) -> str | Formulation:
+        return Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance)
+
     def _settings(self, task: Task) -> dict[str, Any]:
         columns = checked_whole_number(self.learners_per_round, "learners_per_round")
         return {
             "tol": 0.0,
-            "formulation": Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance),
+            "formulation": self._formulation(),
             "pricing": FreeSign(self.choice, self.short_list),
             "columns_per_channel": columns,
         }

@@ -170,12 +170,16 @@ class Formulation(ABC):
     can_choose_C : bool
         Whether a unit of weight has a price, and C is that of the loss: then the model is empty
         below some C, from which ``C="auto"`` searches upwards.
+    has_probabilities : bool
+        Whether the class probabilities follow from the scores that minimise the expected loss:
+        whether :meth:`probabilities` is implemented.
     """
 
     works_on_shards: ClassVar[bool] = False
     can_choose_C: ClassVar[bool] = False
     can_spread: bool = False
     can_resume: bool = False
+    has_probabilities: bool = False
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:
@@ -205,6 +209,19 @@ class Formulation(ABC):
     def check_C(self, C: Any) -> None:
         """Raise if C is out of its range: by default a finite number above 0."""
         checked_positive(C, "C")
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities at which these scores minimise the expected loss, where it is 0/1.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (n_samples, n_classes)
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_classes)
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
 
     @abstractmethod
     def master(self, problem: Problem, C: float) -> RestrictedMaster:

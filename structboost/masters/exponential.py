@@ -17,6 +17,7 @@ from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import SolverError, TaskError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.coordinate_descent import channel_weights, column_edges, update_coordinates
+from structboost.masters.pair_margins import pair_probabilities
 from structboost.shards.responses import StoredResponses
 from structboost.task import OutputCodes
 from structboost.validation import (
@@ -60,6 +61,7 @@ class Exponential(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
+    has_probabilities = True
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
@@ -73,6 +75,10 @@ class Exponential(Formulation):
     def check_C(self, C: Any) -> None:
         """Raise if C is out of its range, which includes infinity."""
         checked_regularisation(C, "C")
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Softmax of twice the scores."""
+        return pair_probabilities(scores)
 
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
         """Coordinate descent or L-BFGS-B on all pairs.

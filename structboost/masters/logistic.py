@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
+from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, check_single_terms
@@ -44,6 +45,7 @@ class Logistic(Formulation):
     regulariser: str = "frobenius"
     smoothing: float = 1e-2
     gradient_tolerance: float = 1e-4
+    has_probabilities = True
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
@@ -54,6 +56,15 @@ class Logistic(Formulation):
     def check_C(self, C: Any) -> None:
         """Raise unless C is a number above 0, infinity included."""
         checked_regularisation(C, "C")
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """``q (e - (e - 1) q)``, normalised, with q the softmax of the scores.
+
+        The margin of 1 in the loss ``log sum_y exp(Delta + F_y - F_true)`` makes it differ from q.
+        """
+        share = softmax(scores, axis=1)
+        out = share * (np.e - (np.e - 1.0) * share)
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
 
     def master(self, problem: Problem, C: float) -> LogisticMaster:
         """L-BFGS over the learners so far."""

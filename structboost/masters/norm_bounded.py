@@ -8,7 +8,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.masters.base import Formulation, Problem
-from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster
+from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster, pair_probabilities
 from structboost.validation import checked_choice
 
 _MAX_NEWTON_STEPS = 200
@@ -45,6 +45,15 @@ class NormBounded(Formulation):
     """
 
     pairs: str = "outputs"
+
+    @property
+    def has_probabilities(self) -> bool:  # type: ignore[override]
+        """Whether the pairs are the wrong outputs."""
+        return self.pairs == "outputs"
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Softmax of twice the scores."""
+        return pair_probabilities(scores)
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from structboost._typing import FloatArray
 from structboost.columns import Terms
@@ -20,6 +21,15 @@ from structboost.runtime.growing import GrowingMatrix
 from structboost.task import OutputCodes
 
 PAIRS = ("bits", "outputs")
+
+
+def pair_probabilities(scores: FloatArray) -> FloatArray:
+    """Probabilities at which scores minimise ``E sum over wrong y' of exp(F_y' - F_y)``.
+
+    The derivative by ``F_k`` is ``exp(F_k) sum_y P_y exp(-F_y) - P_k exp(-F_k) sum_y exp(F_y)``,
+    which is zero for all k where ``P_k`` is proportional to ``exp(2 F_k)``.
+    """
+    return np.asarray(softmax(2.0 * scores, axis=1))
 
 
 class PairMargins:

@@ -30,8 +30,8 @@ X, y = load_iris(return_X_y=True)
 @pytest.mark.parametrize(
     ("estimator", "n_checks"),
     [
-        (StructBoostClassifier(max_rounds=20), 62),
-        (StructBoostRanker(max_rounds=20), 41),
+        (StructBoostClassifier(max_rounds=10), 62),
+        (StructBoostRanker(max_rounds=10), 41),
         (StructuredSVMClassifier(), 62),
     ],
 )
@@ -47,7 +47,7 @@ def test_labels_pipelines_grids_and_frames():
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     frame = pandas.DataFrame(X, columns=list("abcd"))
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), StructBoostClassifier()),
+        make_pipeline(StandardScaler(), StructBoostClassifier(C=1.0)),
         {"structboostclassifier__C": [5.0, 50.0]},
         cv=3,
     ).fit(X, names)

@@ -57,6 +57,13 @@ def test_dicts_sparse_matrices_and_arrays_give_one_model():
     assert fits[2].feature_importances_.shape == (len(shares),)
 
 
+def test_c_is_chosen_on_whole_sequences():
+    X, y = sentences(60)
+    tagger = StructBoostTagger(max_rounds=10, tol=0.05).fit(X, y)
+    assert tagger.C_ in [record["C"] for record in tagger.C_path_]
+    assert tagger.score(X, y) > 0.9
+
+
 def test_words_and_rows_fuller_than_in_training():
     X, y = sentences(40)
     tagger = StructBoostTagger(C=30, max_rounds=10).fit(X, y)

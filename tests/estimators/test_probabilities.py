@@ -1,0 +1,112 @@
+"""Probabilities follow from the loss, where it has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    Exponential,
+    Logistic,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    NormBounded,
+    ShareBoostClassifier,
+    StageWise,
+    StructBoostClassifier,
+)
+
+X, y = load_iris(return_X_y=True)
+
+
+def expected_exponential(scores, probabilities):
+    pairs = np.exp(scores[None, :] - scores[:, None])
+    return probabilities @ (pairs.sum(axis=1) - 1.0)
+
+
+def expected_logistic(scores, probabilities):
+    margins = 1.0 - np.eye(len(scores))
+    return probabilities @ np.log(np.exp(margins + scores[None, :] - scores[:, None]).sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("formulation", "expected"),
+    [
+        (Exponential(), expected_exponential),
+        (StageWise(), expected_exponential),
+        (NormBounded(), expected_exponential),
+        (Logistic(), expected_logistic),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
+    formulation, expected, shares
+):
+    true = np.array(shares) / sum(shares)
+    best = minimize(expected, np.zeros(len(true)), args=(true,), options={"gtol": 1e-9})
+    np.testing.assert_allclose(formulation.probabilities(best.x[None])[0], true, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        MultiBoostCWClassifier(C=1e7, tol=1e-6, tau_max=50, epsilon=1e-7),
+        StructBoostClassifier(C=1e7, tol=1e-6, formulation=Exponential(tau_max=50, epsilon=1e-7)),
+        ShareBoostClassifier(C=1e7, weak_learner="stump", gradient_tolerance=1e-6),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_unregularised_fit_gives_the_shares_of_the_classes(classifier, n_classes):
+    random = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], 60)
+    label = random.integers(0, n_classes, 180) * (random.random(180) < 0.4 + 0.2 * group)
+    model = classifier.fit(group[:, None].astype(float), label)
+    shares = [np.bincount(label[group == g], minlength=n_classes) / 60 for g in range(3)]
+    np.testing.assert_allclose(model.predict_proba([[0.0], [1.0], [2.0]]), shares, atol=0.01)
+
+
+def test_losses_without_probabilities_have_no_such_method():
+    with_them = (
+        MultiBoostCWClassifier(), MultiBoostClassifier(), AdaBoostECCClassifier(),
+        MultiBoostECCClassifier(), ShareBoostClassifier(),
+        StructBoostClassifier(formulation="exponential"),
+    )  # fmt: skip
+    without = (
+        StructBoostClassifier(), StructBoostClassifier(formulation="m_slack"),
+        MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
+        AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
+        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]), StructBoostClassifier(formulation="none"),
+    )  # fmt: skip
+    assert all(hasattr(model, "predict_proba") for model in with_them)
+    assert not any(hasattr(model, "predict_proba") for model in without)
+
+
+def test_probabilities_agree_with_the_predictions_and_outlive_a_file(tmp_path):
+    model = MultiBoostCWClassifier(max_rounds=5).fit(X, np.array(["a", "b", "c"])[y])
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    model.save(tmp_path / "model")
+    loaded = MultiBoostCWClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), probabilities)
+
+
+def test_hinge_scores_can_be_calibrated():
+    hinge = StructBoostClassifier(C=20.0, max_rounds=10)
+    calibrated = CalibratedClassifierCV(hinge, cv=3).fit(X, y)
+    assert calibrated.score(X, y) > 0.9
+    true = calibrated.predict_proba(X)[np.arange(len(y)), y]
+    assert -np.log(true).mean() < 0.4
