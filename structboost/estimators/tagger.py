@@ -23,6 +23,7 @@ from structboost.estimators.tokens import (
     token_importances,
 )
 from structboost.files.schema import DamagedFileError
+from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.validation import checked_weights
@@ -173,6 +174,10 @@ class StructBoostTagger(_StructBoostEstimator):
                 raise DamagedFileError("its model is of other tags")
             tagger.task_ = task
         return tagger
+
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        """Parts of whole sequences, or of their labelled pieces."""
+        return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _settings(self, task: Task) -> dict[str, Any]:
         own = super()._settings(task)
