@@ -34,7 +34,7 @@ from structboost.task import Task
 from structboost.task_calls import mean_loss, model_predictions
 from structboost.training import Plan, train
 from structboost.validation import check_declares, check_examples, checked_callbacks, shown
-from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.families import WeakLearners
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
@@ -66,9 +66,12 @@ class StructBoost:
         share over 20 rounds, or when three rounds in a row found no violated column.
     max_rounds : int
         Largest number of rounds of column generation.
-    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature", "piecewise"} or callable
-        Family of weak learners: a name, or a callable that makes the family from the training
-        parts, as :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).
+    weak_learner : str, callable, list of these, or dict of these by kind
+        Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
+        "piecewise", or a callable that makes the family from the training parts, as
+        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  A list
+        stands for the union of families: ``["linear", "stump"]``.  A dict names the families of
+        each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
     formulation : {"one_slack", "m_slack", "exponential"} or Formulation
         The restricted master.  The first two minimise the hinge loss and have the same optimum
         (Theorem 2.1); the third minimises the exponential loss over all outputs
@@ -130,7 +133,7 @@ class StructBoost:
     C: float | str
     tol: float = 0.01
     max_rounds: int = 200
-    weak_learner: str | Callable[..., WeakLearnerFamily] = "stump"
+    weak_learner: WeakLearners = "stump"
     formulation: str | Formulation = "one_slack"
     stabilize: bool = True
     exact: bool = False

@@ -30,7 +30,7 @@ from structboost.files.schema import (
 from structboost.task import PartKind
 from structboost.validation import checked_features
 from structboost.weak import registry
-from structboost.weak.lookup_table import LookupTable
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.table import LearnerTable, Scorer
 
 
@@ -159,24 +159,29 @@ class Ensemble:
             self._scorers[kind] = made
         return made
 
-    def compile(self, kind: str | None = None) -> LookupTable:
-        """The look-up tables that :meth:`scores` uses: what each feature adds to each channel.
+    def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps:
+        """What each feature adds to each channel: look-up tables, and slopes beside them.
 
-        Calling it is not needed for speed.
+        :meth:`scores` uses this form; calling it is not needed for speed.
+
+        Returns
+        -------
+        form : LookupTable or LinearAndSteps
+            Look-up tables of stumps; with linear functions, slopes of the features as well.
 
         Raises
         ------
         TypeError
-            If the weak learners are not stumps.
+            If the weak learners are neither stumps nor linear functions.
         """
         kind = self._kind(kind)
-        table = self.scorer(kind)
-        if not isinstance(table, LookupTable):
+        form = self.scorer(kind)
+        if not isinstance(form, LookupTable | LinearAndSteps):
             raise TypeError(
-                "Only stumps compile to look-up tables; the learners of "
-                f"{kind!r} are {self.members[kind].family}s."
+                "Only stumps and linear functions compile to look-up tables and slopes; the "
+                f"learners of {kind!r} are of the family {self.members[kind].family!r}."
             )
-        return table
+        return form
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:
         """Share of each feature in the total absolute weight, shape (n_features,)."""
@@ -230,7 +235,7 @@ class Ensemble:
             terms: dict[str, Any] = {name: arrays[f"{kind}/{name}"] for name in KindEnsemble.schema}
             members[kind] = KindEnsemble(
                 family=entry["family"],
-                learners=registry.table(entry["family"])(**below(f"{kind}/learners/", arrays)),
+                learners=registry.table(entry["family"], below(f"{kind}/learners/", arrays)),
                 n_features=entry["n_features"],
                 **terms,
             )
@@ -273,8 +278,11 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
     parts = {"": Part(Ensemble.schema)}
     for kind, entry in header["kinds"].items():
         sizes = {name: whole_number(entry[name], name, 1) for name in ("n_features", "n_channels")}
-        learners = registry.table(entry["family"]).schema
-        parts[f"{kind}/"] = Part({**prefixed("learners/", learners), **KindEnsemble.schema}, sizes)
+        members = registry.table_schema(entry["family"])
+        learners = prefixed("learners/", members.pop(""))
+        parts[f"{kind}/"] = Part({**learners, **KindEnsemble.schema}, sizes)
+        for member, schema in members.items():
+            parts[f"{kind}/learners/{member}"] = Part(schema, sizes)
     return parts
 
 

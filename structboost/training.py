@@ -31,8 +31,8 @@ from structboost.validation import (
     shown,
 )
 from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.families import WeakLearners, checked_members, families_of
 from structboost.weak.pricing import PricingRule, rule_of
-from structboost.weak.registry import IN_SHARDS, family_maker
 
 _LEAVE_CHECKPOINT = "take formulation='one_slack' and stumps or trees, or leave checkpoint=None"
 # How the smallest C is searched for: coarsely, and no further than what beats the empty model.
@@ -48,8 +48,8 @@ class Plan:
     ----------
     task : Task
     formulation : Formulation
-    weak_learner : str or callable
-        Name of a family, or what makes families.
+    weak_learner : str, callable, sequence of these, or dict of these by kind
+        Name of a family, or what makes families; the union of several.
     pricing : str or PricingRule
     engine : Engine
     exact : bool
@@ -60,7 +60,7 @@ class Plan:
 
     task: Task
     formulation: Formulation
-    weak_learner: str | Callable[..., WeakLearnerFamily]
+    weak_learner: WeakLearners
     pricing: str | PricingRule
     engine: Engine
     exact: bool
@@ -79,7 +79,7 @@ class Plan:
         self.formulation.check()
         for settings in runs:
             settings.check(self.formulation)
-        family_maker(self.weak_learner, exact=self.exact)
+        checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:
             for plug_in in (self.formulation, self.rule):
@@ -114,19 +114,19 @@ class Plan:
         weights = checked_example_weights(sample_weight, examples.n_examples)
         random_state = check_random_state(self.random_state)
         families = self._families(examples)
-        bins = {
-            kind: family.shard_bins
+        in_shards = {
+            kind: family.shard_features
             for kind, family in families.items()
-            if family.shard_bins is not None
+            if family.shard_features
         }
         new_cut_oracle, file = None, None
         if self.formulation.works_on_shards:
-            shards = examples.shards(self.engine, weights, bins)
+            shards = examples.shards(self.engine, weights, in_shards)
             resources.callback(shards.close)
             new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
             if self.checkpoint is not None:
                 identity = self._identity(settings, examples, families, weights)
-                features = examples.features_identity(shards, bins)
+                features = examples.features_identity(shards, in_shards)
                 file = CheckpointFile(self.checkpoint, identity, features)
         problem = Problem(self.task, X, Y, examples.offsets, weights, random_state, new_cut_oracle)
         master = self.formulation.master(problem, float(settings.C))
@@ -167,38 +167,16 @@ class Plan:
     def _families(self, examples: TrainingSet) -> dict[str, WeakLearnerFamily]:
         """Families of weak learners of each kind."""
         kinds = self.task.kinds
-        in_shards = self.formulation.works_on_shards and self.rule.prices_in_shards
-        rows = examples.rows
-        families: dict[str, WeakLearnerFamily]
-        if in_shards and self.weak_learner in IN_SHARDS:
-            make = IN_SHARDS[self.weak_learner]
-            families = {
-                kind: make(
-                    examples.bins(kind, exact=self.exact),
-                    of_kind.response,
-                    None if rows is None else rows[kind],
-                )
-                for kind, of_kind in kinds.items()
-            }
-        elif rows is None:
-            raise ValueError(
-                f"X is a {type(examples.X).__name__}, which needs formulation='one_slack', "
-                "weak_learner='stump' and a pricing by name; give X as arrays."
-            )
-        else:
-            make = family_maker(self.weak_learner, exact=self.exact)
-            n_threads = self.engine.n_workers if self.engine.in_process else 1
-            families = {
-                kind: make(rows[kind], of_kind.response, exact=self.exact, n_threads=n_threads)
-                for kind, of_kind in kinds.items()
-            }
-        for family in families.values():
-            if not isinstance(family, WeakLearnerFamily):
-                raise TypeError(
-                    f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
-                    "StumpFamily does."
-                )
-            if self.checkpoint is not None:
+        families = families_of(
+            checked_members(self.weak_learner, kinds, exact=self.exact),
+            kinds,
+            examples,
+            in_shards=self.formulation.works_on_shards and self.rule.prices_in_shards,
+            exact=self.exact,
+            n_threads=self.engine.n_workers if self.engine.in_process else 1,
+        )
+        if self.checkpoint is not None:
+            for family in families.values():
                 check_declares(family, "can_resume", "checkpoint", _LEAVE_CHECKPOINT)
         return families
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -47,7 +47,7 @@ from structboost.validation import (
     checked_whole_number,
     validated_table,
 )
-from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.families import WeakLearners
 
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
@@ -64,8 +64,9 @@ class BoostedEstimator(BaseEstimator):
     ----------
     max_rounds : int
         Most rounds of column generation.
-    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature", "piecewise"} or callable
-        Family of weak learners, as in :class:`structboost.StructBoost`.
+    weak_learner : str, callable or list of these
+        Family of weak learners, or the union of several, as ``["linear", "stump"]``
+        (:class:`structboost.StructBoost`).
     exact : bool
         Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
     early_stopping : bool
@@ -103,7 +104,7 @@ class BoostedEstimator(BaseEstimator):
     """
 
     max_rounds: int = 200
-    weak_learner: str | Callable[..., WeakLearnerFamily] = "stump"
+    weak_learner: WeakLearners = "stump"
     exact: bool = False
     early_stopping: bool = False
     validation_fraction: float = 0.1
@@ -198,9 +199,7 @@ class BoostedEstimator(BaseEstimator):
         """Save the model with the estimator's name, its parameters of plain type and ``facts``."""
         check_is_fitted(self)
         parameters = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if isinstance(value, (bool, int, float, str, type(None)))
+            name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)
         }
         facts |= {"estimator": type(self).__name__, "parameters": parameters}
         if hasattr(self, "feature_names_in_"):
@@ -423,6 +422,13 @@ class TaxonomyClassifier(BoostedClassifier):
 
     def _task(self) -> Task:
         return classification_task(self.classes_.tolist(), self.taxonomy)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a parameter can be saved: a plain value, or names of weak learners in a list."""
+    if isinstance(value, list | tuple):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, (bool, int, float, str, type(None)))
 
 
 def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from structboost.estimators.base import TaxonomyClassifier
@@ -11,7 +10,7 @@ from structboost.masters.base import Formulation
 from structboost.masters.logistic import Logistic
 from structboost.task import Task
 from structboost.validation import checked_whole_number
-from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.families import WeakLearners
 from structboost.weak.free_sign import FreeSign
 
 
@@ -55,7 +54,7 @@ class ShareBoostClassifier(TaxonomyClassifier):
     """
 
     max_rounds: int = 100
-    weak_learner: str | Callable[..., WeakLearnerFamily] = "feature"
+    weak_learner: WeakLearners = "feature"
     choice: str = "gradient"
     short_list: int = 10
     C: float = 1e4

@@ -55,11 +55,9 @@ class CRFModel:
     @classmethod
     def _of_ensemble(cls, n_labels: int, model: Ensemble) -> CRFModel:
         by_kind = {}
-        for kind, member in model.members.items():
-            found = model.scorer(kind)
-            if isinstance(found, LookupTable):
-                found = LinearAndSteps(np.zeros((member.n_features, 1)), found)
-            if not isinstance(found, LinearAndSteps):
+        for kind in model.members:
+            found = LinearAndSteps.of(model.scorer(kind))
+            if found is None:
                 return cls(n_labels, model)
             by_kind[kind] = found
         return cls(n_labels, by_kind)
@@ -175,15 +173,8 @@ class CRFModel:
 
 def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
     """A linear energy."""
-    no_splits = LookupTable(
-        bias=np.array([constant]),
-        features=np.zeros(0, np.int64),
-        thresholds=np.zeros(0),
-        indptr=np.zeros(1, np.int64),
-        values=np.zeros((0, 1)),
-        n_features=len(weights),
-    )
-    return LinearAndSteps(weights[:, None], no_splits)
+    constant_table = LookupTable.constant(np.array([constant]), len(weights))
+    return LinearAndSteps(weights[:, None], constant_table)
 
 
 def neighbour_margins(

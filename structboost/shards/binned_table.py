@@ -171,6 +171,10 @@ class StoredCodes:
                 self._check(run, codes[:, run * _ROWS_AT_A_TIME : (run + 1) * _ROWS_AT_A_TIME])
         return codes[:, self.first : self.last]
 
+    def rows(self) -> NDArray[Any]:
+        """Not kept: a family that needs them is refused before there are shards."""
+        raise NotImplementedError("A BinnedTable holds bins only.")
+
     def _check(self, run: int, codes: NDArray[Any]) -> None:
         if self.table.checksums is not None and _crc(codes) != self.table.checksums[run]:
             raise DamagedFileError(

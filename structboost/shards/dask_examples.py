@@ -14,10 +14,11 @@ from structboost.engines.failure import Failure
 from structboost.exceptions import TaskError, count_examples_from
 from structboost.shards.blocks import Blocks
 from structboost.shards.examples import TrainingSet, kind_of_rows
-from structboost.shards.shard import RowsToBin, ShardSource
+from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
 from structboost.task import Task
 from structboost.task_calls import stacked
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
+from structboost.weak.standardisation import Standardisation
 
 try:
     from dask.base import compute
@@ -72,6 +73,14 @@ class DaskTrainingSet(TrainingSet):
 
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
         """From the same rows as in memory: all, or a sample."""
+        return bin_thresholds(self._sample(kind, exact=exact), exact=exact)
+
+    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+        """From the same rows as in memory: all, or a sample."""
+        return Standardisation.of(self._sample(kind), response)
+
+    def _sample(self, kind: str, *, exact: bool = False) -> NDArray[Any]:
+        """Features of all parts of a kind, or of a sample of many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])
         rows = np.arange(n_rows) if exact or n_rows <= SAMPLED_ROWS else sampled_rows(n_rows)
@@ -89,7 +98,7 @@ class DaskTrainingSet(TrainingSet):
             )
             if last > first
         ]
-        return bin_thresholds(np.concatenate(compute(*picked)), exact=exact)
+        return np.concatenate(compute(*picked))
 
     def _source(
         self,
@@ -97,7 +106,7 @@ class DaskTrainingSet(TrainingSet):
         first_block: int,
         n_blocks: int,
         weights: FloatArray,
-        bins: Mapping[str, Thresholds],
+        in_shards: FeaturesInShards,
     ) -> Delayed:
         """Made where the shard will be, of pieces of partitions.
 
@@ -121,7 +130,7 @@ class DaskTrainingSet(TrainingSet):
                 )
         of_shard = blocks.run(first_block, n_blocks)
         made: Delayed = delayed(_source)(
-            self.task, pieces, weights[first:last], of_shard, bins, first
+            self.task, pieces, weights[first:last], of_shard, in_shards, first
         )
         return made
 
@@ -228,7 +237,7 @@ def _source(
     pieces: Sequence[tuple[Sequence[Any], Sequence[Any], int, int]],
     weights: FloatArray,
     blocks: Blocks,
-    bins: Mapping[str, Thresholds],
+    in_shards: FeaturesInShards,
     first_example: int,
 ) -> ShardSource | Failure:
     """Source of a shard, from the pieces of partitions that it covers."""
@@ -238,9 +247,11 @@ def _source(
         stack = stacked(task, X, first_example)
     except Exception as error:
         return Failure.of(error)
-    rows = {kind: RowsToBin(stack.rows[kind]) for kind in bins}
+    rows = {kind: GivenRows(stack.rows[kind]) for kind in in_shards}
     inputs = X if task.reads_inputs else None
-    return ShardSource(task, inputs, Y, weights, stack.offsets, blocks, bins, rows, first_example)
+    return ShardSource(
+        task, inputs, Y, weights, stack.offsets, blocks, in_shards, rows, first_example
+    )
 
 
 def _examples(part: Any) -> Any:

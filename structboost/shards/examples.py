@@ -16,10 +16,17 @@ from structboost.exceptions import TaskError
 from structboost.shards.binned_table import BinnedTable, StoredCodes
 from structboost.shards.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.group import ShardGroup, layout_of
-from structboost.shards.shard import FeaturesToBin, RowsToBin, ShardSource, examples_between
+from structboost.shards.shard import (
+    FeaturesInShards,
+    FeaturesOfRows,
+    GivenRows,
+    ShardSource,
+    examples_between,
+)
 from structboost.task import StackedParts, Task
 from structboost.task_calls import stacked
 from structboost.weak.binning import Thresholds, bin_thresholds
+from structboost.weak.standardisation import Standardisation
 
 
 class TrainingSet(ABC):
@@ -57,8 +64,12 @@ class TrainingSet(ABC):
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
         """Thresholds of a kind's features (:func:`structboost.weak.binning.bin_thresholds`)."""
 
+    @abstractmethod
+    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+        """Means and scales of a kind's features, as linear weak learners take them."""
+
     def shards(
-        self, engine: Engine, example_weights: FloatArray, bins: Mapping[str, Thresholds]
+        self, engine: Engine, example_weights: FloatArray, in_shards: FeaturesInShards
     ) -> ShardGroup:
         """Cut the training set into shards, and put them to work.
 
@@ -67,28 +78,29 @@ class TrainingSet(ABC):
         engine : Engine
         example_weights : ndarray, shape (n_examples,)
             They sum to 1.
-        bins : dict of str to Thresholds
-            Thresholds of the kinds whose features are binned in the shards.
+        in_shards : dict of str to tuple
+            What the shards make of the features of a kind, by
+            :attr:`structboost.WeakLearnerFamily.shard_features`.
         """
         is_python = type(self.task).separate is Task.separate
         blocks = blocks_of(self.offsets, PYTHON_EXAMPLES if is_python else None)
         layout = layout_of(blocks, engine)
         n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
-        sources = [self._source(blocks, *node, example_weights, bins) for node in layout.nodes]
-        return ShardGroup(engine, layout, sources, blocks, n_channels, set(bins))
+        sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]
+        return ShardGroup(engine, layout, sources, blocks, n_channels, set(in_shards))
 
-    def features_identity(self, shards: ShardGroup, bins: Mapping[str, Thresholds]) -> str:
+    def features_identity(self, shards: ShardGroup, in_shards: FeaturesInShards) -> str:
         """Hash of the features as training sees them.
 
-        Binned kinds are hashed by thresholds and bins, where the shards are; others by their rows.
+        Where shards bin or standardise them, they are hashed there; others by their rows.
         The hash depends neither on the engine nor on whether features come from an array or from a
         table on disk, so that a run can be resumed by another engine.
         """
         digest = hashlib.sha256()
         for kind in shards.n_channels:
-            if kind in bins:
-                codes = np.array([shards.codes_sum(kind)], np.uint64)
-                arrays = [bins[kind].values, bins[kind].indptr, codes]
+            if kind in in_shards:
+                found = np.array([shards.features_sum(kind)], np.uint64)
+                arrays = [*(array for made in in_shards[kind] for array in made[:2]), found]
             else:
                 assert self.rows is not None
                 arrays = [self.rows[kind]]
@@ -103,7 +115,7 @@ class TrainingSet(ABC):
         first_block: int,
         n_blocks: int,
         weights: FloatArray,
-        bins: Mapping[str, Thresholds],
+        in_shards: FeaturesInShards,
     ) -> Any:
         """What the shard of some blocks is made of: what an engine can make a shard of."""
         end = first_block + n_blocks
@@ -117,18 +129,18 @@ class TrainingSet(ABC):
             weights[first:last],
             {kind: at[first : last + 1] - at[first] for kind, at in self.offsets.items()},
             blocks.run(first_block, n_blocks),
-            bins,
+            in_shards,
             {
                 kind: self._features(
                     kind, int(blocks.rows[kind][first_block]), int(blocks.rows[kind][end])
                 )
-                for kind in bins
+                for kind in in_shards
             },
             first,
         )
 
-    def _features(self, kind: str, start: int, stop: int) -> FeaturesToBin:
-        """Features of the rows ``start <= p < stop``, to be binned in a shard."""
+    def _features(self, kind: str, start: int, stop: int) -> FeaturesOfRows:
+        """Features of the rows ``start <= p < stop``, for a shard."""
         raise NotImplementedError(f"{type(self).__name__} has neither _features nor _source.")
 
 
@@ -152,9 +164,14 @@ class ArrayTrainingSet(TrainingSet):
         assert self.rows is not None
         return bin_thresholds(self.rows[kind], exact=exact)
 
-    def _features(self, kind: str, start: int, stop: int) -> RowsToBin:
+    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+        """Computed from the features."""
         assert self.rows is not None
-        return RowsToBin(self.rows[kind][start:stop])
+        return Standardisation.of(self.rows[kind], response)
+
+    def _features(self, kind: str, start: int, stop: int) -> GivenRows:
+        assert self.rows is not None
+        return GivenRows(self.rows[kind][start:stop])
 
 
 class TableTrainingSet(TrainingSet):
@@ -178,6 +195,13 @@ class TableTrainingSet(TrainingSet):
             raise ValueError("X is a BinnedTable, binned already; leave exact=False.")
         bins: Thresholds = self.X.bins
         return bins
+
+    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+        """None: a table holds bins."""
+        raise ValueError(
+            "X is a BinnedTable, which holds bins and not the features that "
+            "weak_learner='linear' needs; give X as an array, or take 'stump'."
+        )
 
     def _features(self, kind: str, start: int, stop: int) -> StoredCodes:
         return StoredCodes(self.X, start, stop)

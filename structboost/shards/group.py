@@ -25,8 +25,8 @@ class ShardGroup:
     blocks : Blocks
         Blocks of the whole training set.
     n_channels : dict of str to int
-    binned : set of str
-        Kinds whose learners are stumps on binned features.
+    in_shards : set of str
+        Kinds whose learners the shards look up in their features.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class ShardGroup:
         sources: Sequence[Any],
         blocks: Blocks,
         n_channels: Mapping[str, int],
-        binned: set[str],
+        in_shards: set[str],
     ) -> None:
         self.blocks = blocks
         self.layout = layout
         self.n_channels = n_channels
-        self.binned = binned
+        self.in_shards = in_shards
         self.n_learners = dict.fromkeys(n_channels, 0)
         self._learned: list[Call] = []
         self._cuts: dict[int, Call] = {}
@@ -65,12 +65,12 @@ class ShardGroup:
 
         Parameters
         ----------
-        learners : StumpCodes or ndarray, shape (n_new, n_parts)
-            Stumps where the kind is binned, else answers on all parts.
+        learners : StumpCodes, FunctionCodes, UnionCodes or ndarray, shape (n_new, n_parts)
+            Learners where shards look them up, else answers on all parts.
         """
         first = self.n_learners[kind]
-        if kind in self.binned:
-            self.n_learners[kind] += len(learners.feature)
+        if kind in self.in_shards:
+            self.n_learners[kind] += learners.n_learners
             call = Call("learn", (kind, learners))
         else:
             self.n_learners[kind] += len(learners)
@@ -128,10 +128,14 @@ class ShardGroup:
         found = self._sum(Call("histograms", (kind, first, last)))
         return found[:-1], found[-1]
 
-    def codes_sum(self, kind: str) -> int:
-        """Hash of the bins of all rows of a kind, independent of the layout."""
+    def standardised_sums(self, kind: str) -> FloatArray:
+        """Sums of the standardised features of a kind times the duals."""
+        return self._sum(Call("standardised_sums", (kind,)))
+
+    def features_sum(self, kind: str) -> int:
+        """Hash of the features of all rows of a kind as shards hold them, whatever the layout."""
         firsts = {i: rows.start for i, rows in enumerate(self._rows(kind))}
-        return int(sum(self._run(Call("codes_sum", (kind,), firsts))) % (1 << 64))
+        return int(sum(self._run(Call("features_sum", (kind,), firsts))) % (1 << 64))
 
     def _keep(self, call: Call, again: Call) -> tuple[int, FloatArray]:
         number = self._n_cuts

@@ -48,6 +48,10 @@ class ShardedDuals:
         """Sums over the bins of the features ``first <= f < last``, and over all parts."""
         return self._group.histograms(self._kind, first, last)
 
+    def standardised_sums(self) -> FloatArray:
+        """Sums of the standardised features times the weights, shape (width, n_channels)."""
+        return self._group.standardised_sums(self._kind)
+
     def gathered(self) -> FloatArray:
         """The weights themselves, shape (n_parts, n_channels)."""
         return self._group.duals(self._kind)
@@ -124,15 +128,15 @@ class ShardedOracle:
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
         """Signed weight of every (part, channel): the sum of multiplier times measure (mu of (11)).
 
-        :class:`ShardedDuals` of the kinds that are priced by histograms, gathered arrays of the
-        others.
+        :class:`ShardedDuals` of the kinds that are priced by sums over shards, gathered arrays of
+        the others.
         """
         used = np.flatnonzero(multipliers > 0)
         numbers = np.array([cut.number for cut in cuts], np.int64)
         self.group.weigh(numbers[used], multipliers[used])
         return {
             kind: ShardedDuals(self.group, kind)
-            if kind in self.group.binned
+            if kind in self.group.in_shards
             else self.group.duals(kind)
             for kind in self.group.n_channels
         }

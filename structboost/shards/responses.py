@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from structboost.runtime.compiled import compiled
 from structboost.runtime.growing import GrowingMatrix
 from structboost.shards.measures import BlockMeasure, entry_values
 from structboost.weak.binning import BinnedFeatures
+from structboost.weak.linear_function import FunctionCodes
 from structboost.weak.stump import StumpCodes
+from structboost.weak.union import UnionCodes, places
 
 
 class Responses(ABC):
@@ -68,6 +71,84 @@ class StumpResponses(Responses):
         _add_stump_products(
             self.codes, *self.stumps, terms.learners, terms.channels, *measure, first, out
         )
+
+
+class FunctionResponses(Responses):
+    """Linear functions of standardised features: nothing is kept for a learner but itself.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_rows, width)
+    """
+
+    def __init__(self, features: FloatArray) -> None:
+        self.features = features
+        self._functions = GrowingMatrix(features.shape[1], np.float64)
+
+    def add(self, new: FunctionCodes) -> int:
+        """Append functions; returns the number of the first."""
+        return self._functions.append(new.coefficients)
+
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        """By one linear function for each channel."""
+        if len(terms.learners):
+            weights = np.zeros((len(out), self.features.shape[1]))
+            functions = self._functions.rows[terms.learners] * terms.coefficients[:, None]
+            np.add.at(weights, terms.channels, functions)
+            out += weights @ self.features[first : first + out.shape[1]].T
+
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        """By the sums of the features under the measure on each channel."""
+        if len(terms.learners):
+            n_channels, width = len(measure.indptr) - 1, self.features.shape[1]
+            sums = np.zeros((n_channels, width))
+            _add_measured_rows(self.features, *measure, first, sums)
+            out += np.einsum("tf,tf->t", self._functions.rows[terms.learners], sums[terms.channels])
+
+
+class UnionResponses(Responses):
+    """Learners of several families, each asked by its own.
+
+    Parameters
+    ----------
+    members : sequence of Responses
+    """
+
+    def __init__(self, members: Sequence[Responses]) -> None:
+        self._members = members
+        self._member, self._place = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def add(self, new: UnionCodes) -> int:
+        """Append learners; returns the number of the first."""
+        first = len(self._member)
+        starts = np.array([of.add(own) for of, own in zip(self._members, new.parts, strict=True)])
+        self._member = np.concatenate((self._member, new.member))
+        self._place = np.concatenate((self._place, starts[new.member] + places(new.member)))
+        return first
+
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        """One member after the other."""
+        for of, _, own in self._of_members(terms):
+            of.add_scores(own, first, out)
+
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        """One member after the other."""
+        for of, at, own in self._of_members(terms):
+            found = np.zeros(len(at))
+            of.add_products(own, measure, first, found)
+            out[at] += found
+
+    def _of_members(self, terms: Terms) -> Iterator[tuple[Responses, IntArray, Terms]]:
+        """Each member, the places of its terms, and these terms with its own numbers."""
+        member = self._member[terms.learners]
+        for i, of in enumerate(self._members):
+            at = np.flatnonzero(member == i)
+            own = terms.take(at)
+            yield of, at, own._replace(learners=self._place[own.learners])
 
 
 class StoredResponses(Responses):
@@ -153,6 +234,24 @@ def _add_stump_products(
         for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
             total += values[e] * (at_left if np.int64(code[parts[e]]) <= last else at_right)
         out[t] += total
+
+
+@compiled
+def _add_measured_rows(
+    features: FloatArray,
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    values = entry_values(codes, levels)
+    for c in range(len(out)):
+        for e in range(indptr[c], indptr[c + 1]):
+            row = first + parts[e]
+            for f in range(features.shape[1]):
+                out[c, f] += values[e] * features[row, f]
 
 
 @compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,9 +14,16 @@ from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
 from structboost.shards.blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
-from structboost.shards.responses import Responses, StoredResponses, StumpResponses
+from structboost.shards.responses import (
+    FunctionResponses,
+    Responses,
+    StoredResponses,
+    StumpResponses,
+    UnionResponses,
+)
 from structboost.task import KeptTruth, StackedParts, Task
 from structboost.task_calls import separation
+from structboost.weak.base import ShardFeatures
 from structboost.weak.binning import (
     BinnedFeatures,
     Thresholds,
@@ -25,23 +33,33 @@ from structboost.weak.binning import (
 )
 from structboost.weak.histogram import histograms
 
+# By kind, what shards make of its features: bins, features on one scale, or both.
+FeaturesInShards = Mapping[str, tuple[ShardFeatures, ...]]
 
-class FeaturesToBin(Protocol):
+
+class FeaturesOfRows(Protocol):
     """Features of one kind in a shard."""
 
     def codes(self, bins: Thresholds) -> NDArray[Any]:
         """Bins of the features, shape (n_features, n_rows)."""
 
+    def rows(self) -> NDArray[Any]:
+        """The features, shape (n_rows, n_features)."""
+
 
 @dataclass(frozen=True)
-class RowsToBin:
-    """Features that are not binned yet, shape (n_rows, n_features)."""
+class GivenRows:
+    """Features as they are, shape (n_rows, n_features)."""
 
-    rows: NDArray[Any]
+    features: NDArray[Any]
 
     def codes(self, bins: Thresholds) -> NDArray[Any]:
         """Bins of the rows."""
-        return bin_codes(self.rows, bins)
+        return bin_codes(self.features, bins)
+
+    def rows(self) -> NDArray[Any]:
+        """The features."""
+        return self.features
 
 
 @dataclass(frozen=True)
@@ -61,9 +79,9 @@ class ShardSource:
         First row of each example, by kind, from 0.
     blocks : Blocks
         Blocks of the shard, numbered from 0.
-    bins : dict of str to Thresholds
-        Thresholds of the kinds whose weak learners are stumps.
-    features : dict of str to FeaturesToBin
+    in_shards : dict of str to tuple of Thresholds or Standardisation
+        Of the kinds whose weak learners are looked up here: what each family needs.
+    features : dict of str to FeaturesOfRows
         Features of those kinds.
     first_example : int
         Number of the first example among all, for errors.
@@ -75,8 +93,8 @@ class ShardSource:
     example_weights: FloatArray
     offsets: Mapping[str, IntArray]
     blocks: Blocks
-    bins: Mapping[str, Thresholds]
-    features: Mapping[str, FeaturesToBin]
+    in_shards: FeaturesInShards
+    features: Mapping[str, FeaturesOfRows]
     first_example: int = 0
 
 
@@ -95,10 +113,11 @@ class Shard:
         self.offsets = source.offsets
         self.blocks = source.blocks
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in source.task.kinds.items()}
-        self.binned = {kind: _binned(source, kind) for kind in source.bins}
+        self.binned: dict[str, BinnedFeatures] = {}
+        self.standardised: dict[str, FloatArray] = {}
         self.responses: dict[str, Responses] = {
-            kind: StumpResponses(self.binned[kind])
-            if kind in self.binned
+            kind: self._looked_up(source, kind)
+            if kind in source.in_shards
             else StoredResponses(int(starts[-1]))
             for kind, starts in source.blocks.rows.items()
         }
@@ -115,7 +134,7 @@ class Shard:
         return result
 
     def learn(self, kind: str, learners: Any) -> None:
-        """Append weak learners: :class:`StumpCodes` where the kind has bins, else their answers."""
+        """Append weak learners, or their answers where they are not looked up here."""
         self.responses[kind].add(learners)
 
     def cut(
@@ -204,9 +223,36 @@ class Shard:
         """Histograms of the duals over the features ``first <= f < last``; the last row: totals."""
         return histograms(self.binned[kind], self.duals(kind), first, last)
 
-    def codes_sum(self, kind: str, first_row: int) -> int:
-        """Hash of the bins of the rows of a kind, the first being number ``first_row`` of all."""
-        return int(codes_sum(self.binned[kind].codes, first_row))
+    def standardised_sums(self, kind: str) -> FloatArray:
+        """Sums of the standardised features times the duals, shape (width, n_channels)."""
+        rows, duals, starts = self.standardised[kind], self.duals(kind), self.blocks.rows[kind]
+        sums = [rows[a:b].T @ duals[a:b] for a, b in pairwise(starts.tolist())]
+        shape = sums[0].shape
+        return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
+
+    def features_sum(self, kind: str, first_row: int) -> int:
+        """Hash of the features of a kind, the first row being number ``first_row`` of all."""
+        total = 0
+        if kind in self.binned:
+            total += int(codes_sum(self.binned[kind].codes, first_row))
+        if kind in self.standardised:
+            # As if the bytes were bins: what adds up over runs of rows depends on no layout.
+            rows = self.standardised[kind]
+            total += int(codes_sum(rows.view(np.uint8).reshape(len(rows), -1).T, first_row))
+        return total
+
+    def _looked_up(self, source: ShardSource, kind: str) -> Responses:
+        """Bin or standardise the features of a kind; what looks up its learners there."""
+        found: list[Responses] = []
+        for made in source.in_shards[kind]:
+            if isinstance(made, Thresholds):
+                codes = source.features[kind].codes(made)
+                self.binned[kind] = binned_features(codes, made, source.blocks.rows[kind])
+                found.append(StumpResponses(self.binned[kind]))
+            else:
+                self.standardised[kind] = made.rows(source.features[kind].rows())
+                found.append(FunctionResponses(self.standardised[kind]))
+        return found[0] if len(found) == 1 else UnionResponses(found)
 
     def _scores(self, model: Mapping[str, Terms], b: int) -> dict[str, FloatArray]:
         """Scores of the rows of a block."""
@@ -239,12 +285,6 @@ class Shard:
             of_kind = out[at : at + n]
             self.responses[kind].add_products(terms, measures[kind][b], start, of_kind)
             at += n
-
-
-def _binned(source: ShardSource, kind: str) -> BinnedFeatures:
-    bins = source.bins[kind]
-    codes = source.features[kind].codes(bins)
-    return binned_features(codes, bins, source.blocks.rows[kind])
 
 
 def _size(wanted: Mapping[str, Terms]) -> int:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost.exceptions import TaskError
 from structboost.weak.binning import Thresholds
+from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable
+
+# What shards make of the features of a kind: bins, or features on one scale.
+ShardFeatures = Thresholds | Standardisation
 
 
 class Candidate(NamedTuple):
@@ -37,6 +41,24 @@ class Column(NamedTuple):
     edge: float
 
 
+class TrainingFeatures(Protocol):
+    """The training set as families see it whose features stay in shards.
+
+    Attributes
+    ----------
+    rows : dict of str to ndarray, shape (n_parts, n_features), or None
+        Features of each kind, where they are in this process.
+    """
+
+    rows: Mapping[str, NDArray[Any]] | None
+
+    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+        """Thresholds of the features of a kind."""
+
+    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+        """Means and scales of the features of a kind."""
+
+
 class WeakLearnerFamily(ABC):
     """A family of weak learners on the parts of one kind, bound to its training features.
 
@@ -57,15 +79,15 @@ class WeakLearnerFamily(ABC):
     can_resume : bool
         Whether learners are tuples of plain values, and :meth:`restored` makes them again: what a
         checkpoint needs.
-    shard_bins : Thresholds or None
-        Where shards bin the features of the kind: by which thresholds.
+    shard_features : tuple of Thresholds or Standardisation
+        Where the learners are looked up in the shards: what the shards make of the features.
     """
 
-    name: ClassVar[str]
-    exact_pricing: ClassVar[bool]
-    cross_fitted: ClassVar[bool] = False
-    can_resume: ClassVar[bool] = False
-    shard_bins: Thresholds | None = None
+    name: str
+    exact_pricing: bool
+    cross_fitted: bool = False
+    can_resume: bool = False
+    shard_features: tuple[ShardFeatures, ...] = ()
     n_features: int
 
     @abstractmethod

@@ -6,8 +6,8 @@ look-up per used feature, however many rounds were run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_features
-from structboost.weak.table import comparable
+from structboost.weak.table import Scorer, comparable
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,14 @@ class LookupTable:
         bias = np.asarray(right[constant] @ weights[constant], np.float64)
         return cls(bias, f[starts], t[levels], indptr.astype(np.int64), values, n_features)
 
+    @classmethod
+    def constant(cls, bias: FloatArray, n_features: int) -> LookupTable:
+        """The table of constants, shape (n_channels,)."""
+        nothing = np.zeros(0)
+        indptr = np.zeros(1, np.int64)
+        values = np.zeros((0, len(bias)))
+        return cls(bias, np.zeros(0, np.int64), nothing, indptr, values, n_features)
+
     def scores(self, features: Any) -> FloatArray:
         """Scores of parts, shape (n_parts, n_channels); one thread, binning included."""
         return self.raw_scores(checked_features(features, self.n_features))
@@ -115,9 +123,46 @@ class LinearAndSteps:
     coefficients: FloatArray
     steps: LookupTable
 
+    @classmethod
+    def of(cls, scorer: Scorer) -> LinearAndSteps | None:
+        """The same scores as a linear function and look-up tables; None if they are not that."""
+        if isinstance(scorer, LookupTable):
+            scorer = cls(np.zeros((scorer.n_features, len(scorer.bias))), scorer)
+        return scorer if isinstance(scorer, cls) else None
+
+    def scores(self, features: Any) -> FloatArray:
+        """Scores of parts, shape (n_parts, n_channels)."""
+        return self.raw_scores(checked_features(features, self.steps.n_features))
+
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of rows that were checked, shape (n_parts, n_channels)."""
         return np.asarray(rows @ self.coefficients + self.steps.raw_scores(rows), np.float64)
+
+
+@dataclass(frozen=True)
+class SumOfScorers:
+    """What sums of scorers are where no faster form is known."""
+
+    terms: Sequence[Scorer]
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        first, *others = (term.raw_scores(rows) for term in self.terms)
+        return np.asarray(sum(others, first))
+
+
+def sum_of(scorers: Sequence[Scorer]) -> Scorer:
+    """The sum of scorers: one linear function and look-up tables wherever it is that."""
+    additive = [LinearAndSteps.of(scorer) for scorer in scorers]
+    with_steps = [form for form in additive if form is not None and len(form.steps.features)]
+    if None in additive or len(with_steps) > 1:
+        return SumOfScorers(scorers)
+    forms = [form for form in additive if form is not None]
+    bias = np.sum([form.steps.bias for form in forms], axis=0)
+    return LinearAndSteps(
+        np.sum([form.coefficients for form in forms], axis=0),
+        replace((with_steps or forms)[0].steps, bias=bias),
+    )
 
 
 @compiled

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from structboost.files.schema import Array
 from structboost.runtime.registry import Registry
 from structboost.validation import check_takes_arguments, shown
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.table import LearnerTable
+from structboost.weak.union import UNION, UnionTable
 
 _BASE = "structboost.weak"
 FAMILIES = Registry(
@@ -23,10 +25,17 @@ FAMILIES = Registry(
         "feature": f"{_BASE}.feature:FeatureFamily",
         "active_feature": f"{_BASE}.active_feature:ActiveFeatureFamily",
         "piecewise": f"{_BASE}.piecewise:PiecewiseFamily",
+        "linear": f"{_BASE}.linear_function:LinearFunctionFamily",
     },
 )
-# Families that leave the features in shards, binned there, and answer the same to the last bit.
-IN_SHARDS = Registry("weak_learner", {"stump": f"{_BASE}.sharded_stump:ShardedStumps"})
+# Families that leave the features in shards, which bin or standardise them.
+IN_SHARDS = Registry(
+    "weak_learner",
+    {
+        "stump": f"{_BASE}.sharded_stump:ShardedStumps",
+        "linear": f"{_BASE}.linear_function:ShardedLinearFunctions",
+    },
+)
 _TABLES = Registry(
     "family",
     {
@@ -38,6 +47,7 @@ _TABLES = Registry(
         "feature": f"{_BASE}.feature:FeatureTable",
         "active_feature": f"{_BASE}.active_feature:ActiveFeatureTable",
         "piecewise": f"{_BASE}.piecewise:PiecewiseTable",
+        "linear": f"{_BASE}.linear_function:LinearFunctionTable",
         # Patches need the shape of the images, linear functions their weights: those families are
         # made by hand, as partial(PatchFamily, image_shape=...).
         "patch": f"{_BASE}.patch:PatchTable",
@@ -96,14 +106,34 @@ def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
     return maker
 
 
-def table(name: str) -> Any:
-    """Class of the table that holds learners of the family ``name`` in a model file.
+def table_schema(family: str) -> dict[str, Mapping[str, Array]]:
+    """What the arrays of the learners of a family must be, by the beginning of their names.
+
+    Parameters
+    ----------
+    family : str
+        A name; names of several families are joined by ``+``.
 
     Raises
     ------
     KeyError
         If no family has this name.
     """
+    if UNION not in family:
+        return {"": _table_class(family).schema}
+    own = {f"{i}/": _table_class(name).schema for i, name in enumerate(family.split(UNION))}
+    return {"": UnionTable.schema, **own}
+
+
+def table(family: str, arrays: Mapping[str, Any]) -> LearnerTable:
+    """The learners of a family that a model file holds; the arrays fit :func:`table_schema`."""
+    if UNION not in family:
+        made: LearnerTable = _table_class(family)(**arrays)
+        return made
+    return UnionTable.of_arrays([_table_class(name) for name in family.split(UNION)], arrays)
+
+
+def _table_class(name: str) -> Any:
     if name not in _TABLES:
         raise KeyError(
             f"no family of weak learners is called {name!r:.40}; those known are "

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.weak.base import Candidate
+from structboost.weak.base import Candidate, TrainingFeatures
 from structboost.weak.binning import Thresholds
 from structboost.weak.candidates import best_ways
 from structboost.weak.stump import Found, Kernel, Stump, StumpCodes, StumpSearch, feature_groups
@@ -44,7 +44,15 @@ class ShardedStumps(StumpSearch):
         self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
     ) -> None:
         super().__init__(bins, response, rows)
-        self.shard_bins = bins
+        self.shard_features = (bins,)
+
+    @classmethod
+    def of_kind(
+        cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
+    ) -> ShardedStumps:
+        """The family on the parts of a kind."""
+        rows = None if features.rows is None else features.rows[kind]
+        return cls(features.bins(kind, exact=exact), response, rows)
 
     def refine(self, learner: Stump, duals: DualHistograms) -> list[Candidate]:  # type: ignore[override]
         """The split of ``learner`` on every channel, turned the way the channel prefers."""

@@ -60,6 +60,11 @@ class StumpCodes(NamedTuple):
     left: FloatArray
     right: FloatArray
 
+    @property
+    def n_learners(self) -> int:
+        """Number of stumps."""
+        return len(self.feature)
+
 
 @dataclass(frozen=True)
 class StumpTable(LearnerTable):

@@ -91,6 +91,9 @@ def test_arrays_and_frames_are_not_gathered(monkeypatch):
     spread_X, spread_y = array.from_array(X, chunks=(77, 3)), array.from_array(y, chunks=150)
     assert on_cluster(MulticlassTask(3), spread_X, spread_y) == expected
     assert on_cluster(MulticlassTask(3), spread_X, y) == expected
+    union = {"weak_learner": ["linear", "stump"]}
+    found = on_cluster(MulticlassTask(3), spread_X, spread_y, **union)
+    assert found == serial(MulticlassTask(3), X, y, from_bins=True, **union)
     # Chunks of unknown length.
     known = array.from_array(np.ones(700, bool), chunks=100)
     assert on_cluster(MulticlassTask(3), spread_X[known], spread_y[known]) == expected

@@ -109,11 +109,12 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain", "union"])
 @pytest.mark.usefixtures("small_blocks")
 def test_threads_and_processes_learn_the_same_bits_as_one(name):
-    task, X, Y = problem(name)
+    task, X, Y = problem("multiclass" if name == "union" else name)
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+    parameters["weak_learner"] = ["linear", "stump"] if name == "union" else "stump"
     serial = StructBoost(task, engine="serial", **parameters).fit(X, Y)
     for engine in (Threads(2), Threads(8), Processes(2)):
         other = StructBoost(task, engine=engine, **parameters).fit(X, Y)
@@ -124,6 +125,8 @@ def test_threads_and_processes_learn_the_same_bits_as_one(name):
     "parameters",
     [
         {"weak_learner": "tree"},
+        {"weak_learner": ["linear", "stump"]},
+        {"weak_learner": "linear", "pricing": "best"},
         {"pricing": "best"},
         {"exact": True, "spread": 0.1},
         {"stabilize": False},

@@ -38,13 +38,14 @@ def broken_after(round_):
     return breaks
 
 
-@pytest.mark.parametrize("name", ["multiclass", "ranking", "tree"])
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "tree", "union"])
 def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
     X, y = classes(400)
     task = RankingTask() if name == "ranking" else MulticlassTask(3)
     X, y = ([X], [(y == 1).astype(int)]) if name == "ranking" else (X, y)
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 12, "spread": 0.02}
-    parameters["weak_learner"] = "tree" if name == "tree" else "stump"
+    weak_learners = {"tree": "tree", "union": ["linear", "stump"]}
+    parameters["weak_learner"] = weak_learners.get(name, "stump")
     unbroken = StructBoost(task, **parameters).fit(X, y)
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
     for stop in (1, 3, 5):
@@ -227,7 +228,8 @@ def test_a_checkpoint_of_other_features_is_refused(tmp_path):
             MulticlassTask(3), C=10.0, max_rounds=3, tol=1e-4, checkpoint=path, **parameters
         ).fit(X, y)
 
-    for parameters in ({}, {"weak_learner": "tree"}):
+    for weak_learner in ("stump", "tree", "linear", ["stump", "linear"]):
+        parameters = {"weak_learner": weak_learner}
         X = np.column_stack((X, np.zeros(len(X))))
         fit(X, **parameters)
         other = X.copy()

@@ -1,0 +1,129 @@
+"""From what users call weak learners to the families of each kind of part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from structboost.task import PartKind
+from structboost.validation import shown
+from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
+from structboost.weak.registry import IN_SHARDS, family_maker
+from structboost.weak.union import UnionFamily
+
+WeakLearner = str | Callable[..., WeakLearnerFamily]
+# One family, or the union of several.
+Members = WeakLearner | Sequence[WeakLearner]
+# The same for each kind, or one for all.
+WeakLearners = Members | Mapping[str, Members]
+
+
+class FeaturesOfKinds(TrainingFeatures, Protocol):
+    """The training set, with the inputs that errors name."""
+
+    X: Any
+
+
+def checked_members(
+    weak_learner: Any, kinds: Mapping[str, PartKind], *, exact: bool
+) -> dict[str, list[WeakLearner]]:
+    """The families whose union each kind of part is to learn with.
+
+    Parameters
+    ----------
+    weak_learner : str, callable, sequence of these, or dict of these by kind
+    kinds : dict of str to PartKind
+        Those of the task.
+    exact : bool
+        What the callables will be called with.
+
+    Raises
+    ------
+    ValueError
+        If a name or a kind is none, or a family is named twice.
+    TypeError
+        If a callable does not take the arguments.
+    """
+    if isinstance(weak_learner, Mapping):
+        if set(weak_learner) != set(kinds):
+            raise ValueError(
+                f"weak_learner is for the kinds {list(weak_learner)}, but the task has the kinds "
+                f"{list(kinds)}; give weak learners for each of them."
+            )
+        of_kinds = {kind: weak_learner[kind] for kind in kinds}
+    else:
+        of_kinds = dict.fromkeys(kinds, weak_learner)
+    members = {
+        kind: list(given) if isinstance(given, list | tuple) else [given]
+        for kind, given in of_kinds.items()
+    }
+    for of_kind in members.values():
+        names = [member for member in of_kind if isinstance(member, str)]
+        if not of_kind or len(set(names)) < len(names):
+            raise ValueError(
+                f"weak_learner is {shown(weak_learner)}; name at least one family, and none twice."
+            )
+        for member in of_kind:
+            family_maker(member, exact=exact)
+    return members
+
+
+def families_of(
+    members: Mapping[str, Sequence[WeakLearner]],
+    kinds: Mapping[str, PartKind],
+    features: FeaturesOfKinds,
+    *,
+    in_shards: bool,
+    exact: bool,
+    n_threads: int,
+) -> dict[str, WeakLearnerFamily]:
+    """Families of weak learners of each kind.
+
+    Parameters
+    ----------
+    members : dict of str to sequence
+        What :func:`checked_members` returned.
+    kinds : dict of str to PartKind
+    features : TrainingSet
+    in_shards : bool
+        Whether features may stay in shards.
+    exact : bool
+        Whether stumps are searched over all thresholds.
+    n_threads : int
+        Threads of families that search features in memory.
+
+    Raises
+    ------
+    ValueError
+        If features are in shards only, where a family needs them in memory.
+    TypeError
+        If a callable returns no family.
+    """
+    made = {}
+    for kind, of_kind in members.items():
+        response = kinds[kind].response
+        if in_shards and all(member in IN_SHARDS for member in of_kind):
+            own = [
+                IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
+                for member in of_kind
+            ]
+        elif features.rows is None:
+            raise ValueError(
+                f"X is a {type(features.X).__name__}, which needs formulation='one_slack', "
+                f"weak_learner one or more of {', '.join(map(repr, IN_SHARDS))}, and a pricing by "
+                "name; give X as arrays."
+            )
+        else:
+            rows = features.rows[kind]
+            own = [
+                family_maker(member, exact=exact)(rows, response, exact=exact, n_threads=n_threads)
+                for member in of_kind
+            ]
+        for family in own:
+            if not isinstance(family, WeakLearnerFamily):
+                raise TypeError(
+                    f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
+                    "StumpFamily does."
+                )
+        made[kind] = own[0] if len(own) == 1 else UnionFamily(own)
+    return made

@@ -1,0 +1,225 @@
+"""Linear functions of the features, all of those whose standardised coefficients are small.
+
+The family on a channel is the ball ``|u| <= 1`` of functions ``u'z(x)``, where z holds the
+standardised features and a constant.  The largest edge for the signed weights D of a channel is
+then the norm of ``Z'D``, reached at ``u = Z'D / |Z'D|``, so pricing is exact and costs one product
+of matrices.  The weights of the columns on a channel add up to the norm of their sum at the
+optimum: the sum of the Euclidean norms of the channels' linear functions is what stands beside the
+l1 norm of other weak learners (docs/decisions/union-of-families.md).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.files.schema import Array, DamagedFileError, finite_number
+from structboost.weak.base import Candidate, TrainingFeatures, WeakLearnerFamily
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable
+from structboost.weak.standardisation import Standardisation
+from structboost.weak.table import LearnerTable, shares_of_coefficients
+
+# Norm of a learner that a checkpoint may hold, beyond 1: rounding.
+_ROUNDING = 1e-9
+
+
+class LinearFunction(NamedTuple):
+    """``coefficients'z``, z being the standardised features."""
+
+    coefficients: tuple[float, ...]
+
+
+class FunctionCodes(NamedTuple):
+    """Linear functions on standardised features, shape (n_learners, width)."""
+
+    coefficients: FloatArray
+
+    @property
+    def n_learners(self) -> int:
+        """Number of functions."""
+        return len(self.coefficients)
+
+
+@dataclass(frozen=True)
+class LinearFunctionTable(LearnerTable):
+    """Linear functions as arrays: ``coefficients'x + intercept``.
+
+    Parameters
+    ----------
+    coefficients : ndarray of float64, shape (n_learners, n_features)
+    intercept : ndarray of float64, shape (n_learners,)
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "coefficients": Array("float64", ("n_learners", "n_features")),
+        "intercept": Array("float64", ("n_learners",)),
+    }
+
+    coefficients: FloatArray
+    intercept: FloatArray
+
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        """Answers of all functions on ``features``, shape (n_learners, n_parts)."""
+        linear = self.coefficients @ np.asarray(features, np.float64).T
+        return np.asarray(linear + self.intercept[:, None])
+
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """Each feature's share of the absolute coefficients."""
+        return shares_of_coefficients(self.coefficients)
+
+    def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
+        """One linear function for each channel."""
+        constant = LookupTable.constant(self.intercept @ weights, n_features)
+        return LinearAndSteps(self.coefficients.T @ weights, constant)
+
+
+class LinearFunctionSearch(WeakLearnerFamily):
+    """All linear functions in the unit ball of standardised coefficients, on each channel.
+
+    Where answers must not be negative, features and coefficients are not, and there is no bias.
+
+    Parameters
+    ----------
+    standardisation : Standardisation
+    """
+
+    name = "linear"
+    exact_pricing = True
+    can_resume = True
+
+    def __init__(self, standardisation: Standardisation) -> None:
+        self.standardisation = standardisation
+        self.n_features = len(standardisation.scales)
+
+    @abstractmethod
+    def _sums(self, duals: Any) -> FloatArray:
+        """Sums of the standardised features times the duals, shape (width, n_channels)."""
+
+    def price(self, duals: Any, per_channel: int) -> list[Candidate]:
+        """The function of largest edge on each channel; its edge is a norm."""
+        found = [self._steepest(channel, own) for channel, own in enumerate(self._sums(duals).T)]
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
+        """The function on every channel, with the sign that the channel prefers."""
+        edges = np.array(learner.coefficients) @ self._sums(duals)
+        turned = LinearFunction(tuple(-value for value in learner.coefficients))
+        may_turn = self.standardisation.bias
+        return [
+            Candidate(turned, channel, -edge)
+            if may_turn and edge < 0
+            else Candidate(learner, channel, edge)
+            for channel, edge in enumerate(edges.tolist())
+        ]
+
+    def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
+        """The functions on features that are not standardised."""
+        z = self.standardisation
+        standardised = _matrix(learners, z.width)
+        coefficients = standardised[:, : self.n_features] / z.scales
+        intercept = -(coefficients @ z.centers)
+        if z.bias:
+            intercept += standardised[:, -1]
+        return LinearFunctionTable(coefficients, intercept)
+
+    def restored(self, values: Sequence[Any]) -> LinearFunction:
+        """The function of these coefficients."""
+        (coefficients,) = values
+        if len(coefficients) != self.standardisation.width:
+            raise DamagedFileError("a linear function has more or fewer coefficients than features")
+        least = -np.inf if self.standardisation.bias else 0.0
+        found = tuple(finite_number(value, "coefficient", least) for value in coefficients)
+        if np.linalg.norm(found) > 1 + _ROUNDING:
+            raise DamagedFileError("a linear function has coefficients of norm above 1")
+        return LinearFunction(found)
+
+    def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
+        """The function of largest edge on a channel."""
+        inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
+        norm = float(np.linalg.norm(inside))
+        if norm > 0:
+            return Candidate(LinearFunction(tuple((inside / norm).tolist())), channel, norm)
+        best = int(np.argmax(sums))
+        unit = tuple(float(i == best) for i in range(len(sums)))
+        return Candidate(LinearFunction(unit), channel, float(sums[best]))
+
+
+class LinearFunctionFamily(LinearFunctionSearch):
+    """Linear functions on features in memory.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+    response : (float, float)
+        Whether answers may be negative (:class:`structboost.task.PartKind`).
+    exact, n_threads
+        Ignored: the search is one product of matrices.
+
+    Raises
+    ------
+    TaskError
+        If answers must not be negative, and a feature is.
+    """
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(Standardisation.of(features, response))
+        self._rows = self.standardisation.rows(features)
+
+    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        """Answers on the training parts."""
+        functions = _matrix(learners, self.standardisation.width)
+        return np.asarray(functions @ self._rows.T, np.float32)
+
+    def _sums(self, duals: FloatArray) -> FloatArray:
+        return np.asarray(self._rows.T @ duals)
+
+
+class DualSums(Protocol):
+    """Signed weights of all parts and channels, known by sums of standardised features."""
+
+    def standardised_sums(self) -> FloatArray:
+        """Sums of the standardised features times the weights, shape (width, n_channels)."""
+
+
+class ShardedLinearFunctions(LinearFunctionSearch):
+    """Linear functions on features that only the shards hold.
+
+    Parameters
+    ----------
+    standardisation : Standardisation
+    """
+
+    def __init__(self, standardisation: Standardisation) -> None:
+        super().__init__(standardisation)
+        self.shard_features = (standardisation,)
+
+    @classmethod
+    def of_kind(
+        cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
+    ) -> ShardedLinearFunctions:
+        """The family on the parts of a kind."""
+        return cls(features.standardisation(kind, response))
+
+    def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:  # type: ignore[override]
+        """The functions themselves: the shards compute the answers."""
+        return FunctionCodes(_matrix(learners, self.standardisation.width))
+
+    def _sums(self, duals: DualSums) -> FloatArray:
+        return duals.standardised_sums()
+
+
+def _matrix(functions: Sequence[LinearFunction], width: int) -> FloatArray:
+    return np.array([f.coefficients for f in functions], np.float64).reshape(-1, width)

@@ -1,0 +1,245 @@
+"""A union of families: each finds its best learners, and the best of all are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
+from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.lookup_table import sum_of
+from structboost.weak.table import LearnerTable, Scorer
+
+# Between the names of the families in the name of a union.
+UNION = "+"
+
+
+class OfMember(NamedTuple):
+    """A learner of the family number ``member``."""
+
+    member: int
+    learner: Any
+
+
+class UnionCodes(NamedTuple):
+    """Learners as shards take them: of which member each is, and those of each member in order."""
+
+    member: IntArray
+    parts: tuple[Any, ...]
+
+    @property
+    def n_learners(self) -> int:
+        """Number of learners."""
+        return len(self.member)
+
+
+@dataclass(frozen=True)
+class UnionTable(LearnerTable):
+    """Learners of several families.
+
+    Parameters
+    ----------
+    member : ndarray of int64, shape (n_learners,)
+        Number of the family of each learner.
+    tables : tuple of LearnerTable
+        Those of each family, in their order.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {"member": Array("int64", ("n_learners",), low=0)}
+
+    member: IntArray
+    tables: tuple[LearnerTable, ...]
+
+    @classmethod
+    def of_arrays(
+        cls, classes: Sequence[type[LearnerTable]], arrays: Mapping[str, NDArray[Any]]
+    ) -> UnionTable:
+        """The table that :meth:`to_arrays` took apart, given the tables' classes.
+
+        Raises
+        ------
+        DamagedFileError
+            If a table has more or fewer learners than it should.
+        """
+        member = arrays["member"]
+        tables = tuple(of(**below(f"{i}/", arrays)) for i, of in enumerate(classes))
+        found = np.bincount(member, minlength=len(tables)).tolist()
+        if found != [len(table) for table in tables]:
+            raise DamagedFileError("its families have more or fewer learners than they should")
+        return cls(member, tables)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that a model file holds; those of family i have names that begin with i."""
+        arrays = {"member": self.member}
+        for i, table in enumerate(self.tables):
+            arrays |= prefixed(f"{i}/", table.to_arrays())
+        return arrays
+
+    def select(self, index: NDArray[Any]) -> UnionTable:
+        """The learners at ``index``."""
+        chosen, place = self.member[index], places(self.member)[index]
+        tables = [table.select(place[chosen == i]) for i, table in enumerate(self.tables)]
+        return UnionTable(chosen, tuple(tables))
+
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        """Answers of all learners, shape (n_learners, n_parts)."""
+        return self._joined(lambda table: table.responses(features), len(features))
+
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """Those of each family."""
+        return self._joined(lambda table: table.feature_shares(n_features), n_features)
+
+    def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
+        """The sum of the scorers of the families."""
+        return sum_of(
+            [
+                table.scorer(weights[self.member == i], n_features)
+                for i, table in enumerate(self.tables)
+            ]
+        )
+
+    def _joined(self, rows: Callable[[LearnerTable], NDArray[Any]], width: int) -> FloatArray:
+        """A row for each learner, from the rows of each table."""
+        out = np.empty((len(self.member), width))
+        for i, table in enumerate(self.tables):
+            out[self.member == i] = rows(table)
+        return out
+
+
+class UnionFamily(WeakLearnerFamily):
+    """All learners of several families on the same parts.
+
+    Pricing asks each of them.  Where each finds its largest edge, the largest of these is that of
+    the union, and the certificate covers it.
+
+    Parameters
+    ----------
+    members : sequence of WeakLearnerFamily
+    """
+
+    def __init__(self, members: Sequence[WeakLearnerFamily]) -> None:
+        self.members = members
+        self.name = UNION.join(family.name for family in members)
+        self.n_features = members[0].n_features
+        self.exact_pricing = all(family.exact_pricing for family in members)
+        self.cross_fitted = any(family.cross_fitted for family in members)
+        self.can_resume = all(family.can_resume for family in members)
+        self.shard_features = tuple(part for family in members for part in family.shard_features)
+
+    @property
+    def searches_all(self) -> bool:
+        """Whether every member does."""
+        return all(family.searches_all for family in self.members)
+
+    def widest_edges(self, duals: Any) -> FloatArray | None:
+        """The larger of the members' edges on each channel."""
+        widest = np.full(duals.shape[1], -np.inf)
+        for family in self.members:
+            if not family.searches_all:
+                found = family.widest_edges(duals)
+                if found is None:
+                    return None
+                np.maximum(widest, found, out=widest)
+            else:
+                for candidate in family.price(duals, 1):
+                    widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
+        return widest
+
+    def price(self, duals: Any, per_channel: int) -> list[Candidate]:
+        """Learners of largest edge of each member."""
+        found = [
+            candidate._replace(learner=OfMember(i, candidate.learner))
+            for i, family in enumerate(self.members)
+            for candidate in family.price(duals, per_channel)
+        ]
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def refine(self, learner: OfMember, duals: Any) -> list[Candidate]:
+        """The learner on every channel, as its member refines it."""
+        return [
+            candidate._replace(learner=OfMember(learner.member, candidate.learner))
+            for candidate in self.members[learner.member].refine(learner.learner, duals)
+        ]
+
+    def price_shared(
+        self, duals: FloatArray, n_learners: int
+    ) -> Sequence[tuple[OfMember, FloatArray]]:
+        """Learners of largest l1 norm of edges, of all members."""
+        groups = [
+            [(OfMember(i, learner), edges)]
+            for i, family in enumerate(self.members)
+            for learner, edges in family.price_shared(duals, n_learners)
+        ]
+        return [group[0] for group in _largest(groups, n_learners)]
+
+    def price_groups(
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[OfMember, FloatArray]]]:
+        """Groups of largest l1 norm of edges, each of one member."""
+        groups = [
+            [(OfMember(i, learner), edges) for learner, edges in group]
+            for i, family in enumerate(self.members)
+            for group in family.price_groups(duals, n_groups)
+        ]
+        return _largest(groups, n_groups)
+
+    def restored(self, values: Sequence[Any]) -> OfMember:
+        """The learner of these values, as its member restores it."""
+        member, learner = values
+        number = whole_number(member, "family", 0, len(self.members) - 1)
+        return OfMember(number, self.members[number].restored(learner))
+
+    def responses(self, learners: Sequence[OfMember]) -> Any:
+        """Answers on the training parts; the learners themselves where the shards look them up."""
+        member = _members(learners)
+        parts = [
+            family.responses(own)
+            for family, own in zip(self.members, self._of_members(learners), strict=True)
+        ]
+        if self.shard_features:
+            return UnionCodes(member, tuple(parts))
+        out = np.empty((len(learners), parts[0].shape[1]), np.float32)
+        for i, part in enumerate(parts):
+            out[member == i] = part
+        return out
+
+    def table(self, learners: Sequence[OfMember]) -> UnionTable:
+        """The learners as arrays."""
+        tables = [
+            family.table(own)
+            for family, own in zip(self.members, self._of_members(learners), strict=True)
+        ]
+        return UnionTable(_members(learners), tuple(tables))
+
+    def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
+        """The learners of each member."""
+        return [
+            [learner.learner for learner in learners if learner.member == i]
+            for i in range(len(self.members))
+        ]
+
+
+def _largest(
+    groups: Sequence[list[tuple[OfMember, FloatArray]]], n_groups: int
+) -> list[list[tuple[OfMember, FloatArray]]]:
+    """Groups of largest summed l1 norm of edges, ties in their order."""
+    norms = [-sum(float(np.abs(edges).sum()) for _, edges in group) for group in groups]
+    return [groups[int(k)] for k in np.argsort(norms, kind="stable")[:n_groups]]
+
+
+def places(member: IntArray) -> IntArray:
+    """Place of each learner among those of its family."""
+    order = np.argsort(member, kind="stable")
+    out = np.empty(len(member), np.int64)
+    starts = np.searchsorted(member[order], member[order])
+    out[order] = np.arange(len(member)) - starts
+    return out
+
+
+def _members(learners: Sequence[OfMember]) -> IntArray:
+    return np.array([learner.member for learner in learners], np.int64)

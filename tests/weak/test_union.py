@@ -1,0 +1,264 @@
+"""Linear functions of bounded norm, and unions of families: pricing, bounds, files, shapes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+
+from structboost import (
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    TaskError,
+)
+from structboost.weak.linear_function import LinearFunctionFamily
+from structboost.weak.stump import StumpFamily
+from structboost.weak.tree import TreeFamily
+from structboost.weak.union import UnionFamily
+from tests.engines.test_engines import ChainTask, problem
+
+WINE = load_wine(return_X_y=True)
+
+
+def made(seed, n=40, n_features=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features)) * [1e-3, 1.0, 1e4] + [0.0, 50.0, 1e5]
+    return X, rng.normal(size=(n, 2))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]))
+def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
+    X, duals = made(seed)
+    X = X if response[0] < 0 else np.abs(X)
+    family = LinearFunctionFamily(X, response)
+    found = family.price(duals, 3)
+    rng = np.random.default_rng(seed)
+    others = rng.normal(size=(300, family.standardisation.width))
+    others = others if response[0] < 0 else np.abs(others)
+    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    edges = others @ family.standardisation.rows(X).T @ duals
+    for candidate in found:
+        (coefficients,) = candidate.learner
+        assert np.linalg.norm(coefficients) == pytest.approx(1.0)
+        own = duals[:, candidate.channel]
+        answers = family.responses([candidate.learner])[0]
+        size = np.abs(answers * own).sum()
+        assert answers @ own == pytest.approx(candidate.edge, abs=1e-6 * size)
+        assert edges[:, candidate.channel].max() <= candidate.edge
+        # Small steps on the sphere lower the edge: it is at the top.
+        table = family.table([candidate.learner])
+        np.testing.assert_allclose(table.responses(X)[0], answers, atol=1e-5)
+        if response[0] >= 0:
+            assert min(coefficients) >= 0
+            assert answers.min() >= 0
+        assert family.restored([list(coefficients)]) == candidate.learner
+
+
+def test_functions_are_turned_on_channels_that_want_them_so():
+    X, duals = made(3)
+    family = LinearFunctionFamily(X, (-1.0, 1.0))
+    best = family.price(duals, 1)[0]
+    for candidate in family.refine(best.learner, np.column_stack((duals[:, 0], -duals[:, 0]))):
+        assert candidate.edge > 0
+    answers = family.responses([c.learner for c in family.refine(best.learner, duals)])
+    assert (np.einsum("cp,pc->c", answers, duals) >= 0).all()
+
+
+def test_constant_features_and_kinds_without_parts_do_no_harm():
+    X, duals = made(0)
+    plain = LinearFunctionFamily(X, (-1.0, 1.0)).price(duals, 1)
+    X = np.column_stack((X, np.full(len(X), 0.1)))
+    family = LinearFunctionFamily(X, (-1.0, 1.0))
+    beside = family.price(duals, 1)
+    assert [c.edge for c in beside] == pytest.approx([c.edge for c in plain])
+    assert family.table([beside[0].learner]).coefficients[0, -1] == 0.0
+    nothing = LinearFunctionFamily(np.zeros((0, 2)), (-1.0, 1.0))
+    assert nothing.price(np.zeros((0, 2)), 1)[0].edge == 0.0
+
+
+def least_objective(X, y, n_classes, C):
+    """Optimum over stumps and balls of linear functions, by linear programs with norms cut off.
+
+    Variables: weights of all stumps on each channel, linear functions v_c, norms t_c, slacks.
+    """
+    stumps = StumpFamily(X, (-1.0, 1.0))
+    all_stumps = [
+        stumps._stump(f, b, flip)
+        for f in range(X.shape[1])
+        for b in range(-1, int(stumps.bins.n_bins[f]) - 1)
+        for flip in (False, True)
+    ]
+    H = stumps.responses(all_stumps).astype(float).T
+    Z = LinearFunctionFamily(X, (-1.0, 1.0)).standardisation.rows(X)
+    m, (n_h, n_z) = len(X), (H.shape[1], Z.shape[1])
+    at_v, at_t = n_classes * n_h, n_classes * (n_h + n_z)
+    at_xi = at_t + n_classes
+    rows = []
+    for i in range(m):
+        for c in set(range(n_classes)) - {y[i]}:
+            row = np.zeros(at_xi + m)
+            for channel, sign in ((y[i], -1.0), (c, 1.0)):
+                row[channel * n_h : (channel + 1) * n_h] = sign * H[i]
+                row[at_v + channel * n_z : at_v + (channel + 1) * n_z] = sign * Z[i]
+            row[at_xi + i] = -1.0
+            rows.append(row)
+    rhs = [-1.0] * len(rows)
+    cost = np.concatenate((np.ones(at_v), np.zeros(at_t - at_v), np.ones(n_classes)))
+    cost = np.concatenate((cost, np.full(m, C / m)))
+    free = [(0, None)] * at_v + [(None, None)] * (at_t - at_v) + [(0, None)] * (n_classes + m)
+    # A box around v at first, so that the first program is bounded.
+    free[at_v:at_t] = [(-100, 100)] * (at_t - at_v)
+    for _ in range(200):
+        found = linprog(cost, A_ub=np.array(rows), b_ub=rhs, bounds=free)
+        v = found.x[at_v:at_t].reshape(n_classes, n_z)
+        norms = np.linalg.norm(v, axis=1)
+        excess = norms - found.x[at_t:at_xi]
+        if excess.max() < 1e-7:
+            return found.fun
+        for c in np.flatnonzero(excess > 0):
+            row = np.zeros(at_xi + m)
+            row[at_v + c * n_z : at_v + (c + 1) * n_z] = v[c] / norms[c]
+            row[at_t + c] = -1.0
+            rows.append(row)
+            rhs.append(0.0)
+    raise AssertionError("the norms did not converge")
+
+
+def test_objective_and_bound_are_those_of_an_independent_solver():
+    C, rng = 10.0, np.random.default_rng(0)
+    X = rng.normal(size=(16, 2))
+    y = (X @ [1.0, -0.5] > 0).astype(int) + (np.abs(X[:, 1]) > 0.8)
+    best = least_objective(X, y, 3, C)
+    for formulation in ("one_slack", "m_slack"):
+        trainer = StructBoost(
+            MulticlassTask(3), C=C, tol=1e-4, max_rounds=300, exact=True,
+            weak_learner=["linear", "stump"], formulation=formulation,
+        ).fit(X, y)  # fmt: skip
+        last = trainer.history_[-1]
+        assert last["certified"]
+        assert last["gap"] <= 1e-4
+        assert last["bound"] * (1 - 1e-7) <= best <= last["primal"] * (1 + 1e-6)
+        # Both members are in use, or the test would be one of either alone.
+        assert {0, 1} == set(trainer.model_.members["x"].learners.member.tolist())
+    # The members alone have larger optima.
+    for alone in ("linear", "stump"):
+        trainer = StructBoost(
+            MulticlassTask(3), C=C, tol=1e-3, max_rounds=300, weak_learner=alone
+        ).fit(X, y)
+        assert trainer.history_[-1]["bound"] > best
+
+
+def test_a_union_prices_what_its_members_do():
+    X, duals = made(5)
+    families = [LinearFunctionFamily(X), StumpFamily(X, (-1.0, 1.0))]
+    union = UnionFamily(families)
+    found = union.price(duals, 2)
+    assert found[0].edge == max(family.price(duals, 2)[0].edge for family in families)
+    assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+    answers = union.responses([c.learner for c in found])
+    for candidate, own in zip(found, answers, strict=True):
+        expected = families[candidate.learner.member].responses([candidate.learner.learner])[0]
+        np.testing.assert_array_equal(own, expected)
+        for refined in union.refine(candidate.learner, duals):
+            assert refined.learner.member == candidate.learner.member
+    shares = union.table([c.learner for c in found]).feature_shares(3)
+    assert shares.sum(axis=1).max() <= 1 + 1e-12
+    assert union.exact_pricing
+    assert union.can_resume
+    assert union.name == "linear+stump"
+    trees = UnionFamily([families[1], TreeFamily(X, (-1.0, 1.0))])
+    assert not trees.exact_pricing
+    # Largest norms of all members come first, and no more than were asked for.
+    both = UnionFamily([families[1], StumpFamily(-X, (-1.0, 1.0))])
+    norms = [np.abs(edges).sum() for _, edges in both.price_shared(duals, 3)]
+    assert len(norms) == 3
+    assert norms == sorted(norms, reverse=True)
+    assert norms[0] == max(np.abs(f.price_shared(duals, 1)[0][1]).sum() for f in both.members)
+
+
+@pytest.mark.parametrize("weak_learner", ["linear", ["linear", "stump"], ["stump", "feature"]])
+def test_models_score_from_a_file_as_learner_by_learner(weak_learner, tmp_path):
+    X, y = WINE
+    model = StructBoostClassifier(C=30.0, tol=0.05, weak_learner=weak_learner).fit(X, y)
+    assert model.score(X, y) > 0.9
+    ensemble = model.model_
+    one_by_one = ensemble.members["x"].learners.responses(X).T @ ensemble.matrix()
+    np.testing.assert_allclose(model.decision_function(X), one_by_one, atol=1e-9)
+    model.save(tmp_path / "model.npz")
+    again = StructBoostClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.weak_learner == weak_learner
+    for stage, scores in zip(ensemble.staged(), model.staged_decision_function(X), strict=True):
+        np.testing.assert_array_equal(stage.scores(X), scores)
+
+
+def test_a_union_is_a_list_of_names_or_callables():
+    X, y = WINE
+    named = StructBoostClassifier(C=10.0, tol=0.05, weak_learner=["linear", "stump"])
+    assert clone(named).weak_learner == ["linear", "stump"]
+    called = clone(named).set_params(weak_learner=(LinearFunctionFamily, StumpFamily))
+    mixed = clone(named).set_params(weak_learner=[partial(LinearFunctionFamily), "stump"])
+    objectives = [model.fit(X, y).objective_ for model in (named, called, mixed)]
+    assert objectives == pytest.approx([objectives[0]] * 3, rel=0.05)
+    shared = clone(named).set_params(pricing="best").fit(X, y)
+    assert shared.history_[-1]["gap"] <= 0.05
+    trees = clone(named).set_params(weak_learner=["linear", "tree"], max_rounds=5).fit(X, y)
+    assert trees.history_[-1]["gap"] is None
+    of_one = clone(named).set_params(weak_learner=["stump"]).fit(X, y)
+    assert of_one.objective_ == clone(named).set_params(weak_learner="stump").fit(X, y).objective_
+
+
+def test_each_kind_has_its_own():
+    _, inputs, outputs = problem("chain")
+    inputs, outputs = inputs[:25], outputs[:25]
+    common = {"C": 10.0, "tol": 0.05}
+    by_kind = {"token": ["linear", "stump"], "link": "stump"}
+    trainer = StructBoost(ChainTask(), weak_learner=by_kind, **common).fit(inputs, outputs)
+    families = {kind: member.family for kind, member in trainer.model_.members.items()}
+    assert families == {"token": "linear+stump", "link": "stump"}
+    stumps = StructBoost(ChainTask(), **common).fit(inputs, outputs)
+    assert trainer.history_[-1]["certified"]
+    assert trainer.history_[-1]["primal"] < stumps.history_[-1]["bound"]
+    # Where scores must not be negative, neither are linear functions.
+    both = StructBoost(ChainTask(), weak_learner=["linear", "stump"], **common)
+    form = both.fit(inputs, outputs).model_.compile("link")
+    assert (form.coefficients >= 0).all()
+    with pytest.raises(ValueError, match=r"for the kinds \['token'\], but the task has"):
+        StructBoost(ChainTask(), C=1.0, weak_learner={"token": "stump"}).fit(inputs, outputs)
+
+
+def test_negative_features_are_refused_where_scores_must_not_be_negative():
+    class Signed(ChainTask):
+        def parts(self, x):
+            return {"token": x, "link": np.diff(x, axis=0)}
+
+    _, inputs, outputs = problem("chain")
+    with pytest.raises(TaskError, match=r"Feature 0 .* must not be negative is negative"):
+        StructBoost(Signed(), C=1.0, weak_learner="linear").fit(inputs, outputs)
+
+
+@pytest.mark.parametrize("weak_learner", [[], ["stump", "stump"], ["linear", 3], [["stump"]]])
+def test_lists_that_are_no_union(weak_learner):
+    message = "name at least one family, and none twice|choose one of"
+    with pytest.raises(ValueError, match=message):
+        StructBoostClassifier(weak_learner=weak_learner).fit(*WINE)
+
+
+def test_a_ranker_learns_with_a_union():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = (X @ [1.0, 1.0, 1.0, 0.0, 0.0] + (X[:, 4] > 1) + 0.3 * rng.normal(size=300) > 0.5) * 1
+    C = 30.0
+    union = StructBoostRanker(C=C, weak_learner=["linear", "stump"]).fit(X[::2], y[::2])
+    stumps = StructBoostRanker(C=C).fit(X[::2], y[::2])
+    assert union.history_[-1]["gap"] <= 0.01
+    assert union.score(X[1::2], y[1::2]) > stumps.score(X[1::2], y[1::2])
