@@ -22,6 +22,7 @@ from .estimators import MultiBoostECCClassifier as MultiBoostECCClassifier
 from .estimators import MultiBoostMOClassifier as MultiBoostMOClassifier
 from .estimators import ShareBoostClassifier as ShareBoostClassifier
 from .estimators import StructBoostClassifier as StructBoostClassifier
+from .estimators import StructBoostMultiLabelClassifier as StructBoostMultiLabelClassifier
 from .estimators import StructBoostRanker as StructBoostRanker
 from .estimators import StructBoostTagger as StructBoostTagger
 from .estimators import StructuredSVMClassifier as StructuredSVMClassifier
@@ -68,6 +69,7 @@ from .tasks import CodedTask as CodedTask
 from .tasks import EnumeratedTask as EnumeratedTask
 from .tasks import MatchingTask as MatchingTask
 from .tasks import MulticlassTask as MulticlassTask
+from .tasks import MultiLabelTask as MultiLabelTask
 from .tasks import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .tasks import RankingTask as RankingTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask

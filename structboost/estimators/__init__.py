@@ -9,6 +9,7 @@ from structboost.estimators.coded import (
     MultiBoostMOClassifier,
 )
 from structboost.estimators.linear import StructuredSVMClassifier
+from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
 from structboost.estimators.shareboost import ShareBoostClassifier
 from structboost.estimators.tagger import StructBoostTagger
@@ -23,6 +24,7 @@ __all__ = [
     "MultiBoostMOClassifier",
     "ShareBoostClassifier",
     "StructBoostClassifier",
+    "StructBoostMultiLabelClassifier",
     "StructBoostRanker",
     "StructBoostTagger",
     "StructuredSVMClassifier",

@@ -6,6 +6,7 @@ from structboost.tasks.chain import ChainTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.enumerated import EnumeratedTask
 from structboost.tasks.matching import MatchingTask
+from structboost.tasks.multi_label import MultiLabelTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask
 from structboost.tasks.ranking import RankingTask
@@ -19,6 +20,7 @@ __all__ = [
     "CodedTask",
     "EnumeratedTask",
     "MatchingTask",
+    "MultiLabelTask",
     "MulticlassTask",
     "PredictThenOptimizeTask",
     "RankingTask",

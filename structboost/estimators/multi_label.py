@@ -1,0 +1,197 @@
+"""scikit-learn face of sets of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray
+from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.estimators.base import saved_classes
+from structboost.estimators.boosted import _StructBoostEstimator
+from structboost.estimators.parameters import estimator
+from structboost.files.schema import DamagedFileError
+from structboost.selection.folds import Fold, random_folds
+from structboost.task import StackedParts
+from structboost.tasks.multi_label import MultiLabelTask
+from structboost.validation import checked_choice, checked_weights, shown, validated_table
+
+
+@estimator
+class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
+    """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
+
+    Parameters
+    ----------
+    loss : {"hamming", "subset", "f1"}
+        What is minimised: the share of wrong labels, the share of wrong sets, or 1 minus the F1 of
+        each set.
+    outputs : {"all", "seen"}
+        Whether any set of labels is predicted, or only sets that were seen in training.
+    pairs : bool
+        Whether pairs of labels have scores of their own.  With ``outputs="all"`` for at most 10
+        labels.
+    early_stopping : bool
+        Whether to hold out a part of the training set, stop when its loss has not improved for
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
+        last round trained.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_labels,)
+        The labels; 0 to n_labels - 1 if ``y`` was an indicator matrix.
+    """
+
+    loss: str = "hamming"
+    outputs: str = "all"
+    pairs: bool = False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a table and the labels of its rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
+            An indicator matrix of 0 and 1, or a list of the labels of each sample.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean loss; samples of weight zero are left out.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of its range.
+        """
+        self._check_early_stopping()
+        checked_choice(self.outputs, "outputs", ("all", "seen"))
+        X = validated_table(self, X)
+        self.classes_, indicator, self._is_indicator = _indicator(y)
+        if len(indicator) != len(X):
+            raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
+        weights = checked_weights(sample_weight, len(X))
+        kept = np.flatnonzero(weights > 0)
+        X, indicator, weights = X[kept], indicator[kept], weights[kept]
+        validation = None
+        if self.early_stopping:
+            X, held_X, indicator, held, weights, _ = train_test_split(
+                X, indicator, weights, test_size=self.validation_fraction,
+                random_state=self.random_state,
+            )  # fmt: skip
+            validation = (held_X, held)
+        sets = indicator if self.outputs == "seen" else None
+        task = MultiLabelTask(len(self.classes_), self.loss, pairs=self.pairs, sets=sets)
+        self._train(task, (X, indicator), validation, weights)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of the labels, shape (n_samples, n_labels); with ``pairs`` then those of pairs."""
+        return self._scores(X)
+
+    def predict(self, X: Any) -> Any:
+        """Labels of each sample, in the form of ``y``: indicator matrix or list of tuples."""
+        return self._labels(self._scores(X))
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:
+        """Labels after each round, with the weights of that round."""
+        check_is_fitted(self)
+        return (self._labels(self._scores(X, model)) for model in self.model_.staged())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the samples whose set of labels is right."""
+        found = self._found(self._scores(X))
+        _, true, _ = _indicator(y, self.classes_)
+        return float(accuracy_score(true, found, sample_weight=sample_weight))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the classifier to a file, atomically and without pickle."""
+        check_is_fitted(self)
+        task: Any = self.task_
+        self._save(
+            path,
+            classes=self.classes_.tolist(),
+            classes_dtype=self.classes_.dtype.str,
+            is_indicator=self._is_indicator,
+            sets=None if task.sets is None else task.sets.tolist(),
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a classifier that :meth:`save` wrote."""
+        classifier, metadata = cls._load(path)
+        with MODEL_FORMAT.damage(path):
+            classifier.classes_ = saved_classes(metadata)
+            classifier._is_indicator = bool(metadata["is_indicator"])
+            classifier.task_ = MultiLabelTask(
+                len(classifier.classes_),
+                classifier.loss,
+                pairs=classifier.pairs,
+                sets=metadata["sets"],
+            )
+            if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
+                raise DamagedFileError("its model is of other labels")
+        return classifier
+
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        """Parts without regard to the labels: sets of labels hardly repeat."""
+        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+
+    def _found(self, scores: FloatArray) -> IntArray:
+        """The best set of each sample."""
+        stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
+        return np.array(self.task_.argmax_batch([None] * len(scores), stack))
+
+    def _labels(self, scores: FloatArray) -> Any:
+        found = self._found(scores)
+        if self._is_indicator:
+            return found
+        return [tuple(self.classes_[labels == 1].tolist()) for labels in found]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _indicator(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[Any], IntArray, bool]:
+    """Labels, indicator matrix, and whether ``y`` was one.
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is neither of 0 and 1 nor lists of labels, or there are fewer than two labels.
+    """
+    if sparse.issparse(y):
+        y = y.toarray()
+    if getattr(y, "ndim", 1) == 2:
+        table = np.asarray(y)
+        if not np.isin(table, (0, 1)).all():
+            raise ValueError("y has entries that are neither 0 nor 1.")
+        indicator, is_indicator = table.astype(np.int64), True
+        classes = np.arange(table.shape[1]) if classes is None else classes
+    else:
+        binarizer = MultiLabelBinarizer(classes=classes)
+        for i, labels in enumerate(y):
+            if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+                raise ValueError(
+                    f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
+                )
+        indicator, is_indicator = binarizer.fit_transform(y).astype(np.int64), False
+        classes = np.asarray(binarizer.classes_.tolist())
+    if len(classes) < 2:
+        raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
+    if indicator.shape[1] != len(classes):
+        raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
+    return classes, indicator, is_indicator

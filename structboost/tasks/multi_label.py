@@ -1,0 +1,186 @@
+"""Sets of labels: each label alone, in pairs, or only the sets that were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
+from structboost.inference.label_sets import most_violated_f1, most_violated_subset
+from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.tasks.tables import stack_table
+from structboost.validation import checked_choice, shown
+
+LOSSES = ("hamming", "subset", "f1")
+# With pairs of labels all sets are tried: there are 2^n of them.
+_MOST_LABELS_IN_PAIRS = 10
+
+
+class MultiLabelTask(Task):
+    """An input has any of ``n_labels`` labels.
+
+    An input is a feature vector; its one part is the input itself.  A channel is a label, and a set
+    scores the sum of its labels.  With ``pairs`` each pair of labels is a channel, too, and scores
+    where both are there.  An output is an array (n_labels,) of 0 and 1.
+
+    The argmax is exact for every loss: without ``pairs`` and ``sets`` by a search of its own,
+    otherwise by trying all sets.
+
+    Parameters
+    ----------
+    n_labels : int
+        At least 2.
+    loss : {"hamming", "subset", "f1"}
+        Share of the labels that are wrong; 1 unless the sets are equal; or 1 minus the F1 of the
+        two sets, ``2 |y and z| / (|y| + |z|)``, which is 1 if both are empty.
+    pairs : bool
+        Whether pairs of labels have channels.  Without ``sets``, for at most 10 labels.
+    sets : array-like, shape (n_sets, n_labels), optional
+        The only sets that are predicted, such as those seen in training.  Default: all.
+
+    Raises
+    ------
+    TaskError, ValueError
+        If a parameter is out of its range.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(
+        self, n_labels: int, loss: str = "hamming", *, pairs: bool = False, sets: Any = None
+    ) -> None:
+        if isinstance(n_labels, bool) or int(n_labels) != n_labels or n_labels < 2:
+            raise TaskError(f"n_labels is {n_labels!r}; give a whole number from 2.")
+        self.n_labels = int(n_labels)
+        self.loss_name = checked_choice(loss, "loss", LOSSES)
+        self.pairs = pairs
+        self.sets: IntArray | None = None
+        if sets is not None:
+            self.sets = np.unique(self._checked_sets(sets, "sets"), axis=0)
+        elif pairs and self.n_labels > _MOST_LABELS_IN_PAIRS:
+            raise TaskError(
+                f"n_labels is {n_labels}; pairs needs sets=, or at most {_MOST_LABELS_IN_PAIRS} "
+                "labels."
+            )
+        elif pairs:
+            self.sets = np.array(list(product((0, 1), repeat=self.n_labels)), np.int64)
+        self._first, self._second = np.triu_indices(self.n_labels if pairs else 0, 1)
+        self.kinds = {"x": PartKind(self.n_labels + len(self._first))}
+
+    def parts(self, x: Any) -> NDArray[Any]:
+        """The input as one row."""
+        return np.asarray(x).reshape(1, -1)
+
+    def joint_feature(self, x: Any, y: Any) -> FloatArray:
+        """One on each label of the set, and on each pair of its labels."""
+        return self._codes(self._checked(y)[None]).astype(np.float64)
+
+    def loss(self, y: Any, y_pred: Any) -> float:
+        """The loss chosen."""
+        return float(self._losses(self._checked(y)[None], self._checked(y_pred)[None])[0])
+
+    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> IntArray:
+        """The best set; if ``y`` is given, each set gains its loss."""
+        truth = None if y is None else self._checked(y)[None]
+        found: IntArray = self._best(scores, truth)[0]
+        return found
+
+    def argmax_batch(
+        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+    ) -> list[IntArray]:
+        """The best set of each example."""
+        return list(self._best(scores.rows["x"], None if Y is None else self._truth(Y)))
+
+    def outputs(self, x: Any) -> Iterator[IntArray]:
+        """All sets that may be predicted."""
+        if self.sets is not None:
+            return iter(self.sets)
+        return (np.array(labels) for labels in product((0, 1), repeat=self.n_labels))
+
+    def is_valid(self, x: Any, y: Any) -> bool:
+        """Whether ``y`` is a set that may be predicted."""
+        try:
+            labels = self._checked(y)
+        except TaskError:
+            return False
+        return self.sets is None or bool((self.sets == labels).all(axis=1).any())
+
+    def stack(self, X: Sequence[Any]) -> StackedParts:
+        """All inputs as the rows of one table."""
+        return stack_table(X)
+
+    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+        """Most violated set of every example, in one pass."""
+        truth = self._truth(Y)
+        found = self._best(scores.rows["x"], truth)
+        change = self._codes(truth) - self._codes(found)
+        rows, channels = np.nonzero(change)
+        difference = Measure(rows, channels, change[rows, channels].astype(np.float64))
+        indptr = np.searchsorted(rows, np.arange(len(truth) + 1)).astype(np.int64)
+        return Separation(self._losses(truth, found), {"x": difference}, {"x": indptr})
+
+    def _best(self, scores: FloatArray, truth: IntArray | None) -> IntArray:
+        """Sets of highest score, plus loss where there is a truth."""
+        if self.sets is not None:
+            by_set = scores @ self._codes(self.sets).T
+            if truth is not None:
+                by_set = by_set + self._losses(truth[:, None], self.sets[None])
+            return np.asarray(self.sets[np.argmax(by_set, axis=1)])
+        if truth is None:
+            return (scores > 0).astype(np.int64)
+        if self.loss_name == "hamming":
+            return (scores + (1 - 2 * truth) / self.n_labels > 0).astype(np.int64)
+        if self.loss_name == "subset":
+            return most_violated_subset(scores, truth)
+        found = np.empty_like(truth)
+        most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, found)
+        return found
+
+    def _losses(self, truth: IntArray, found: IntArray) -> FloatArray:
+        """Losses over the last axis."""
+        if self.loss_name == "hamming":
+            return np.asarray(np.mean(truth != found, axis=-1))
+        if self.loss_name == "subset":
+            return np.asarray((truth != found).any(axis=-1).astype(np.float64))
+        size = truth.sum(axis=-1) + found.sum(axis=-1)
+        both = (truth * found).sum(axis=-1)
+        return np.asarray(np.where(size > 0, 1.0 - 2.0 * both / np.maximum(size, 1), 0.0))
+
+    def _codes(self, sets: IntArray) -> IntArray:
+        """Labels and pairs of labels of each set, shape (n_sets, n_channels)."""
+        if not self.pairs:
+            return sets
+        return np.hstack((sets, sets[:, self._first] * sets[:, self._second]))
+
+    def _truth(self, Y: Sequence[Any]) -> IntArray:
+        """True sets as a table; they are looked at one by one if one is wrong."""
+        try:
+            return self._checked_sets(Y, "Y")
+        except (TaskError, ValueError):
+            for i, y in enumerate(Y):
+                try:
+                    self._checked(y)
+                except TaskError as error:
+                    raise TaskError(f"Y[{{sample}}]: {error}", i) from None
+            raise
+
+    def _checked(self, y: Any) -> IntArray:
+        labels = np.asarray(y)
+        if labels.shape != (self.n_labels,) or not np.isin(labels, (0, 1)).all():
+            raise TaskError(f"A set of labels is {shown(y)}; give {self.n_labels} entries, 0 or 1.")
+        return labels.astype(np.int64)
+
+    def _checked_sets(self, sets: Any, name: str) -> IntArray:
+        table = np.asarray(sets)
+        if table.ndim != 2 or table.shape[1] != self.n_labels or not len(table):
+            raise TaskError(
+                f"{name} has shape {table.shape}; give (n_sets, {self.n_labels}) entries, 0 or 1."
+            )
+        if not np.isin(table, (0, 1)).all():
+            raise TaskError(f"{name} has entries that are neither 0 nor 1.")
+        return table.astype(np.int64)

@@ -1,0 +1,91 @@
+"""StructBoostMultiLabelClassifier: forms of y, losses, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import f1_score
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from structboost import StructBoostMultiLabelClassifier
+
+NAMES = np.array(["cat", "dog", "fish"])
+
+
+def data(n=200, seed=0):
+    """Three labels; the second excludes the first."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    first = X[:, 0] > 0.3
+    Y = np.column_stack((first, ~first & (X[:, 1] > 0), X[:, 2] + X[:, 0] > 1)).astype(int)
+    return X, Y
+
+
+def names(Y):
+    return [NAMES[row == 1].tolist() for row in Y]
+
+
+def test_all_forms_of_y_give_one_model(tmp_path):
+    X, Y = data()
+    fits = [
+        StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], y)
+        for y in (Y[:100], sparse.csr_array(Y[:100]), names(Y[:100]))
+    ]
+    found = fits[0].predict(X)
+    assert found.shape == Y.shape
+    assert np.array_equal(fits[1].predict(X), found)
+    assert fits[2].predict(X) == [tuple(labels) for labels in names(found)]
+    assert fits[2].classes_.tolist() == NAMES.tolist()
+    assert fits[0].score(X, Y) == fits[2].score(X, names(Y)) == np.mean((found == Y).all(axis=1))
+    assert fits[0].score(X[100:], Y[100:]) > 0.8
+    assert fits[0].history_[-1]["certified"]
+    assert len(list(fits[0].staged_predict(X))) == fits[0].n_iter_
+    for fit in fits[::2]:
+        fit.save(tmp_path / "model")
+        loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+        assert list(map(tuple, loaded.predict(X))) == list(map(tuple, fit.predict(X)))
+
+
+@pytest.mark.parametrize("loss", ["hamming", "subset", "f1"])
+def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
+    X, Y = data(240)
+    classifier = StructBoostMultiLabelClassifier(
+        C=30, loss=loss, outputs="seen", pairs=True, max_rounds=8, early_stopping=True,
+        random_state=0,
+    ).fit(X[:160], Y[:160])  # fmt: skip
+    found = classifier.predict(X)
+    assert not (found[:, 0] & found[:, 1]).any()
+    assert f1_score(Y[160:], found[160:], average="samples", zero_division=1.0) > 0.8
+    assert classifier.decision_function(X).shape == (240, 6)
+    classifier.save(tmp_path / "model")
+    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(X), found)
+
+
+def test_c_is_chosen_and_weights_count():
+    X, Y = data(120)
+    weights = np.r_[np.ones(60), np.zeros(60)]
+    classifier = StructBoostMultiLabelClassifier(max_rounds=4, random_state=0)
+    classifier.fit(X, Y, sample_weight=weights)
+    half = StructBoostMultiLabelClassifier(max_rounds=4, random_state=0).fit(X[:60], Y[:60])
+    assert classifier.C_ == half.C_
+    assert np.array_equal(classifier.predict(X), half.predict(X))
+    peer = MultiOutputClassifier(DecisionTreeClassifier(max_depth=1)).fit(X[:60], Y[:60])
+    assert classifier.score(X, Y) > peer.score(X, Y) - 0.05
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.array([[0, 2], [1, 0]]), "neither 0 nor 1"),
+        (["cat", "dog"], r"y\[0\] is 'cat'"),
+        ([["cat"], []], "y has 1 labels"),
+        ([["cat"], ["dog"], []], "2 samples and y 3"),
+        (np.zeros((2, 11)), "at most 10 labels"),
+    ],
+)
+def test_wrong_labels_are_named(y, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostMultiLabelClassifier(C=1, pairs=True).fit(np.zeros((2, 1)), y)

@@ -1,0 +1,114 @@
+"""Sets of labels, against all sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
+
+from structboost import MultiLabelTask, StackedParts, StructBoost, TaskError
+from structboost import check_task as check
+
+LOSSES = ["hamming", "subset", "f1"]
+
+
+def measured(loss, y, z):
+    """The same loss by scikit-learn."""
+    y, z = np.atleast_2d(y), np.atleast_2d(z)
+    if loss == "hamming":
+        return hamming_loss(y, z)
+    if loss == "subset":
+        return zero_one_loss(y, z)
+    return 1.0 - f1_score(y, z, average="samples", zero_division=1.0)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from(LOSSES), st.booleans(), st.booleans())
+def test_the_argmax_equals_enumeration(seed, loss, pairs, some):
+    rng = np.random.default_rng(seed)
+    n_labels = int(rng.integers(2, 5))
+    sets = rng.integers(0, 2, (rng.integers(1, 7), n_labels)) if some else None
+    task = MultiLabelTask(n_labels, loss, pairs=pairs, sets=sets)
+    outputs = list(task.outputs(None))
+    Y = [outputs[k] for k in rng.integers(0, len(outputs), 3)]
+    n_channels = task.kinds["x"].n_channels
+    rows = (8 * rng.normal(scale=0.6, size=(3, n_channels))).round() / 8
+    scores = StackedParts({"x": rows}, {"x": np.arange(4)})
+    violations = task.separate(None, Y, scores).violations(scores)
+    best = task.argmax_batch([None] * 3, scores)
+    for i, y in enumerate(Y):
+        values = [float(task.joint_feature(None, z)[0] @ rows[i]) for z in outputs]
+        own = float(task.joint_feature(None, y)[0] @ rows[i])
+        assert float(task.joint_feature(None, best[i])[0] @ rows[i]) == max(values)
+        gains = [v + task.loss(y, z) for v, z in zip(values, outputs, strict=True)]
+        assert violations[i] == pytest.approx(max(gains) - own, abs=1e-12)
+        found = task.argmax(None, rows[[i]], y)
+        gain = float(task.joint_feature(None, found)[0] @ rows[i]) + task.loss(y, found)
+        assert gain == pytest.approx(max(gains), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_losses_are_those_of_scikit_learn(loss):
+    rng = np.random.default_rng(0)
+    task = MultiLabelTask(3, loss)
+    for y, z in rng.integers(0, 2, (20, 2, 3)):
+        assert task.loss(y, z) == pytest.approx(measured(loss, y, z))
+    assert task.loss([0, 0, 0], [0, 0, 0]) == 0
+
+
+@pytest.mark.parametrize(("loss", "pairs"), [("f1", False), ("subset", True)])
+def test_the_task_keeps_the_contract(loss, pairs):
+    rng = np.random.default_rng(1)
+    check(MultiLabelTask(3, loss, pairs=pairs), rng.normal(size=(6, 2)), rng.integers(0, 2, (6, 3)))
+
+
+def exclusive(rng, n):
+    """Two labels, of which exactly one is there, and only their product shows in the input."""
+    X = rng.normal(size=(n, 3))
+    first = X[:, 0] + 0.8 * rng.normal(size=n) > 0
+    return X, np.column_stack((first, ~first, X[:, 1] > 0)).astype(int)
+
+
+def test_pairs_and_seen_sets_know_what_excludes_what():
+    X, Y = exclusive(np.random.default_rng(2), 240)
+    right = {}
+    for name, options in [("alone", {}), ("pairs", {"pairs": True}), ("seen", {"sets": Y[:120]})]:
+        task = MultiLabelTask(3, "subset", **options)
+        fitted = StructBoost(task, C=20, max_rounds=15).fit(X[:120], Y[:120])
+        found = np.array(fitted.predict(X[120:]))
+        right[name] = float(np.mean((found == Y[120:]).all(axis=1)))
+        assert fitted.history_[-1]["certified"]
+        if name == "seen":
+            assert (found[:, 0] != found[:, 1]).all()
+    assert min(right["pairs"], right["seen"]) >= right["alone"] - 0.02
+    assert right["seen"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_labels": 1}, "from 2"),
+        ({"n_labels": 3, "loss": "auc"}, "loss is 'auc'"),
+        ({"n_labels": 11, "pairs": True}, "at most 10 labels"),
+        ({"n_labels": 2, "sets": [[0, 2]]}, "neither 0 nor 1"),
+        ({"n_labels": 2, "sets": [[0, 1, 1]]}, r"give \(n_sets, 2\)"),
+    ],
+)
+def test_wrong_parameters_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MultiLabelTask(**arguments)
+
+
+def test_wrong_sets_are_named():
+    task = MultiLabelTask(2)
+    scores = StackedParts({"x": np.zeros((2, 2))}, {"x": np.arange(3)})
+    for Y, message in [
+        ([[0, 1], [0, 2]], r"Y\[1\]: A set of labels is \[0, 2\]"),
+        ([[0, 1], [0]], r"Y\[1\]: A set of labels is \[0\]"),
+    ]:
+        with pytest.raises(TaskError, match=message):
+            task.separate(None, Y, scores)
+    assert not task.is_valid(None, [0, 1, 1])
+    assert not MultiLabelTask(2, sets=[[0, 1]]).is_valid(None, [1, 1])
