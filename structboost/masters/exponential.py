@@ -45,7 +45,7 @@ class Exponential(Formulation):
     ----------
     solver : {"fcd", "lbfgs"}
         Fast coordinate descent (Algorithm 2 of MultiBoost^cw), or SciPy's L-BFGS-B at its default
-        tolerance.
+        tolerance, which also takes weak learners that answer other numbers than -1, 0 and 1.
     tau_max : int
         Sweeps of FCD per round.  The first goes over the new columns in the order of their
         channels, the others over all that violate their KKT condition, in random order.  1 is the
@@ -170,10 +170,12 @@ class ExponentialMaster(RestrictedMaster):
         self._measure()
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners; their answers must be -1, 0 or 1, for the closed form."""
-        if responses.dtype != np.int8 or np.abs(responses).max(initial=0) > 1:
+        """Append learners; the closed form needs answers -1, 0 or 1."""
+        in_closed_form = responses.dtype == np.int8 and np.abs(responses).max(initial=0) <= 1
+        if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
-                "The exponential master needs weak learners with answers in {-1, 0, 1}."
+                "Coordinate descent on the exponential loss needs weak learners with answers in "
+                "{-1, 0, 1}; take solver='lbfgs' for others."
             )
         return self._answers.add(responses[:, self._order])
 

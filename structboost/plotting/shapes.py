@@ -10,7 +10,8 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.weak.lookup_table import LookupTable
+from structboost.validation import shown
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _MAX_FEATURES = 6
 # Share of the drawn range that is added on either side of the outermost thresholds.
@@ -18,15 +19,16 @@ _MARGIN = 0.08
 
 
 class ShapeDisplay:
-    """Shapes of an additive model of stumps: one step function per feature and channel.
+    """Shapes of an additive model: what each feature adds to the score of each channel.
 
-    The score is the sum of the shapes: they are the model, not an approximation of it.  Made by
-    :meth:`from_estimator` or from a compiled model (:meth:`structboost.Ensemble.compile`), as
+    Shapes of stumps are step functions; linear functions beside them give them a slope.  The score
+    is the sum of the shapes and a constant: they are the model, not an approximation of it.  Made
+    by :meth:`from_estimator` or from a compiled model (:meth:`structboost.Ensemble.compile`), as
     scikit-learn's Displays.
 
     Parameters
     ----------
-    table : LookupTable
+    form : LookupTable or LinearAndSteps
     feature_names : sequence of str, optional
         One for each feature the model was trained on.
     channel_names : sequence of str, optional
@@ -41,12 +43,15 @@ class ShapeDisplay:
 
     def __init__(
         self,
-        table: LookupTable,
+        form: LookupTable | LinearAndSteps,
         *,
         feature_names: Sequence[str] | None = None,
         channel_names: Sequence[str] | None = None,
     ) -> None:
-        self.table = table
+        additive = LinearAndSteps.of(form)
+        if additive is None:
+            raise TypeError(f"form is {shown(form)}; give what Ensemble.compile() returns.")
+        self.form = additive
         self.feature_names = feature_names
         self.channel_names = channel_names
 
@@ -54,7 +59,7 @@ class ShapeDisplay:
     def from_estimator(
         cls, estimator: Any, *, features: Sequence[int] | int = _MAX_FEATURES
     ) -> Self:
-        """Display of a fitted classifier or ranker of stumps.
+        """Display of a fitted classifier or ranker of stumps, linear functions, or both.
 
         Parameters
         ----------
@@ -68,27 +73,28 @@ class ShapeDisplay:
         ValueError
             If the estimator is not fitted.
         TypeError
-            If its weak learners are not stumps.
+            If its weak learners are neither stumps nor linear functions.
         """
         if not hasattr(estimator, "model_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
-        table = estimator.model_.compile()
+        form = LinearAndSteps.of(estimator.model_.compile())
+        assert form is not None
         if isinstance(getattr(estimator, "task_", None), TaxonomyTask):
-            by_class = estimator.task_.class_scores
-            table = replace(
-                table, bias=by_class(table.bias[None])[0], values=by_class(table.values)
-            )
+            by_class, steps = estimator.task_.class_scores, form.steps
+            bias, values = by_class(steps.bias[None])[0], by_class(steps.values)
+            steps = replace(steps, bias=bias, values=values)
+            form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
         display = cls(
-            table,
+            form,
             feature_names=None if names is None else [str(name) for name in names],
-            channel_names=classes if len(classes) == len(table.bias) else None,
+            channel_names=classes if len(classes) == len(form.steps.bias) else None,
         )
         return display.plot(features=features)
 
     def shape(self, feature: int) -> tuple[FloatArray, FloatArray]:
-        """Contribution of a feature to the scores.
+        """The steps of a feature: what it adds to the scores beside its slope.
 
         Returns
         -------
@@ -98,21 +104,46 @@ class ShapeDisplay:
             Values between the thresholds.  With several channels their mean, which moves no
             decision, is subtracted.
         """
-        used = np.flatnonzero(self.table.features == feature)
+        steps = self.form.steps
+        used = np.flatnonzero(steps.features == feature)
         if not len(used):
-            return np.zeros(0), np.zeros((1, len(self.table.bias)))
+            return np.zeros(0), np.zeros((1, len(steps.bias)))
         u = int(used[0])
-        start, stop = self.table.indptr[u], self.table.indptr[u + 1]
-        values = self.table.values[start + u : stop + u + 1]
-        if values.shape[1] > 1:
-            values = values - values.mean(axis=1, keepdims=True)
-        return self.table.thresholds[start:stop], values
+        start, stop = steps.indptr[u], steps.indptr[u + 1]
+        thresholds: FloatArray = steps.thresholds[start:stop]
+        return thresholds, _beside_mean(steps.values[start + u : stop + u + 1])
+
+    def slope(self, feature: int) -> FloatArray:
+        """What the scores gain per unit of a feature beside its steps, shape (n_channels,)."""
+        slopes: FloatArray = _beside_mean(self.form.coefficients[feature][None])[0]
+        return slopes
+
+    def curve(self, feature: int) -> tuple[FloatArray, FloatArray]:
+        """Corners of what is drawn: steps, and the slope around the middle of the range.
+
+        Returns
+        -------
+        at : ndarray, shape (n_corners,)
+            Values of the feature; each threshold comes twice.
+        values : ndarray, shape (n_corners, n_channels)
+        """
+        thresholds, values = self.shape(feature)
+        ends = [*thresholds[:1], *thresholds[-1:]]
+        slope = self.slope(feature)
+        if self.form.span is not None and slope.any():
+            ends += self.form.span[:, feature].tolist()
+        low, high = min(ends, default=0.0), max(ends, default=0.0)
+        margin = _MARGIN * (float(np.ptp(thresholds)) if len(thresholds) else 0.0) or 1.0
+        if not slope.any():
+            low, high = low - margin, high + margin
+        at = np.concatenate(([low], np.repeat(thresholds, 2), [high]))
+        return at, np.repeat(values, 2, axis=0) + np.outer(at - 0.5 * (low + high), slope)
 
     def importances(self) -> FloatArray:
         """Span of the values of each feature, the largest of the channels, shape (n_features,)."""
-        out = np.zeros(self.table.n_features)
-        for feature in self.table.features:
-            out[feature] = np.ptp(self.shape(int(feature))[1], axis=0).max()
+        out = np.zeros(self.form.steps.n_features)
+        for feature in self._used():
+            out[feature] = np.ptp(self.curve(feature)[1], axis=0).max()
         return out
 
     def plot(self, *, features: Sequence[int] | int = _MAX_FEATURES) -> Self:
@@ -147,7 +178,7 @@ class ShapeDisplay:
             axis.remove()
         for row in axes:
             row[0].set_ylabel("added to the score")
-        n_channels = len(self.table.bias)
+        n_channels = len(self.form.steps.bias)
         if n_channels > 1:
             handles, labels = axes[0, 0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside right center", frameon=False)
@@ -155,32 +186,36 @@ class ShapeDisplay:
         self.figure_ = figure
         return self
 
+    def _used(self) -> list[int]:
+        """Features that the scores depend on, ascending."""
+        sloping = np.flatnonzero(self.form.coefficients.any(axis=1))
+        return [int(f) for f in np.union1d(self.form.steps.features, sloping)]
+
     def _chosen(self, features: Sequence[int] | int) -> list[int]:
-        if not len(self.table.features):
+        used, n_features = self._used(), self.form.steps.n_features
+        if not used:
             raise ValueError("The model uses no feature: it has no stumps that split.")
         if isinstance(features, (int, np.integer)):
             order = np.argsort(-self.importances(), kind="stable")[: max(1, int(features))]
-            return [int(f) for f in order if f in self.table.features]
-        bad = [f for f in features if not 0 <= f < self.table.n_features]
+            return [int(f) for f in order if f in used]
+        bad = [f for f in features if not 0 <= f < n_features]
         if bad or not len(features):
-            raise ValueError(
-                f"features is {features!r}; name some of 0..{self.table.n_features - 1}."
-            )
+            raise ValueError(f"features is {features!r}; name some of 0..{n_features - 1}.")
         return [int(f) for f in features]
 
     def _draw(self, axis: Any, feature: int) -> None:
-        """Step functions of one feature, one line per channel."""
-        thresholds, values = self.shape(feature)
-        span = float(np.ptp(thresholds)) if len(thresholds) else 0.0
-        margin = _MARGIN * span or 1.0
-        low, high = (thresholds[0], thresholds[-1]) if len(thresholds) else (0.0, 0.0)
-        at = np.concatenate(([low - margin], thresholds, [high + margin]))
+        """The curves of one feature, one line per channel."""
+        at, values = self.curve(feature)
         for channel in range(values.shape[1]):
             label = str(channel) if self.channel_names is None else self.channel_names[channel]
-            steps = np.concatenate((values[:, channel], values[-1:, channel]))
-            axis.step(at, steps, where="post", linewidth=1.2, label=label)
+            axis.plot(at, values[:, channel], linewidth=1.2, label=label)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
         name = f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
         axis.set_xlabel(name)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
+
+
+def _beside_mean(values: FloatArray) -> FloatArray:
+    """Values of several channels without the mean of the channels, which moves no decision."""
+    return values - values.mean(axis=1, keepdims=True) if values.shape[1] > 1 else values

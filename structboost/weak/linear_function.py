@@ -1,9 +1,9 @@
 """Linear functions of the features, all of those whose standardised coefficients are small.
 
-The family on a channel is the ball ``|u| <= 1`` of functions ``u'z(x)``, where z holds the
+The family on a channel is the ball ``|u| <= RADIUS`` of functions ``u'z(x)``, where z holds the
 standardised features and a constant.  The largest edge for the signed weights D of a channel is
-then the norm of ``Z'D``, reached at ``u = Z'D / |Z'D|``, so pricing is exact and costs one product
-of matrices.  The weights of the columns on a channel add up to the norm of their sum at the
+then ``RADIUS |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one
+product of matrices.  The weights of the columns on a channel add up to the norm of their sum at the
 optimum: the sum of the Euclidean norms of the channels' linear functions is what stands beside the
 l1 norm of other weak learners (docs/decisions/union-of-families.md).
 """
@@ -25,8 +25,12 @@ from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
-# Norm of a learner that a checkpoint may hold, beyond 1: rounding.
+# Norm of a linear function of weight 1, beside stumps that answer -1 and 1.
+RADIUS = 2.0
+# Share by which the norm of a learner in a checkpoint may be larger: rounding.
 _ROUNDING = 1e-9
+# Standard deviations around the mean that diagrams show.
+_SPAN = 2.0
 
 
 class LinearFunction(NamedTuple):
@@ -54,15 +58,21 @@ class LinearFunctionTable(LearnerTable):
     ----------
     coefficients : ndarray of float64, shape (n_learners, n_features)
     intercept : ndarray of float64, shape (n_learners,)
+    centers, scales : ndarray of float64, shape (n_features,)
+        Means and standard deviations of the features in training; 0 for the scale of a constant.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
         "coefficients": Array("float64", ("n_learners", "n_features")),
         "intercept": Array("float64", ("n_learners",)),
+        "centers": Array("float64", ("n_features",)),
+        "scales": Array("float64", ("n_features",), low=0),
     }
 
     coefficients: FloatArray
     intercept: FloatArray
+    centers: FloatArray
+    scales: FloatArray
 
     def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all functions on ``features``, shape (n_learners, n_parts)."""
@@ -70,17 +80,19 @@ class LinearFunctionTable(LearnerTable):
         return np.asarray(linear + self.intercept[:, None])
 
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the absolute coefficients."""
-        return shares_of_coefficients(self.coefficients)
+        """Each feature's share of the absolute coefficients of standardised features."""
+        return shares_of_coefficients(self.coefficients * self.scales)
 
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
         """One linear function for each channel."""
         constant = LookupTable.constant(self.intercept @ weights, n_features)
-        return LinearAndSteps(self.coefficients.T @ weights, constant)
+        half = _SPAN * self.scales
+        span = np.array([self.centers - half, self.centers + half])
+        return LinearAndSteps(self.coefficients.T @ weights, constant, span)
 
 
 class LinearFunctionSearch(WeakLearnerFamily):
-    """All linear functions in the unit ball of standardised coefficients, on each channel.
+    """All linear functions in a ball of standardised coefficients, on each channel.
 
     Where answers must not be negative, features and coefficients are not, and there is no bias.
 
@@ -126,7 +138,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
         intercept = -(coefficients @ z.centers)
         if z.bias:
             intercept += standardised[:, -1]
-        return LinearFunctionTable(coefficients, intercept)
+        scales = np.where(np.isfinite(z.scales), z.scales, 0.0)
+        return LinearFunctionTable(coefficients, intercept, z.centers, scales)
 
     def restored(self, values: Sequence[Any]) -> LinearFunction:
         """The function of these coefficients."""
@@ -135,8 +148,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
         least = -np.inf if self.standardisation.bias else 0.0
         found = tuple(finite_number(value, "coefficient", least) for value in coefficients)
-        if np.linalg.norm(found) > 1 + _ROUNDING:
-            raise DamagedFileError("a linear function has coefficients of norm above 1")
+        if np.linalg.norm(found) > RADIUS * (1 + _ROUNDING):
+            raise DamagedFileError(f"a linear function has coefficients of norm above {RADIUS:g}")
         return LinearFunction(found)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
@@ -144,10 +157,11 @@ class LinearFunctionSearch(WeakLearnerFamily):
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:
-            return Candidate(LinearFunction(tuple((inside / norm).tolist())), channel, norm)
+            steepest = tuple((inside * (RADIUS / norm)).tolist())
+            return Candidate(LinearFunction(steepest), channel, RADIUS * norm)
         best = int(np.argmax(sums))
-        unit = tuple(float(i == best) for i in range(len(sums)))
-        return Candidate(LinearFunction(unit), channel, float(sums[best]))
+        steepest = tuple(RADIUS * (i == best) for i in range(len(sums)))
+        return Candidate(LinearFunction(steepest), channel, RADIUS * float(sums[best]))
 
 
 class LinearFunctionFamily(LinearFunctionSearch):

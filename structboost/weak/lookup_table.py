@@ -118,10 +118,13 @@ class LinearAndSteps:
     ----------
     coefficients : ndarray, shape (n_features, n_channels)
     steps : LookupTable
+    span : ndarray, shape (2, n_features), optional
+        Where the features of the linear function mostly lie, for diagrams.
     """
 
     coefficients: FloatArray
     steps: LookupTable
+    span: FloatArray | None = None
 
     @classmethod
     def of(cls, scorer: Scorer) -> LinearAndSteps | None:
@@ -162,6 +165,7 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
     return LinearAndSteps(
         np.sum([form.coefficients for form in forms], axis=0),
         replace((with_steps or forms)[0].steps, bias=bias),
+        next((form.span for form in forms if form.span is not None), None),
     )
 
 

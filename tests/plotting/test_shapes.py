@@ -43,3 +43,32 @@ def test_chosen_features_and_one_channel(tmp_path):
         display.plot(features=[99])
     with pytest.raises(ValueError, match="not fitted"):
         ShapeDisplay.from_estimator(StructBoostClassifier())
+
+
+def test_slopes_and_steps_add_up_to_the_scores():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3)) + 100.0
+    y = (X @ [1.0, 1.0, 1.0] > 300.0).astype(int) + (X[:, 2] > 101.0)
+    model = StructBoostClassifier(C=30, tol=0.05, weak_learner=["linear", "stump"]).fit(X, y)
+    display = ShapeDisplay.from_estimator(model)
+    assert display.slope(0).any()
+    assert sum(len(display.shape(f)[0]) for f in range(3)) > 0
+    total, drawn, inside = np.zeros((150, 3)), np.zeros((150, 3)), np.ones(150, bool)
+    for feature in range(3):
+        x = X[:, feature]
+        thresholds, values = display.shape(feature)
+        steps = values[np.searchsorted(thresholds, x, side="left")]
+        total += steps + np.outer(x, display.slope(feature))
+        at, corners = display.curve(feature)
+        inside &= (at[0] < x) & (x < at[-1])
+        # Between the corners the curve is straight.
+        for channel in range(3):
+            drawn[:, channel] += np.interp(x, at, corners[:, channel])
+    assert inside.mean() > 0.8
+    scores = model.decision_function(X)
+    for sums, rows in ((total, slice(None)), (drawn, inside)):
+        constant = (scores - scores.mean(axis=1, keepdims=True) - sums)[rows]
+        np.testing.assert_allclose(constant, np.tile(constant[0], (len(constant), 1)), atol=1e-7)
+    assert (display.importances() > 0).any()
+    with pytest.raises(TypeError, match="give what Ensemble"):
+        ShapeDisplay(model)

@@ -13,13 +13,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine
 
 from structboost import (
+    MultiBoostCWClassifier,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     TaskError,
 )
-from structboost.weak.linear_function import LinearFunctionFamily
+from structboost.weak.linear_function import RADIUS, LinearFunctionFamily
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
 from structboost.weak.union import UnionFamily
@@ -44,11 +45,11 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
     rng = np.random.default_rng(seed)
     others = rng.normal(size=(300, family.standardisation.width))
     others = others if response[0] < 0 else np.abs(others)
-    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    others *= RADIUS / np.linalg.norm(others, axis=1, keepdims=True)
     edges = others @ family.standardisation.rows(X).T @ duals
     for candidate in found:
         (coefficients,) = candidate.learner
-        assert np.linalg.norm(coefficients) == pytest.approx(1.0)
+        assert np.linalg.norm(coefficients) == pytest.approx(RADIUS)
         own = duals[:, candidate.channel]
         answers = family.responses([candidate.learner])[0]
         size = np.abs(answers * own).sum()
@@ -112,7 +113,7 @@ def least_objective(X, y, n_classes, C):
             row[at_xi + i] = -1.0
             rows.append(row)
     rhs = [-1.0] * len(rows)
-    cost = np.concatenate((np.ones(at_v), np.zeros(at_t - at_v), np.ones(n_classes)))
+    cost = np.concatenate((np.ones(at_v), np.zeros(at_t - at_v), np.full(n_classes, 1 / RADIUS)))
     cost = np.concatenate((cost, np.full(m, C / m)))
     free = [(0, None)] * at_v + [(None, None)] * (at_t - at_v) + [(0, None)] * (n_classes + m)
     # A box around v at first, so that the first program is bounded.
@@ -251,6 +252,18 @@ def test_lists_that_are_no_union(weak_learner):
     message = "name at least one family, and none twice|choose one of"
     with pytest.raises(ValueError, match=message):
         StructBoostClassifier(weak_learner=weak_learner).fit(*WINE)
+
+
+def test_the_exponential_loss_takes_linear_functions_by_quasi_newton_steps():
+    X, y = WINE
+    model = MultiBoostCWClassifier(C=100.0, tol=0.02, weak_learner=["linear", "stump"])
+    with pytest.raises(TaskError, match="take solver='lbfgs'"):
+        model.fit(X, y)
+    last = model.set_params(solver="lbfgs").fit(X, y).history_[-1]
+    assert last["certified"]
+    assert last["gap"] <= 0.02
+    alone = clone(model).set_params(weak_learner="stump").fit(X, y)
+    assert last["primal"] < alone.history_[-1]["bound"]
 
 
 def test_a_ranker_learns_with_a_union():
