@@ -57,6 +57,9 @@ class TrackingMeasures:
 def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     """All measures of a tracker's boxes.
 
+    Overlap is one less the loss (21) of StructBoost: 0 for boxes apart or only touching, 1 for
+    equal boxes.
+
     Parameters
     ----------
     boxes : array-like, shape (n_frames, 4)
@@ -68,76 +71,37 @@ def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     Raises
     ------
     ValueError
-        As :func:`overlap`; also if the truth is unknown everywhere.
-    """
-    overlaps, errors = overlap(boxes, truth), centre_error(boxes, truth)
-    known = ~np.isnan(overlaps)
-    if not known.any():
-        raise ValueError(f"truth is unknown in all {len(known)} frames; give at least one box.")
-    success, precision = success_curve(overlaps), precision_curve(errors)
-    return TrackingMeasures(
-        overlap=overlaps,
-        centre_error=errors,
-        n_known=int(known.sum()),
-        mean_overlap=float(overlaps[known].mean()),
-        mean_centre_error=float(errors[known].mean()),
-        success=success,
-        success_auc=float(success.mean()),
-        precision=precision,
-        precision_at_20=float(precision[_PRECISION_AT]),
-    )
-
-
-def overlap(boxes: ArrayLike, truth: ArrayLike) -> FloatArray:
-    """Intersection over union in each frame: one less the loss (21) of StructBoost.
-
-    Parameters
-    ----------
-    boxes, truth : array-like, shape (n_frames, 4)
-        Left, top, width and height, pixels; NaN where the truth is unknown.
-
-    Returns
-    -------
-    ndarray, shape (n_frames,)
-        0 for boxes apart or only touching, 1 for equal boxes; NaN where the truth is unknown.
-
-    Raises
-    ------
-    ValueError
-        If the two differ in length, a box has no area, or a box is unknown where the truth is
-        known; the message names the frame, counted from 0.
+        If the two differ in length, a box has no area, a box is unknown where the truth is known,
+        or the truth is unknown everywhere; the message names the frame, counted from 0.
     """
     ours, theirs = _checked_pair(boxes, truth)
     # Sizes against the offset of the corners, so that equal boxes give 1 without rounding.
     offset = theirs[:, :2] - ours[:, :2]
     sides = np.minimum(ours[:, 2:], offset + theirs[:, 2:]) - np.maximum(0.0, offset)
     shared = np.maximum(sides, 0.0).prod(axis=1)
-    return np.asarray(shared / (ours[:, 2:].prod(axis=1) + theirs[:, 2:].prod(axis=1) - shared))
+    union = ours[:, 2:].prod(axis=1) + theirs[:, 2:].prod(axis=1) - shared
+    apart = offset + (theirs[:, 2:] - ours[:, 2:]) / 2
+    return measured(shared / union, np.hypot(apart[:, 0], apart[:, 1]))
 
 
-def centre_error(boxes: ArrayLike, truth: ArrayLike) -> FloatArray:
-    """Distance of the centres in each frame, pixels; arguments and errors as in :func:`overlap`."""
-    ours, theirs = _checked_pair(boxes, truth)
-    apart = (theirs[:, :2] - ours[:, :2]) + (theirs[:, 2:] - ours[:, 2:]) / 2
-    return np.hypot(apart[:, 0], apart[:, 1])
-
-
-def success_curve(overlaps: ArrayLike) -> FloatArray:
-    """Share of frames with an overlap above each of ``SUCCESS_THRESHOLDS``, NaN left out."""
-    return np.asarray((_known(overlaps) > SUCCESS_THRESHOLDS[:, None]).mean(axis=1))
-
-
-def precision_curve(errors: ArrayLike) -> FloatArray:
-    """Share of frames with an error of at most each of ``PRECISION_THRESHOLDS``, NaN left out."""
-    return np.asarray((_known(errors) <= PRECISION_THRESHOLDS[:, None]).mean(axis=1))
-
-
-def _known(values: ArrayLike) -> FloatArray:
-    each = np.asarray(values, np.float64).ravel()
-    known = each[~np.isnan(each)]
-    if not len(known):
-        raise ValueError("every value is NaN; at least one frame must have a known truth.")
-    return known
+def measured(overlap: FloatArray, centre_error: FloatArray) -> TrackingMeasures:
+    """Measures from those of each frame, NaN where the truth is unknown."""
+    known = ~np.isnan(overlap)
+    if not known.any():
+        raise ValueError(f"truth is unknown in all {len(known)} frames; give at least one box.")
+    success = (overlap[known] > SUCCESS_THRESHOLDS[:, None]).mean(axis=1)
+    precision = (centre_error[known] <= PRECISION_THRESHOLDS[:, None]).mean(axis=1)
+    return TrackingMeasures(
+        overlap=overlap,
+        centre_error=centre_error,
+        n_known=int(known.sum()),
+        mean_overlap=float(overlap[known].mean()),
+        mean_centre_error=float(centre_error[known].mean()),
+        success=success,
+        success_auc=float(success.mean()),
+        precision=precision,
+        precision_at_20=float(precision[_PRECISION_AT]),
+    )
 
 
 def _checked_pair(boxes: ArrayLike, truth: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -161,16 +125,13 @@ def _checked_boxes(boxes: ArrayLike, name: str) -> FloatArray:
         raise ValueError(f"{name} has shape {rows.shape}; give (n_frames, 4).")
     unknown = np.isnan(rows).all(axis=1)
     for good, what in (
-        (np.isfinite(rows).all(axis=1), "give four finite numbers in frame"),
-        (
-            (rows[:, 2:] > 0).all(axis=1),
-            "give width and height above 0 instead of a box without area in frame",
-        ),
+        (np.isfinite(rows).all(axis=1), "give four finite numbers"),
+        ((rows[:, 2:] > 0).all(axis=1), "give width and height above 0, not a box without area"),
     ):
         bad = np.flatnonzero(~unknown & ~good)
         if len(bad):
             raise ValueError(
-                f"{name}[{bad[0]}] is {rows[bad[0]]}; {what} {bad[0]}, "
+                f"{name}[{bad[0]}] is {rows[bad[0]]}; {what} in frame {bad[0]}, "
                 "or four NaN where the box is unknown."
             )
     return rows

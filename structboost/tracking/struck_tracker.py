@@ -5,7 +5,7 @@ Hare, Saffari and Torr, "Struck: Structured Output Tracking with Kernels" (ICCV 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -25,11 +25,10 @@ _N_REPROCESS, _N_OPTIMIZE = 10, 10
 
 @dataclass(eq=False)
 class _Pattern:
-    """A frame: features and losses of its boxes, the object first, and support vectors by box."""
+    """A frame: features and losses of its boxes, the object first."""
 
     features: FloatArray
     losses: FloatArray
-    support: dict[int, int] = field(default_factory=dict)
 
 
 class StruckTracker(BoxTracker):
@@ -98,11 +97,12 @@ class StruckLearner:
             self._scale = (used.std(axis=0) + 1e-3) * np.sqrt(len(self._selected))
         pattern = _Pattern(used / self._scale, 1.0 - overlaps(boxes[0], boxes))
         self._patterns.append(pattern)
-        self._process_new(pattern)
+        gradients = self._gradients_of(pattern)
+        self._step(pattern, 0, int(np.argmin(gradients)), gradients)
         for _ in range(_N_REPROCESS):
-            self._process_old()
+            self._learn_from_old(all_boxes=True)
             for _ in range(_N_OPTIMIZE):
-                self._optimize()
+                self._learn_from_old(all_boxes=False)
 
     def train(self, *, initial: bool) -> Self:
         """Everything was learned when frames were added."""
@@ -127,44 +127,34 @@ class StruckLearner:
             return -pattern.losses
         return -pattern.losses - self._scores(pattern.features)
 
-    def _process_new(self, pattern: _Pattern) -> None:
-        gradients = self._gradients_of(pattern)
-        self._step(pattern, 0, int(np.argmin(gradients)), gradients)
+    def _support(self, pattern: _Pattern) -> dict[int, int]:
+        """Numbers of a pattern's support vectors by their boxes."""
+        return {box: s for s, (of, box) in enumerate(self._of) if of is pattern}
 
-    def _process_old(self) -> None:
-        """Another box of an old pattern, chosen among all of its boxes."""
-        pattern = self._some_pattern()
-        up = self._steepest(pattern)
-        if up is not None:
-            gradients = self._gradients_of(pattern)
-            self._step(pattern, up, int(np.argmin(gradients)), gradients)
-
-    def _optimize(self) -> None:
-        """A step between support vectors of an old pattern."""
-        pattern = self._some_pattern()
-        up = self._steepest(pattern)
-        if up is not None:
-            down = min(pattern.support, key=lambda box: self._gradients[pattern.support[box]])
-            self._step(pattern, up, down, None)
-
-    def _some_pattern(self) -> _Pattern:
-        return self._patterns[self._random.randint(len(self._patterns))]
-
-    def _steepest(self, pattern: _Pattern) -> int | None:
-        """The support box of largest gradient that may gain weight."""
+    def _learn_from_old(self, *, all_boxes: bool) -> None:
+        """A step between boxes of some pattern, the loser among all or the support vectors."""
+        pattern = self._patterns[self._random.randint(len(self._patterns))]
+        support = self._support(pattern)
         free = [
             box
-            for box, s in pattern.support.items()
+            for box, s in support.items()
             if self._coefficients[s] < (self.C if box == 0 else 0.0) - 1e-12
         ]
-        return max(free, key=lambda box: self._gradients[pattern.support[box]], default=None)
+        if not free:
+            return
+        up = max(free, key=lambda box: self._gradients[support[box]])
+        if all_boxes:
+            gradients = self._gradients_of(pattern)
+            self._step(pattern, up, int(np.argmin(gradients)), gradients)
+        else:
+            down = min(support, key=lambda box: self._gradients[support[box]])
+            self._step(pattern, up, down, None)
 
     def _step(self, pattern: _Pattern, up: int, down: int, gradients: FloatArray | None) -> None:
         """Move weight between two boxes of a pattern to where the dual is largest."""
         if up == down:
             return
-        a = self._support(pattern, up, gradients)
-        b = self._support(pattern, down, gradients)
+        a, b = (self._support_vector(pattern, box, gradients) for box in (up, down))
         rise = self._gradients[a] - self._gradients[b]
         if rise > 1e-5:
             curvature = self._kernel[a, a] + self._kernel[b, b] - 2.0 * self._kernel[a, b]
@@ -173,17 +163,18 @@ class StruckLearner:
             self._coefficients[a] += length
             self._coefficients[b] -= length
             self._gradients -= length * (self._kernel[:, a] - self._kernel[:, b])
-        self._drop_unused(pattern)
+        support = self._support(pattern).values()
+        self._drop([s for s in support if abs(self._coefficients[s]) < 1e-8])
         while len(self._of) > self.budget:
             self._drop_cheapest()
 
-    def _support(self, pattern: _Pattern, box: int, gradients: FloatArray | None) -> int:
+    def _support_vector(self, pattern: _Pattern, box: int, gradients: FloatArray | None) -> int:
         """Number of the support vector of a box, made if there is none."""
-        if box not in pattern.support:
+        n, support = len(self._of), self._support(pattern)
+        if box not in support:
             assert gradients is not None
             vector = pattern.features[box]
             row = gaussian(vector[None], self._vectors, self.width)[0]
-            n = len(self._of)
             kernel = np.ones((n + 1, n + 1))
             kernel[:n, :n], kernel[n, :n], kernel[:n, n] = self._kernel, row, row
             self._kernel = kernel
@@ -191,17 +182,12 @@ class StruckLearner:
             self._coefficients = np.append(self._coefficients, 0.0)
             self._gradients = np.append(self._gradients, gradients[box])
             self._of.append((pattern, box))
-            pattern.support[box] = n
-        return pattern.support[box]
-
-    def _drop_unused(self, pattern: _Pattern) -> None:
-        """Drop the pattern's support vectors without weight, and the pattern with its last one."""
-        self._drop([s for s in pattern.support.values() if abs(self._coefficients[s]) < 1e-8])
+        return support.get(box, n)
 
     def _drop_cheapest(self) -> None:
         """Drop the negative support vector that matters least; a positive one takes its weight."""
         negative = [s for s, (_, box) in enumerate(self._of) if box != 0]
-        positive = [self._of[s][0].support[0] for s in negative]
+        positive = [self._support(self._of[s][0])[0] for s in negative]
         k = self._kernel
         distance = k[negative, negative] + k[positive, positive] - 2.0 * k[negative, positive]
         at = int(np.argmin(self._coefficients[negative] ** 2 * distance))
@@ -218,11 +204,8 @@ class StruckLearner:
         self._of = [self._of[s] for s in kept]
         self._vectors, self._coefficients = self._vectors[kept], self._coefficients[kept]
         self._gradients, self._kernel = self._gradients[kept], self._kernel[np.ix_(kept, kept)]
-        for pattern in self._patterns:
-            pattern.support = {}
-        for s, (pattern, box) in enumerate(self._of):
-            pattern.support[box] = s
-        self._patterns = [pattern for pattern in self._patterns if pattern.support]
+        used = {pattern for pattern, _ in self._of}
+        self._patterns = [pattern for pattern in self._patterns if pattern in used]
 
 
 def gaussian(a: FloatArray, b: FloatArray, width: float) -> FloatArray:

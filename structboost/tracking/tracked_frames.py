@@ -106,8 +106,7 @@ def track_frames(
                 first.append(image)
                 if len(first) < len(given):
                     continue
-                several = len(given) > 1
-                tracker.init(first if several else image, given if several else given[0])
+                tracker.init(*((first, given) if len(given) > 1 else (image, given[0])))
                 for box in given[:-1]:
                     tracked._append(box.copy(), tracker, 0.0)
                 box = given[-1].copy()
