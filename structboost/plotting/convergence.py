@@ -69,12 +69,8 @@ class ConvergenceDisplay:
             _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained")
         above, below = ax
         at = [record[x] for record in self.history]
-        above.plot(
-            at,
-            [r["primal"] for r in self.history],
-            color="tab:blue",
-            label="objective of the model",
-        )
+        primal = [r["primal"] for r in self.history]
+        above.plot(at, primal, color="tab:blue", label="objective of the model")
         certified = self.history[-1]["certified"]
         known = [r for r in self.history if r["bound"] is not None]
         if known:
@@ -90,11 +86,9 @@ class ConvergenceDisplay:
             below.set_yscale("log")
         else:
             below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")
-        above.set_yscale("log")
-        above.set_ylabel("objective")
+        above.set(yscale="log", ylabel="objective")
         above.legend(frameon=False)
-        below.set_ylabel("relative gap (%)")
-        below.set_xlabel(x)
+        below.set(ylabel="relative gap (%)", xlabel=x)
         if x == "round":
             below.xaxis.set_major_locator(MaxNLocator(integer=True))
         for axis in (above, below):

@@ -164,13 +164,9 @@ class ShapeDisplay:
         chosen = self._chosen(features)
         n_columns = min(3, len(chosen))
         n_rows = -(-len(chosen) // n_columns)
+        size = (3.4 * n_columns, 2.6 * n_rows)
         figure, axes = plt.subplots(
-            n_rows,
-            n_columns,
-            figsize=(3.4 * n_columns, 2.6 * n_rows),
-            layout="constrained",
-            squeeze=False,
-            sharey=True,
+            n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, sharey=True
         )
         for axis, feature in zip(axes.flat, chosen, strict=False):
             self._draw(axis, feature)

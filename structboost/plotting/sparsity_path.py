@@ -38,11 +38,8 @@ class SparsityPathDisplay:
         self.n_learners = np.asarray(n_learners, np.int64)
         self.errors = np.asarray(errors, np.float64)
         self.name = name
-        if (
-            self.n_learners.shape != self.errors.shape
-            or self.n_learners.ndim != 1
-            or not len(self.errors)
-        ):
+        shape = self.n_learners.shape
+        if shape != self.errors.shape or len(shape) != 1 or not len(self.errors):
             raise ValueError(
                 f"n_learners has shape {self.n_learners.shape} and errors {self.errors.shape}; "
                 "give one value per stage."
@@ -87,16 +84,9 @@ class SparsityPathDisplay:
 
         if ax is None:
             _, ax = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
-        (self.line_,) = ax.plot(
-            self.n_learners,
-            100 * self.errors,
-            marker="o",
-            markersize=3,
-            linewidth=1.2,
-            label=self.name,
-        )
-        ax.set_xlabel("weak learners in the model")
-        ax.set_ylabel("error, %")
+        (self.line_,) = ax.plot(self.n_learners, 100 * self.errors, "o-", label=self.name)
+        self.line_.set(markersize=3, linewidth=1.2)
+        ax.set(xlabel="weak learners in the model", ylabel="error, %")
         ax.set_ylim(bottom=0)
         ax.grid(alpha=0.25)
         ax.spines[["top", "right"]].set_visible(False)

@@ -31,6 +31,7 @@ from structboost.segmentation.image_files import (
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
+    files_in,
     read_folder,
     read_split,
 )
@@ -55,8 +56,8 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, required=True, metavar="FILE", help="where the model goes")
     _add_folders(parser, required=False)
     add("--segments", type=int, default=300, metavar="N", help="superpixels per image, about")
-    help_of_C = "weight of the loss (default: by cross-validation; with more than two classes 0.3)"
-    add("--C", type=float, metavar="C", help=help_of_C)
+    chosen = "by cross-validation; with more than two classes 0.3"
+    add("--C", type=float, metavar="C", help=f"weight of the loss (default: {chosen})")
     add("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
     add("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
     add("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])
@@ -68,10 +69,10 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("images", type=Path, nargs="+", metavar="IMAGE", help="files, or folders of them")
     add("--model", type=Path, metavar="FILE", help="not needed with scribbles")
-    help_of_out = "folder for NAME.png and NAME-overlay.png"
-    add("--out", type=Path, required=True, metavar="DIR", help=help_of_out)
-    help_of_strokes = "1 object, 2 background; DIR/NAME.png"
-    add("--scribbles", type=Path, metavar="FILE|DIR", help=help_of_strokes)
+    targets = "folder for NAME.png and NAME-overlay.png"
+    add("--out", type=Path, required=True, metavar="DIR", help=targets)
+    strokes = "1 object, 2 background; DIR/NAME.png"
+    add("--scribbles", type=Path, metavar="FILE|DIR", help=strokes)
     add("--strict", action="store_true", help=_STRICT)
     parser.set_defaults(run=_predict)
 
@@ -86,16 +87,16 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
 
 def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
     add = parser.add_argument
-    add("--images", type=Path, metavar="DIR", required=required)
-    help_of_masks = "class indices, 255 void; or 0, 255"
-    add("--masks", type=Path, metavar="DIR", required=required, help=help_of_masks)
-    help_of_split = "lines 'ID train' or 'ID test': take that part"
-    add("--split", type=Path, metavar="FILE", help=help_of_split)
+    for name, kind, is_required, text in (
+        ("--images", "DIR", required, None),
+        ("--masks", "DIR", required, "class indices, 255 void; or 0, 255"),
+        ("--split", "FILE", False, "lines 'ID train' or 'ID test': take that part"),
+        ("--scribbles", "DIR", False, "strokes of each image: 1 object, 2 background"),
+        ("--cache", "DIR", False, "keep features of images there"),
+    ):
+        add(name, type=Path, metavar=kind, required=is_required, help=text)
     add("--foreground", type=int, metavar="N", help="take class N against the rest")
-    help_of_strokes = "strokes of each image: 1 object, 2 background"
-    add("--scribbles", type=Path, metavar="DIR", help=help_of_strokes)
     add("--strict", action="store_true", help=_STRICT)
-    add("--cache", type=Path, metavar="DIR", help="keep features of images there")
     add("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
 
 
@@ -103,8 +104,7 @@ def _train(options: argparse.Namespace) -> bool:
     """Train and save a model; returns whether no image was left out."""
     if (options.images is None) != (options.masks is None):
         raise ValueError("--images and --masks go together; give both, or neither for made images.")
-    check_outputs({"--model": options.model}, _inputs(options))
-    _check_cache(options)
+    _check_files(options, {"--model": options.model})
     segmenter = Segmenter(
         n_segments=options.segments,
         C=options.C,
@@ -125,7 +125,7 @@ def _train(options: argparse.Namespace) -> bool:
     else:
         found = _read(options, "train")
         segmenter.meaning, images, problems = found.meaning, found.images, found.problems
-        segmenter.fit(*_photographs_and_masks(images), _scribbles_of(options, images))
+        segmenter.fit(*_pictures(options, images))
     segmenter.save(options.model)
     last = segmenter.history_[-1]
     gap = "no gap is certified"
@@ -155,13 +155,8 @@ def _predict(options: argparse.Namespace) -> bool:
     for path in files:
         try:
             image = read_photograph(path)
-            strokes = (
-                None
-                if options.scribbles is None
-                else _strokes(options.scribbles, path.stem, len(files))
-            )
-            mask = segmenter.predict(image, strokes)
-        except (ImageFileError, ValueError) as error:
+            mask = segmenter.predict(image, _strokes(options.scribbles, path.stem, len(files)))
+        except ValueError as error:
             if options.strict:
                 line.close()
                 raise ImageFileError(f"{path}: {error}") from error
@@ -180,20 +175,17 @@ def _predict(options: argparse.Namespace) -> bool:
 
 def _evaluate(options: argparse.Namespace) -> bool:
     """Write the scores of predictions; returns whether no image was left out."""
-    check_outputs({"--json": options.json}, _inputs(options))
-    _check_cache(options)
+    _check_files(options, {"--json": options.json}, options.model)
     segmenter = Segmenter.load(options.model)
     segmenter.cache, segmenter.n_jobs = options.cache, options.jobs
     if options.foreground is None:
         options.foreground = segmenter.meaning.foreground
     found = _read(options, "test", segmenter.n_labels_)
-    strokes = _scribbles_of(options, found.images)
-    n = segmenter.n_labels_
     line = ProgressLine("segmented", len(found.images))
     confusions = []
-    photographs, masks = _photographs_and_masks(found.images)
+    photographs, masks, strokes = _pictures(options, found.images)
     for mask, predicted in zip(masks, segmenter.predict_in_turn(photographs, strokes), strict=True):
-        confusions.append(confusion(mask, predicted, n))
+        confusions.append(confusion(mask, predicted, segmenter.n_labels_))
         line.step()
     line.close()
     for image, counts in zip(found.images, confusions, strict=True):
@@ -231,22 +223,22 @@ def _read(options: argparse.Namespace, part: str, n_labels: int | None = None) -
     return found
 
 
-def _photographs_and_masks(images: Sequence[LabelledImage]) -> tuple[ReadWhenUsed, ReadWhenUsed]:
-    return ReadWhenUsed(images, lambda image: image.image), ReadWhenUsed(
-        images, lambda image: image.mask
+def _pictures(
+    options: argparse.Namespace, images: Sequence[LabelledImage]
+) -> tuple[ReadWhenUsed, ReadWhenUsed, ReadWhenUsed | None]:
+    """Photographs, masks and, if there are any, scribbles."""
+    strokes = ReadWhenUsed(images, lambda i: _strokes(options.scribbles, i.name, len(images)))
+    return (
+        ReadWhenUsed(images, lambda image: image.image),
+        ReadWhenUsed(images, lambda image: image.mask),
+        strokes if options.scribbles is not None else None,
     )
 
 
-def _scribbles_of(
-    options: argparse.Namespace, images: Sequence[LabelledImage]
-) -> ReadWhenUsed | None:
-    if options.scribbles is None:
-        return None
-    return ReadWhenUsed(images, lambda image: _strokes(options.scribbles, image.name, len(images)))
-
-
-def _strokes(place: Path, name: str, n_images: int) -> Mask:
+def _strokes(place: Path | None, name: str, n_images: int) -> Mask | None:
     """Scribbles of an image: from the file itself, or from NAME.png in a folder."""
+    if place is None:
+        return None
     if place.is_dir():
         return read_mask(place / f"{name}.png")
     if n_images > 1:
@@ -267,15 +259,10 @@ def _image_files(places: Sequence[Path]) -> list[Path]:
     """The files, and those in folders, in order."""
     files: list[Path] = []
     for place in places:
-        if place.is_dir():
-            inside = sorted(
-                path for path in place.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES
-            )
-            if not inside:
-                raise ImageFileError(f"{place} has no images ({', '.join(IMAGE_SUFFIXES)}).")
-            files += inside
-        else:
-            files.append(place)
+        inside = files_in(place) if place.is_dir() else [place]
+        if not inside:
+            raise ImageFileError(f"{place} has no images ({', '.join(IMAGE_SUFFIXES)}).")
+        files += inside
     return files
 
 
@@ -299,12 +286,14 @@ def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
     check_folder(options.out, "--out")
 
 
-def _inputs(options: argparse.Namespace) -> list[Path]:
-    """Files that training or evaluation reads, as far as they exist."""
-    places = [options.images, options.masks, options.scribbles, options.split]
-    if options.action == "evaluate":
-        places.append(options.model)
-    return [path for place in places for path in _files_in(place)]
+def _check_files(
+    options: argparse.Namespace, outputs: dict[str, Path | None], model: Path | None = None
+) -> None:
+    """Raise unless outputs and cache can be written, and no input is overwritten."""
+    places = (options.images, options.masks, options.scribbles, options.split, model)
+    check_outputs(outputs, [path for place in places for path in _files_in(place)])
+    if options.cache is not None:
+        check_folder(options.cache, "--cache")
 
 
 def _files_in(place: Path | None) -> list[Path]:
@@ -314,11 +303,6 @@ def _files_in(place: Path | None) -> list[Path]:
     return list(place.iterdir()) if place.is_dir() else [place]
 
 
-def _check_cache(options: argparse.Namespace) -> None:
-    if options.cache is not None:
-        check_folder(options.cache, "--cache")
-
-
 def _tell(problems: Sequence[str]) -> None:
     for problem in problems:
         _say(f"left out: {problem}")
@@ -326,4 +310,3 @@ def _tell(problems: Sequence[str]) -> None:
 
 def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
-    sys.stderr.flush()

@@ -88,12 +88,9 @@ def _colour_kernels(image: DescribedImage, shares: FloatArray) -> list[FloatArra
     """Weights of the other superpixels: area times similarity of colour; first only nearby."""
     distance = _squared_distances(image.colours.astype(np.float64))
     near = np.exp(-_squared_distances(image.positions.astype(np.float64)) / (2 * _COLOUR_REACH**2))
+    narrow, wide = _COLOUR_WIDTHS
     kernels = []
-    for width, reach in (
-        (_COLOUR_WIDTHS[0], near),
-        (_COLOUR_WIDTHS[0], 1.0),
-        (_COLOUR_WIDTHS[1], 1.0),
-    ):
+    for width, reach in ((narrow, near), (narrow, 1.0), (wide, 1.0)):
         kernel = np.exp(-distance / (2 * width**2)) * reach * shares
         np.fill_diagonal(kernel, 0.0)  # its own answer is a potential already
         kernels.append(kernel)

@@ -17,6 +17,7 @@ from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
+from structboost.validation import checked_choice
 from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
 LEARNERS = ("structboost", "ssvm")
@@ -70,12 +71,8 @@ class CRFSettings:
     by_area: bool = True
 
     def __post_init__(self) -> None:
-        if self.learner not in LEARNERS:
-            raise ValueError(f"learner is {self.learner!r}; choose one of {', '.join(LEARNERS)}.")
-        if self.weak_learner not in WEAK_LEARNERS:
-            raise ValueError(
-                f"weak_learner is {self.weak_learner!r}; choose one of {', '.join(WEAK_LEARNERS)}."
-            )
+        checked_choice(self.learner, "learner", LEARNERS)
+        checked_choice(self.weak_learner, "weak_learner", WEAK_LEARNERS)
 
 
 class _TrainingSet(NamedTuple):
@@ -126,15 +123,14 @@ def fit_crf(
         weak_learner = partial(
             _linear_and_stumps, linear or _linear_function(data, settings.linear_C)
         )
-    trainer = StructBoost(
+    return StructBoost(
         data.task,
         C=C,
         tol=settings.tol,
         max_rounds=settings.max_rounds,
         weak_learner=weak_learner,
         columns_per_channel=settings.columns_per_round,
-    )
-    return trainer.fit(data.X, data.Y)
+    ).fit(data.X, data.Y)
 
 
 def linear_function(
@@ -177,18 +173,15 @@ def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
     that boosting is not misled by how well a linear energy fits its own images.
     """
     task, X, Y, groups = data
-    ranks = np.unique(np.asarray(groups), return_inverse=True)[1]
+    ranks = np.unique(groups, return_inverse=True)[1]
     n_folds = min(_FOLDS, int(ranks.max()) + 1)
     folds = ranks % n_folds
     found = []
     for fold in range(n_folds):
-        kept = np.flatnonzero(folds != fold).tolist() if n_folds > 1 else list(range(len(X)))
+        kept = np.flatnonzero((folds != fold) | (n_folds == 1)).tolist()
         # If the fold has all edges, there is nothing to learn for them: their weights are 0.
-        own = (
-            task
-            if any(len(X[i].edges) for i in kept)
-            else SuperpixelCRFTask(task.n_labels, pairwise=False)
-        )
+        has_edges = task.pairwise and any(len(X[i].edges) for i in kept)
+        own = SuperpixelCRFTask(task.n_labels, pairwise=has_edges)
         svm = StructuredSVM(own, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
         weights = uninterrupted(svm.fit([X[i] for i in kept], [Y[i] for i in kept])).w_
         found.append(weights if isinstance(weights, dict) else {"node": weights})
@@ -260,8 +253,7 @@ def tuned(
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
 
     def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
-        validation = _CrossValidation(graphs, counts, of_settings, random_state, groups)
-        return _searched(tried, validation.mean_iou)
+        return _searched(tried, _validation(graphs, counts, of_settings, random_state, groups))
 
     n_groups = len(graphs) if groups is None else len(set(groups))
     if len(tried) == 1 or n_groups < 2:
@@ -286,43 +278,37 @@ def _searched(
     return min(C for C, reached in scores.items() if reached == best), scores
 
 
-class _CrossValidation:
-    """Threefold cross-validation over images; what does not depend on C is learned once."""
+def _validation(
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    random_state: int,
+    groups: Sequence[int] | None,
+) -> Callable[[float], float]:
+    """Mean IoU at a C over all images, each labelled by a model of the other two folds.
 
-    def __init__(
-        self,
-        graphs: Sequence[SuperpixelGraph],
-        counts: Counts,
-        settings: CRFSettings,
-        random_state: int,
-        groups: Sequence[int] | None,
-    ) -> None:
-        self.graphs, self.counts, self.settings = graphs, counts, settings
-        self.of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
-        ranks = np.unique(self.of_images, return_inverse=True)[1]
-        self.folds = (
-            np.random.default_rng(random_state).permutation(int(ranks.max()) + 1) % _FOLDS
-        )[ranks]
-        self.linear: dict[int, LinearFunction | None] = {}
+    What does not depend on C is learned once.
+    """
+    of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
+    ranks = np.unique(of_images, return_inverse=True)[1]
+    random = np.random.default_rng(random_state)
+    folds = (random.permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
+    parts = []
+    for fold in np.unique(folds):
+        kept = np.flatnonzero(folds != fold).tolist()
+        part = [graphs[i] for i in kept], [counts[i] for i in kept]
+        own = of_images[kept].tolist()
+        parts.append((fold, part, own, linear_function(*part, settings, own)))
 
-    def mean_iou(self, C: float) -> float:
-        """Mean IoU over all images, each labelled by a model of the other folds."""
-        found: list[Any] = [None] * len(self.graphs)
-        for fold in np.unique(self.folds).tolist():
-            kept, held_out = (
-                np.flatnonzero(self.folds != fold).tolist(),
-                np.flatnonzero(self.folds == fold).tolist(),
-            )
-            part = ([self.graphs[i] for i in kept], [self.counts[i] for i in kept])
-            groups = self.of_images[kept].tolist()
-            if fold not in self.linear:
-                self.linear[fold] = linear_function(*part, self.settings, groups)
-            trainer = uninterrupted(fit_crf(*part, self.settings, C, groups, self.linear[fold]))
-            for i, predicted in zip(
-                held_out, trainer.predict([self.graphs[i] for i in held_out]), strict=True
-            ):
-                found[i] = predicted
-        return superpixel_scores(self.counts, found).mean_iou
+    def mean_iou(C: float) -> float:
+        found: list[Any] = [None] * len(graphs)
+        for fold, part, own, linear in parts:
+            trainer = uninterrupted(fit_crf(*part, settings, C, own, linear))
+            for i in np.flatnonzero(folds == fold).tolist():
+                (found[i],) = trainer.predict([graphs[i]])
+        return superpixel_scores(counts, found).mean_iou
+
+    return mean_iou
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

@@ -37,7 +37,7 @@ class ReadWhenUsed(Sequence[Any]):
         ``read(item)`` gives the picture.
     """
 
-    def __init__(self, items: Sequence[Any], read: Callable[[Any], NDArray[Any]]) -> None:
+    def __init__(self, items: Sequence[Any], read: Callable[[Any], Any]) -> None:
         self._items, self._read = items, read
 
     def __len__(self) -> int:

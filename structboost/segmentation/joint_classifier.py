@@ -133,14 +133,9 @@ def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> R
 def n_joint_features(n_words: int) -> int:
     """Columns of :func:`joint_rows` with a codebook of so many words."""
     widths = {**GROUP_WIDTHS, "words": n_words}
+    own = sum(widths.values()) + N_OF_PLACE + _PLACES**2
     nearby = len(_COLOUR_STEPS) * widths["colour"]
-    return (
-        sum(widths.values())
-        + N_OF_PLACE
-        + nearby
-        + _PLACES**2
-        + sum(widths[group] for group in _OF_THE_IMAGE)
-    )
+    return own + nearby + sum(widths[group] for group in _OF_THE_IMAGE)
 
 
 def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:

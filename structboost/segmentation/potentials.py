@@ -23,13 +23,8 @@ from structboost.segmentation.unaries import combined, log_odds
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 PAIRWISE = (
-    "colour",
-    "boundary",
-    "contrast",
-    "colour x boundary",
-    "contrast x boundary",
-    "agreement",
-    "constant",
+    *("colour", "boundary", "contrast", "colour x boundary", "contrast x boundary"),
+    *("agreement", "constant"),
 )
 # Added to an image's mean difference in LUV, so that flat images have no outlines.
 _FLAT = 1.0
@@ -135,21 +130,13 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDA
     agreement of the classifiers on both ends, and 1.
     """
     p, q = image.edges.T
-    colour = _likeness(
-        np.linalg.norm(image.colours[p].astype(np.float64) - image.colours[q], axis=1)
-    )
+    apart = np.linalg.norm(image.colours[p].astype(np.float64) - image.colours[q], axis=1)
+    colour = _likeness(apart)
     contrast = _likeness(image.contrasts.astype(np.float64))
     boundary = image.boundaries / image.boundaries.mean() if len(p) else image.boundaries
     agreement = 1 - 0.5 * np.abs(probabilities[p] - probabilities[q]).sum(axis=1)
-    columns = (
-        colour,
-        boundary,
-        contrast,
-        colour * boundary,
-        contrast * boundary,
-        agreement,
-        np.ones(len(p)),
-    )
+    products = colour * boundary, contrast * boundary
+    columns = (colour, boundary, contrast, *products, agreement, np.ones(len(p)))
     return np.asarray(np.maximum(np.column_stack(columns), 0.0), np.float32)
 
 
@@ -167,11 +154,8 @@ def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, 
     known = counts.sum(axis=1)
     kept = known > 0
     ranked = np.sort(counts[kept], axis=1)
-    areas = (
-        (ranked[:, -1] - ranked[:, -2]) / max(float(known[kept].mean()), 1.0)
-        if kept.any()
-        else np.zeros(0)
-    )
+    mean_size = known.sum() / max(len(ranked), 1)
+    areas = (ranked[:, -1] - ranked[:, -2]) / max(mean_size, 1.0)
     labels = np.argmax(counts[kept], axis=1).astype(np.int64)
     return TrueLabels(labels, areas if by_area else np.ones(len(labels))), kept
 

@@ -89,17 +89,11 @@ class SegmentationScores:
         """The record that ``structboost segment evaluate`` writes; null for unknown scores."""
         if len(self.confusion) == 2:
             background, foreground = self.iou
-            scores = {
-                "iou_foreground": foreground,
-                "iou_background": background,
-                "accuracy": self.accuracy,
-            }
+            scores = {"iou_foreground": foreground, "iou_background": background}
+            scores["accuracy"] = self.accuracy
         else:
-            scores = {
-                "mean_iou": self.mean_iou,
-                "global_accuracy": self.accuracy,
-                "class_accuracy": self.class_accuracy,
-            }
+            scores = {"mean_iou": self.mean_iou, "global_accuracy": self.accuracy}
+            scores["class_accuracy"] = self.class_accuracy
         return {name: None if np.isnan(value) else float(value) for name, value in scores.items()}
 
 

@@ -341,7 +341,6 @@ class Segmenter:
     def _say(self, text: str) -> None:
         if self.verbose:
             sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
 
 
 def _photograph(image: Any, name: str) -> Photograph:

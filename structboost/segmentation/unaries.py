@@ -147,21 +147,20 @@ def fit_unaries(
     report("visual words")
     codebook = learn_codebook(images, random_state=random_state)
     histograms = [word_histograms(image, codebook) for image in images]
+    by_image = [group_features(*pair) for pair in zip(images, histograms, strict=True)]
+    fit = partial(fit_trees, n_rounds=settings.group_rounds)
     groups, answers = {}, []
     for number, group in enumerate(GROUPS):
         report(f"classifier {number + 1} of {len(GROUPS)}: {group}")
-        blocks = histograms if group == WORDS else [image.features[group] for image in images]
-        groups[group], found = training.cross_fit(
-            blocks, settings.group_rounds, settings.group_rows
-        )
+        rows = np.concatenate([features[group] for features in by_image]).astype(np.float32)
+        groups[group], found = training.cross_fit(rows, settings.group_rows, fit)
         answers.append(found)
     report("classifier on all features")
-    pairs = zip(images, histograms, strict=True)
-    rows = [joint_rows(image, group_features(image, words)) for image, words in pairs]
-    joint, found = training.cross_fit_joint(rows, settings.joint_rows)
-    answers.append(found)
-    by_image = training.split(np.stack(answers, axis=1))
-    return UnaryClassifiers(training.n_labels, codebook, groups, joint), by_image
+    rows = np.concatenate([joint_rows(*pair) for pair in zip(images, by_image, strict=True)])
+    joint, found = training.cross_fit(rows, settings.joint_rows, fit_joint, rare_more_often=False)
+    stacked = np.stack([*answers, found], axis=1)
+    classifiers = UnaryClassifiers(training.n_labels, codebook, groups, joint)
+    return classifiers, np.split(stacked, training.ends)
 
 
 def log_odds(log_probabilities: FloatArray) -> FloatArray:
@@ -190,34 +189,16 @@ class _Training:
         self.n_folds = min(settings.n_folds, len(counts))
         self.random_state, self.n_jobs = random_state, n_jobs
         of_images = np.random.default_rng(random_state).permutation(len(counts)) % self.n_folds
-        self.of_images = of_images
         self.folds = np.repeat(of_images, [len(count) for count in counts])
 
-    def split(self, rows: FloatArray) -> list[FloatArray]:
-        """Rows of all superpixels as blocks, one per image."""
-        return np.split(rows, self.ends)
-
     def cross_fit(
-        self, blocks: Sequence[NDArray[Any]], n_rounds: int, n_rows: int
-    ) -> tuple[list[BoostedTrees], FloatArray]:
-        """Boosted trees for each fold, trained on the others, and their answers on the fold."""
-        fit = partial(fit_trees, n_rounds=n_rounds)
-        return self._cross_fit(np.concatenate(blocks).astype(np.float32), n_rows, fit)
-
-    def cross_fit_joint(
-        self, blocks: Sequence[Floats32], n_rows: int
-    ) -> tuple[list[JointClassifier], FloatArray]:
-        """Linear classifiers, as :meth:`cross_fit`."""
-        return self._cross_fit(np.concatenate(blocks), n_rows, fit_joint, rare_more_often=False)
-
-    def _cross_fit(
         self, rows: Floats32, n_rows: int, fit: Callable[..., Any], *, rare_more_often: bool = True
     ) -> tuple[list[Any], FloatArray]:
+        """A classifier for each fold, trained on the others, and their answers on the fold."""
+        work = joblib.delayed(_fit_on_one_thread)
+        drawn = [self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
         fitted = joblib.Parallel(n_jobs=self.n_jobs)(
-            joblib.delayed(_fit_on_one_thread)(fit, rows[drawn], self.labels[drawn], self.n_labels)
-            for drawn in (
-                self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)
-            )
+            work(fit, rows[part], self.labels[part], self.n_labels) for part in drawn
         )
         answers = np.empty((len(rows), self.n_labels))
         for fold, classifier in enumerate(fitted):

@@ -44,7 +44,9 @@ def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
     lines = text.rstrip().splitlines()
     if not lines:
         raise ValueError(f"{path} is empty; give one x,y,w,h per line.")
-    return np.array([_box(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)])
+    return np.array(
+        [box_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    )
 
 
 def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
@@ -68,19 +70,16 @@ def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
         file.writelines((",".join(map(_number, row)) + "\n").encode() for row in rows.tolist())
 
 
-def _box(line: str, where: str) -> list[float]:
-    fields = _SEPARATORS.split(line.strip())
+def box_of(text: str, where: str) -> list[float]:
+    """Four numbers of a line; an error says where it stands."""
     try:
-        box = [float(field) for field in fields]
+        box = [float(field) for field in _SEPARATORS.split(text.strip())]
     except ValueError:
         box = []
-    if len(box) != 4:
+    known = np.isfinite(box)
+    if len(box) != 4 or np.isinf(box).any() or known.any() != known.all():
         raise ValueError(
-            f"{where} is {line.strip()!r}; give the four numbers x,y,w,h, or NaN,NaN,NaN,NaN."
-        )
-    if np.isinf(box).any() or np.isnan(box).any() != np.isnan(box).all():
-        raise ValueError(
-            f"{where} is {line.strip()!r}; give four finite numbers, "
+            f"{where} is {text.strip()!r}; give x,y,w,h, four finite numbers, "
             "or four NaN where the box is unknown."
         )
     return box

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from structboost.files.outputs import check_outputs
 from structboost.files.whole_file import write_whole
 from structboost.progress import ProgressLine
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
-from structboost.tracking.boxes_file import read_boxes, write_boxes
+from structboost.tracking.boxes_file import box_of, read_boxes, write_boxes
 from structboost.tracking.drawing import draw_box
 from structboost.tracking.made_clip import made_clip
 from structboost.tracking.measures import TrackingMeasures, evaluate
@@ -78,14 +77,21 @@ def run(options: argparse.Namespace) -> bool:
     KeyboardInterrupt
         After Ctrl-C; what was tracked by then is written.
     """
+    # Raise before hours of tracking, not after.
+    inputs = [] if options.source is None else source_files(options.source)
+    inputs += [] if options.truth is None else [options.truth]
+    check_outputs({"--out": options.out, "--boxes": options.boxes, "--json": options.json}, inputs)
     with ExitStack() as stack:
-        return _track(options, stack)
+        clip = _open(options, stack)
+        stack.enter_context(deferred_interrupts(grace=None))
+        tracked = _track(options, clip, stack)
+    if tracked.error is not None:
+        sys.stderr.write(f"structboost track: {tracked.error}\n")
+    return tracked.error is None
 
 
-def _track(options: argparse.Namespace, stack: ExitStack) -> bool:
-    _check_outputs(options)
-    clip = _open(options, stack)
-    stack.enter_context(deferred_interrupts(grace=None))
+def _track(options: argparse.Namespace, clip: _Clip, stack: ExitStack) -> TrackedFrames:
+    """Track, and write what was tracked."""
     writer = None
     if options.out is not None:
         writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps))
@@ -108,9 +114,7 @@ def _track(options: argparse.Namespace, stack: ExitStack) -> bool:
     _write(options, clip, tracked)
     if tracked.interrupted:
         raise KeyboardInterrupt(f"interrupted after {len(tracked)} frames, which are kept.")
-    if tracked.error is not None:
-        sys.stderr.write(f"structboost track: {tracked.error}\n")
-    return tracked.error is None
+    return tracked
 
 
 def _open(options: argparse.Namespace, stack: ExitStack) -> _Clip:
@@ -132,15 +136,10 @@ def _open(options: argparse.Namespace, stack: ExitStack) -> _Clip:
 
 
 def _parsed_box(text: str) -> FloatArray:
-    try:
-        box = [float(part) for part in text.split(",")]
-    except ValueError:
-        box = []
-    if len(box) != 4 or not all(map(math.isfinite, box)) or min(box[2:]) <= 0:
-        raise ValueError(
-            f"--box is {text!r}; give x,y,w,h in pixels, as in --box 120,80,40,60, w and h above 0."
-        )
-    return np.array(box)
+    box = np.array(box_of(text, "--box"))
+    if not box[2:].min() > 0:
+        raise ValueError(f"--box is {text!r}; give x,y,w,h in pixels, w and h above 0.")
+    return box
 
 
 def _drawn_by_mouse(image: Pixels) -> FloatArray:
@@ -161,14 +160,6 @@ def _drawn_by_mouse(image: Pixels) -> FloatArray:
                 return box
             why = "none was drawn"
     raise ValueError(f"No box was given, and {why}; give --box x,y,w,h.")
-
-
-def _check_outputs(options: argparse.Namespace) -> None:
-    """Raise before hours of tracking, not after."""
-    inputs = [] if options.source is None else source_files(options.source)
-    if options.truth is not None:
-        inputs.append(options.truth)
-    check_outputs({"--out": options.out, "--boxes": options.boxes, "--json": options.json}, inputs)
 
 
 def _drawn(number: int, image: Pixels, so_far: TrackedFrames, truth: FloatArray | None) -> Pixels:
