@@ -20,6 +20,7 @@ from .estimators import MultiBoostClassifier as MultiBoostClassifier
 from .estimators import MultiBoostCWClassifier as MultiBoostCWClassifier
 from .estimators import MultiBoostECCClassifier as MultiBoostECCClassifier
 from .estimators import MultiBoostMOClassifier as MultiBoostMOClassifier
+from .estimators import PredictThenOptimize as PredictThenOptimize
 from .estimators import ShareBoostClassifier as ShareBoostClassifier
 from .estimators import StructBoostClassifier as StructBoostClassifier
 from .estimators import StructBoostMultiLabelClassifier as StructBoostMultiLabelClassifier

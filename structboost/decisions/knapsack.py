@@ -33,6 +33,7 @@ class Knapsack(DecisionProblem):
         If a weight or a capacity is negative or not finite.
     """
 
+    is_compiled = True
     maximize = True
 
     def __init__(self, weights: Any, capacity: Any) -> None:

@@ -28,6 +28,8 @@ class AcyclicPath(DecisionProblem):
         If the arcs form a circle, or no path leads from the source to the target.
     """
 
+    is_compiled = True
+
     def __init__(self, arcs: Any, source: int, target: int) -> None:
         self.arcs = checked_arcs(arcs)
         self.source, self.target = int(source), int(target)

@@ -27,12 +27,13 @@ class DecisionProblem(ABC):
         Length of costs and decisions; None if it is not known.
     maximize : bool
         Whether costs are values, and the largest total is best.
+    is_compiled : bool
+        Whether :meth:`solve_all` is so fast that it need not be spared.
     """
 
+    is_compiled: ClassVar[bool] = False
     n_items: int | None = None
     maximize: bool = False
-    # How a cost vector is called in errors.
-    _costs: ClassVar[str] = "costs"
 
     @abstractmethod
     def solve(self, costs: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from structboost.estimators.coded import (
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
 )
+from structboost.estimators.decisions import PredictThenOptimize
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
@@ -22,6 +23,7 @@ __all__ = [
     "MultiBoostClassifier",
     "MultiBoostECCClassifier",
     "MultiBoostMOClassifier",
+    "PredictThenOptimize",
     "ShareBoostClassifier",
     "StructBoostClassifier",
     "StructBoostMultiLabelClassifier",

@@ -181,7 +181,7 @@ class PredictThenOptimizeTask(Task):
         if self.problem is None or not self._share_problem(X):
             return super().separate(X, Y, scores)
         true = Y if isinstance(Y, TrueDecisions) else _table(Y)
-        predicted = self._costs(scores, len(true))
+        predicted = self.costs_table(scores, len(true))
         found = self.problem.solve_all(predicted - 0.5 * true.costs)
         rows, items = np.nonzero(found != true.chosen)
         values = 2.0 * self._sign(None) * (true.chosen - found)[rows, items]
@@ -224,6 +224,15 @@ class PredictThenOptimizeTask(Task):
         """Predicted costs of each input from the scores of its parts."""
         return [self._predicted(scores.example(i)) for i in range(scores.n_examples)]
 
+    def costs_table(self, scores: StackedParts, n: int) -> FloatArray:
+        """The same for ``n`` inputs with equally many items, shape (n, n_items)."""
+        return np.asarray(sum(rows.reshape(n, -1) for rows in scores.rows.values()), np.float64)
+
+    def with_problem(self, problem: DecisionProblem) -> PredictThenOptimizeTask:
+        """The same task with another problem."""
+        n_items = self.kinds["instance"].n_channels if "instance" in self.kinds else None
+        return PredictThenOptimizeTask(problem, self.features, n_items=n_items)
+
     def _checked_costs(self, i: int, row: Any) -> FloatArray:
         vector = np.asarray(row, np.float64)
         wanted = self.kinds["instance"].n_channels if "instance" in self.kinds else None
@@ -247,10 +256,6 @@ class PredictThenOptimizeTask(Task):
         if not isinstance(scores, dict):
             return np.ascontiguousarray(scores.ravel(), np.float64)
         return np.asarray(sum(rows.ravel() for rows in scores.values()), np.float64)
-
-    def _costs(self, scores: StackedParts, n: int) -> FloatArray:
-        """Costs of all examples, shape (n, n_items)."""
-        return np.asarray(sum(rows.reshape(n, -1) for rows in scores.rows.values()), np.float64)
 
     def _problem(self, x: Any) -> DecisionProblem:
         own = x.problem if isinstance(x, DecisionInput) else None

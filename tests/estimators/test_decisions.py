@@ -1,0 +1,134 @@
+"""PredictThenOptimize: regret, scikit-learn's ways, solves spared with the same certificate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+
+from structboost import (
+    DecisionInput,
+    GridPath,
+    Knapsack,
+    PredictThenOptimize,
+    SolvedBy,
+    StructBoost,
+    StructuredSVM,
+    TaskError,
+)
+from structboost.estimators.decisions import normalized_regret
+
+ROUTES = GridPath(3, 3)
+
+
+def travel(n=120, seed=0, degree=6):
+    """PyEPO's costs, far from linear in the features."""
+    rng = np.random.default_rng(seed)
+    B = np.random.default_rng(99).integers(0, 2, size=(ROUTES.n_items, 3))
+    x = rng.normal(size=(n, 3))
+    costs = ((x @ B.T / np.sqrt(3) + 3) ** degree + 1) / 3.5**degree
+    return x, costs * rng.uniform(0.8, 1.2, costs.shape)
+
+
+def test_decisions_are_better_than_those_of_least_squares():
+    x, costs = travel(80)
+    held_x, held = travel(400, seed=1)
+    model = PredictThenOptimize(ROUTES, random_state=0).fit(x, costs)
+    best = ROUTES.solve_all(held)
+    two_stage = ROUTES.solve_all(LinearRegression().fit(x, costs).predict(held_x))
+    assert -model.score(held_x, held) < 0.9 * normalized_regret(held, two_stage, best)
+    assert model.history_[-1]["gap"] <= model.tol
+    assert model.C_ == min(model.path_, key=lambda entry: entry["regret"])["C"]
+    decided = model.predict(held_x)
+    np.testing.assert_array_equal(decided, ROUTES.solve_all(model.predict_costs(held_x)))
+    assert -model.score(held_x, held) == pytest.approx(
+        ((decided - best) * held).sum() / (best * held).sum()
+    )
+
+
+@pytest.mark.parametrize("weak_learner", ["linear", "stump"])
+def test_spared_solves_end_in_the_same_optimum(weak_learner):
+    x, costs = travel(60)
+    n_solves = 0
+
+    def solve(c):
+        nonlocal n_solves
+        n_solves += 1
+        return ROUTES.solve(c)
+
+    settings = {"C": 10.0, "weak_learner": weak_learner, "start": "none", "tol": 0.01}
+    plain = PredictThenOptimize(ROUTES, **settings).fit(x, costs)
+    sparing = PredictThenOptimize(SolvedBy(solve), **settings).fit(x, costs)
+    last = sparing.passes_[-1]
+    assert last["gap"] <= 0.01
+    # One solve for each truth, and one in each pass that certifies.
+    assert n_solves == len(x) + last["exact_solves"]
+    assert last["exact_solves"] == len(x) * len(sparing.passes_)
+    low, high = plain.history_[-1]["bound"], plain.history_[-1]["primal"]
+    assert last["bound"] <= high + 1e-9
+    assert low <= last["primal"] + 1e-9
+    # The primal that is recorded is that of all decisions, not only of the known ones.
+    trainer = sparing.trainer_
+    kind = StructuredSVM if weak_learner == "linear" else StructBoost
+    assert isinstance(trainer, kind)
+    predicted = sparing.predict_costs(x) / sparing._scale
+    truth = costs / sparing._scale
+    best, worst = ROUTES.solve_all(truth), ROUTES.solve_all(2 * predicted - truth)
+    hinge = ((truth - 2 * predicted) * worst + (2 * predicted - truth) * best).sum(axis=1)
+    norm = 0.5 * np.sum(trainer.w_**2) if kind is StructuredSVM else trainer.model_.weights.sum()
+    assert last["primal"] == pytest.approx(norm + 10.0 * hinge.mean())
+
+
+def test_c_is_chosen_on_known_decisions_where_solves_are_spared():
+    x, costs = travel(20)
+    model = PredictThenOptimize(SolvedBy(ROUTES.solve), start="none", tol=0.05).fit(x, costs)
+    assert model.path_
+    assert model.passes_[-1]["exact_solves"] == len(x) * len(model.passes_)
+
+
+def test_features_of_items_and_both():
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(40, 6, 2))
+    place = rng.normal(size=(40, 2))
+    values = 5 + items @ [1.0, -2.0] + place @ rng.normal(size=(2, 6))
+    wares = Knapsack([1, 2, 3, 1, 2, 3], 5)
+    both = [DecisionInput(a, b) for a, b in zip(place, items, strict=True)]
+    of_items = PredictThenOptimize(wares, C=10.0).fit(items, values)
+    of_both = PredictThenOptimize(wares, C=10.0).fit(both, values)
+    assert -of_both.score(both, values) < 0.5 * -of_items.score(items, values)
+    np.testing.assert_allclose(of_both.predict_costs(both), values, rtol=0.5, atol=1.5)
+
+
+def test_cloning_and_grid_search():
+    x, costs = travel(40)
+    model = PredictThenOptimize(ROUTES, C=1.0, start="none", random_state=0)
+    copy = clone(model)
+    assert copy.get_params()["C"] == 1.0
+    search = GridSearchCV(model, {"C": [1e-3, 10.0]}, cv=2).fit(x, costs)
+    assert search.best_params_["C"] == 10.0
+    np.testing.assert_array_equal(
+        search.predict(x), model.set_params(C=10.0).fit(x, costs).predict(x)
+    )
+
+
+def test_errors_name_the_argument_and_the_instance():
+    x, costs = travel(20)
+    model = PredictThenOptimize(ROUTES, C=1.0)
+    bad_costs, bad_x = costs.copy(), x.copy()
+    bad_costs[4, 1], bad_x[5, 0] = np.inf, np.nan
+    with pytest.raises(TaskError, match=r"costs of X\[4\] have inf for item 1"):
+        model.fit(x, bad_costs)
+    with pytest.raises(TaskError, match=r"X\[5\] has NaN"):
+        model.fit(bad_x, costs)
+    with pytest.raises(ValueError, match="a row of costs"):
+        model.fit(x, costs[:3])
+    with pytest.raises(ValueError, match="start is 'cold'"):
+        PredictThenOptimize(ROUTES, start="cold").fit(x, costs)
+    with pytest.raises(ValueError, match="C is -1"):
+        PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
+    with pytest.raises(ValueError, match="4 features; the model was fitted with 3"):
+        model.fit(x, costs).predict(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="problem of its own"):
+        model.fit([DecisionInput(row, problem=ROUTES) for row in x], costs)
