@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ours.hinge import certified_gap, class_scores_of
+from benchmarks.ours.methods import certified_gap, class_scores_of
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import timed
 from structboost import (

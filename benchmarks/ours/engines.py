@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ours.races import ProcessRacer, ThreadRacer, seconds_in_turns
+from benchmarks.ours.races import race, side_by_side
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
 from benchmarks.runner.protocol import timed
 from benchmarks.runner.units import Result
@@ -82,14 +82,13 @@ def run_race(
     # Compiles, and starts what is started once.
     made_trainer(task, max_rounds=2).fit(X[:2000], y[:2000])
     has_cluster = engines[-1][0] == "dask"
-    names = [*engines, *(() if has_cluster else (ALONE, SIDE_BY_SIDE))]
+    halves = [] if has_cluster else [ALONE, SIDE_BY_SIDE]
+    n_rounds = WARM_UP_ROUNDS + RACE_ROUNDS
     with cluster(*engines[-1]) as client, Traffic() as traffic:
-        trainings = [partial(_fit, task, X, y, client, traffic, engine) for engine in engines]
-        racers: list[Any] = [ThreadRacer(training) for training in trainings]
         half = partial(_fit_half, examples, kind_of_task)
-        racers += [] if has_cluster else [ProcessRacer(half, 1), ProcessRacer(half, 2)]
-        seconds = seconds_in_turns(racers, WARM_UP_ROUNDS + RACE_ROUNDS)
-        facts = [racer.finish() for racer in racers]
+        trainings = [partial(_fit, task, X, y, client, traffic, engine) for engine in engines]
+        trainings += [partial(side_by_side, half, n, n_rounds) for _, n in halves]
+        seconds, facts = race(trainings, n_rounds)
     return {
         "engines": [
             {
@@ -97,7 +96,9 @@ def run_race(
                 **{"seconds": of_rounds[WARM_UP_ROUNDS:].tolist(), **fact},
                 "start_seconds": float(of_rounds[:WARM_UP_ROUNDS].sum()),
             }
-            for (engine, workers), of_rounds, fact in zip(names, seconds, facts, strict=True)
+            for (engine, workers), of_rounds, fact in zip(
+                [*engines, *halves], seconds, facts, strict=True
+            )
         ]
     }
 
@@ -112,22 +113,20 @@ def _fit(
     after_round: Callable[[], None],
 ) -> Result:
     """Train on an engine; what moves in a round, and what was learned."""
-    moved: list[int] = []
+    moved: list[float] = []
 
     def at_round(record: Mapping[str, Any], trainer: Any) -> None:
         if record["round"] == WARM_UP_ROUNDS:
-            moved.extend(traffic.stop())
+            moved.extend(n / WARM_UP_ROUNDS for n in traffic.stop())
         after_round()
 
     name, n_jobs = engine
-    n_rounds = WARM_UP_ROUNDS + RACE_ROUNDS
     # Each worker gets the calls and sends one sum.
     traffic.start(n_jobs if name in ("processes", "dask") else 1)
-    own = {"engine": name, "n_jobs": n_jobs, "max_rounds": n_rounds, "callbacks": [at_round]}
+    own = {"engine": name, "n_jobs": n_jobs, "callbacks": [at_round]}
     with client.as_current() if client else nullcontext():
-        trainer = made_trainer(task, **own).fit(X, y)
-    names = ("passes", "sent_bytes", "received_bytes")
-    counts = {key: n / WARM_UP_ROUNDS for key, n in zip(names, moved, strict=True)}
+        trainer = made_trainer(task, max_rounds=WARM_UP_ROUNDS + RACE_ROUNDS, **own).fit(X, y)
+    counts = dict(zip(("passes", "sent_bytes", "received_bytes"), moved, strict=True))
     return {**counts, "objective": trainer.objective_.hex()}
 
 
@@ -173,9 +172,8 @@ class Traffic:
             found = plain_sum(workers, calls)
             counts = getattr(self._here, "counts", None)
             if counts is not None:
-                counts[0] += 1
-                counts[1] += self._here.n_workers * len(pickle.dumps(calls))
-                counts[2] += self._here.n_workers * len(pickle.dumps(found))
+                sizes = [self._here.n_workers * len(pickle.dumps(one)) for one in (calls, found)]
+                counts += np.array([1, *sizes])
             return found
 
         Workers.sum = counted  # type: ignore[method-assign]
@@ -183,9 +181,9 @@ class Traffic:
 
     def start(self, n_workers: int) -> None:
         """Count in this thread."""
-        self._here.counts, self._here.n_workers = [0, 0, 0], n_workers
+        self._here.counts, self._here.n_workers = np.zeros(3, int), n_workers
 
-    def stop(self) -> list[int]:
+    def stop(self) -> np.ndarray:
         """Count no more; passes, and bytes sent and received."""
         counts, self._here.counts = self._here.counts, None
         return counts

@@ -10,7 +10,7 @@ from numba import njit
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.given_columns import exponential_descent
-from benchmarks.ours.hinge import class_scores_of
+from benchmarks.ours.methods import class_scores_of
 from benchmarks.runner.datasets import Dataset, Table
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
 from structboost import Code, CodedTask, Exponential, MulticlassTask, StageWise, StructBoost, Tied
@@ -129,9 +129,7 @@ def train_watched(
             for part in (test, train)
         )
     last = history[-1]
-    recomputed = None
-    if not setting.ada:
-        recomputed = objective(setting.C, model.weights, model.scores(train.X), train.y)
+    own = (setting.C, model.weights, model.scores(train.X), train.y)
     return {
         "errors": errors,
         "train_errors": train_errors,
@@ -140,7 +138,7 @@ def train_watched(
         "rounds": last["round"],
         "seconds": cpu[-1],
         "value": errors[len(history)],
-        "objective_recomputed": recomputed,
+        "objective_recomputed": None if setting.ada else objective(*own),
         "primals": {c: history[c - 1]["primal"] for c in tables if c in CHECKPOINTS},
         "learners": model.n_learners,
         "peak_bytes": peak,

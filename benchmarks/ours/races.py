@@ -3,13 +3,11 @@
 A machine is not equally fast at all times; what takes turns has had the same minutes of it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,25 +17,21 @@ from benchmarks.runner.protocol import timed
 Training = Callable[[Callable[[], None]], Any]
 
 
-class Racer(Protocol):
-    """Trainings that do a round when they are told to."""
-
-    def round(self) -> None:
-        """Do the next round of each; returns when all of them have."""
-
-    def finish(self) -> Any:
-        """Do what comes after the last round."""
+def race(trainings: Sequence[Training], n_rounds: int) -> tuple[np.ndarray, list[Any]]:
+    """Seconds of each round of each, shape (n_trainings, n_rounds), and what they say."""
+    racers = [Racer(training) for training in trainings]
+    seconds = [[timed(racer.round)[1] for racer in racers] for _ in range(n_rounds)]
+    return np.array(seconds).T, [racer.finish() for racer in racers]
 
 
-class ThreadRacer:
-    """One training, in a thread that otherwise waits."""
+class Racer:
+    """A training in a thread that waits unless it is told to do a round."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._turn, self._done = threading.Semaphore(0), threading.Semaphore(0)
         self._result: Any = None
         self._error: BaseException | None = None
-        self._has_ended = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -47,7 +41,6 @@ class ThreadRacer:
             self._result = self._training(self._after_round)
         except BaseException as error:
             self._error = error
-        self._has_ended = True
         self._done.release()
 
     def _after_round(self) -> None:
@@ -55,7 +48,9 @@ class ThreadRacer:
         self._turn.acquire()
 
     def round(self) -> None:
-        if self._has_ended:
+        """Do the next round, or what comes after the last one."""
+        self._thread.join(0)
+        if not self._thread.is_alive():
             raise RuntimeError("The training ended before its last round.")
         self._turn.release()
         self._done.acquire()
@@ -68,32 +63,27 @@ class ThreadRacer:
         return self._result
 
 
-class ProcessRacer:
+def side_by_side(
+    training: Training, n_processes: int, n_rounds: int, after_round: Callable[[], None]
+) -> dict[str, Any]:
     """Equal trainings in as many processes, each of which knows nothing of the others."""
-
-    def __init__(self, training: Training, n_processes: int) -> None:
-        context = get_context("spawn")
-        self._connections = []
-        self._processes = []
-        for _ in range(n_processes):
-            here, there = context.Pipe()
-            process = context.Process(target=_train_when_told, args=(training, there), daemon=True)
-            process.start()
-            there.close()
-            self._processes.append(process)
-            self._connections.append(here)
-
-    def round(self) -> None:
-        for connection in self._connections:
-            connection.send(None)
-        for connection in self._connections:
-            connection.recv()
-
-    def finish(self) -> dict[str, Any]:
-        for connection, process in zip(self._connections, self._processes, strict=True):
-            connection.close()
-            process.join()
-        return {}
+    context = get_context("spawn")
+    pipes = [context.Pipe() for _ in range(n_processes)]
+    own = [(training, there) for _, there in pipes]
+    processes = [context.Process(target=_train_when_told, args=a, daemon=True) for a in own]
+    for process, (_, there) in zip(processes, pipes, strict=True):
+        process.start()
+        there.close()
+    for _ in range(n_rounds):
+        for here, _ in pipes:
+            here.send(None)
+        for here, _ in pipes:
+            here.recv()
+        after_round()
+    for process, (here, _) in zip(processes, pipes, strict=True):
+        here.close()
+        process.join()
+    return {}
 
 
 def _train_when_told(training: Training, connection: Connection) -> None:
@@ -106,9 +96,3 @@ def _train_when_told(training: Training, connection: Connection) -> None:
         training(after_round)
     except (EOFError, OSError):
         return  # nobody waits for more
-
-
-def seconds_in_turns(racers: Sequence[Racer], n_rounds: int) -> np.ndarray:
-    """Seconds of each round of each, shape (n_racers, n_rounds)."""
-    rounds = [[timed(racer.round)[1] for racer in racers] for _ in range(n_rounds)]
-    return np.array(rounds).T

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ours.hinge import certified_gap
+from benchmarks.ours.methods import certified_gap
 from benchmarks.runner.protocol import timed
 from benchmarks.runner.units import Result
 from structboost import AdaBoostMHClassifier

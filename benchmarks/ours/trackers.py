@@ -10,18 +10,20 @@ import cv2
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.peers.opencv_trackers import OPENCV_MIL, track_by_mil
+from benchmarks.runner.protocol import timed
 from benchmarks.runner.units import Result
 from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, open_frames
 from structboost.tracking.boxes_file import read_boxes
 from structboost.tracking.measures import evaluate
 from structboost.tracking.tracked_frames import track_frames, warm_up
+from structboost.vision.images import as_rgb, swapped_channels
 
 TRACKERS: dict[str, type] = {
     "structboost": StructBoostTracker,
     "adaboost": AdaBoostTracker,
     "struck_50": StruckTracker,
 }
+OPENCV_MIL = "opencv_mil"  # the CSRT of OpenCV 4 is not in this OpenCV
 METHODS = (*TRACKERS, OPENCV_MIL)
 
 
@@ -95,6 +97,25 @@ def _track_by_ours(
         **{f"{part}_ms": 1000 * spent / len(updates) for part, spent in tracker.seconds.items()},
     }
     return np.array(tracked.boxes), facts
+
+
+def track_by_mil(
+    method: str, frames: list[np.ndarray], box: np.ndarray, seed: int
+) -> tuple[np.ndarray, Result]:
+    """MIL takes whole pixels and draws from OpenCV's own generator."""
+    cv2.setRNGSeed(seed)
+    tracker = cv2.TrackerMIL_create()
+    pictures = [swapped_channels(as_rgb(frame)) for frame in frames]  # OpenCV's order
+    start = tuple(int(v) for v in np.rint(box))
+    _, init_seconds = timed(tracker.init, pictures[0], start)
+    boxes, latencies = [np.asarray(box, float)], []
+    for picture in pictures[1:]:
+        (found, place), seconds = timed(tracker.update, picture)
+        latencies.append(seconds)
+        boxes.append(np.array(place, float) if found else boxes[-1])
+    seconds = init_seconds + sum(latencies)
+    facts = {"fps": len(frames) / seconds, "seconds": seconds, "init_seconds": init_seconds}
+    return np.array(boxes), {**facts, "largest_latency": max(latencies)}
 
 
 def _measured(sequence: Sequence, boxes: np.ndarray) -> Result:

@@ -5,14 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from benchmarks.ours import hinge, stage_wise
-from benchmarks.peers.method import Method
-from benchmarks.runner import plots, tables
+from benchmarks.ours import methods as ours
+from benchmarks.runner import plots
 from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import ERROR, QUICK, Objective, Protocol, tuned_unit
-from benchmarks.runner.records import Record, by, datasets_of, record, summary
+from benchmarks.runner.protocol import ERROR, QUICK, Method, Objective, Protocol, tuned_unit
+from benchmarks.runner.records import Record, by, datasets_of, pick, record, summary
+from benchmarks.runner.tables import Column, table, with_std
 from benchmarks.runner.targets import Target, all_of
 from benchmarks.runner.units import Finished, Unit
 from structboost import TaxonomyTask
@@ -42,12 +40,12 @@ GAP = 0.02
 # Where a fit to 2 % takes minutes.
 COARSE_GAP = {"isolet1": 0.1}
 # The paper's grid for this experiment.
-GRID = hinge.grid(0, 3)
+GRID = ours.powers(0, 3)
 TREE, FLAT = "structboost_tree_stumps", "structboost_flat_stumps"
 STAGE_WISE = (
-    replace(stage_wise.ADA_ECC, name="adaboost_ecc_stumps"),
-    replace(stage_wise.ADA_MH, name="adaboost_mh_stumps"),
-    stage_wise.ADA_ECC_SVM,
+    replace(ours.ADA_ECC, name="adaboost_ecc_stumps"),
+    replace(ours.ADA_MH, name="adaboost_mh_stumps"),
+    ours.ADA_ECC_SVM,
 )
 METHODS = (TREE, FLAT, *(method.name for method in STAGE_WISE))
 DIFFERENCE = "tree_minus_flat"
@@ -56,8 +54,8 @@ DIFFERENCE = "tree_minus_flat"
 def methods(name: str) -> tuple[Method, ...]:
     """With the tree, and without; the stage-wise methods of the paper's table."""
     own = {"gap": COARSE_GAP.get(name, GAP), "candidates": GRID}
-    tree = hinge.Tree(TREE, **own, taxonomy=TAXONOMIES[name])
-    return tree, hinge.Multiclass(FLAT, **own), *STAGE_WISE
+    tree = ours.Multiclass(TREE, **own, taxonomy=TAXONOMIES[name])
+    return tree, ours.Multiclass(FLAT, **own), *STAGE_WISE
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
@@ -83,52 +81,48 @@ def records(name: str, finished: Finished) -> list[Record]:
     tree, flat = by_method[TREE], by_method[FLAT]
     if tree and len(tree) == len(flat):
         each = [a["value"] - b["value"] for a, b in zip(tree, flat, strict=True)]
-        fields = summary([{"value": value} for value in each])
-        made.append(record(name, DIFFERENCE, "tree_loss", **fields, each=each))
+        fields = {**summary([{"value": value} for value in each]), "each": each}
+        made.append(record(name, DIFFERENCE, "tree_loss", **fields))
     return made
 
 
 def show(made: Sequence[Record]) -> str:
     by_key = by(made, "dataset", "method", "metric")
 
-    def column(head: str, method: str, metric: str, digits: int, factor: int) -> tables.Column:
+    def column(head: str, method: str, metric: str, digits: int, factor: int) -> Column:
         def cell(name: str) -> str:
-            return tables.with_std(by_key.get((name, method, metric), {}), digits, factor)
+            return with_std(by_key.get((name, method, metric), {}), digits, factor)
 
-        return tables.Column(head, cell)
+        return Column(head, cell)
 
     def each(name: str) -> str:
         found = by_key.get((name, DIFFERENCE, "tree_loss"), {})
         return " ".join(f"{v:+.4f}" for v in found.get("each", ()))
 
-    columns = [tables.Column("", str)]
+    columns = [Column("", str)]
     for method in METHODS:
         columns.append(column(method, method, "tree_loss", 4, 1))
         columns.append(column("error", method, "error", 2, 100))
     columns.append(column("tree - flat", DIFFERENCE, "tree_loss", 4, 1))
-    columns.append(tables.Column("of each split", each))
+    columns.append(Column("of each split", each))
     note = "Test tree loss (mean height of the first common ancestor) and error in %."
-    return f"{tables.table(datasets_of(made), columns)}\n{note}"
+    return f"{table(datasets_of(made), columns)}\n{note}"
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    differences = [(r["dataset"], r["value"] < 0) for r in made if r["method"] == DIFFERENCE]
-    return [all_of("mean tree loss with the tree below that without", differences, len(DATASETS))]
+    below = [(r["dataset"], r["value"] < 0) for r in pick(made, method=DIFFERENCE)]
+    return [all_of("mean tree loss with the tree below that without", below, len(DATASETS))]
 
 
 def plot(made: Sequence[Record], path: Path) -> None:
     names = datasets_of(made)
     size = (2.5 + 2.2 * len(names), 3.4)
-    with plots.panels(path, (1, 1), size, grid=False) as (figure, axes):
-        axis = axes[0, 0]
+    with plots.panels(path, (1, 1), size, grid=False) as (figure, ((axis,),)):
         for number, method in enumerate(METHODS):
-            own = by([r for r in made if r["method"] == method], "dataset", "metric")
-            of_names = [own[name, "tree_loss"] for name in names]
-            at = np.arange(len(names)) + 0.17 * (number - 2)
-            spreads = [r["std"] or 0.0 for r in of_names]
-            axis.bar(
-                at, [r["value"] for r in of_names], 0.16, yerr=spreads, label=method, capsize=3
-            )
+            own = pick(made, method=method, metric="tree_loss")
+            at = [names.index(r["dataset"]) + 0.17 * (number - 2) for r in own]
+            spreads = [r["std"] or 0.0 for r in own]
+            axis.bar(at, [r["value"] for r in own], 0.16, yerr=spreads, label=method, capsize=3)
         axis.set_xticks(range(len(names)), names)
         axis.set_ylabel("test tree loss")
-        plots.shared_legend(figure, axis, loc="outside right center", fontsize=8)
+        plots.shared_legend(figure, axis, loc="outside right center")

@@ -9,12 +9,13 @@ from sklearn.model_selection import train_test_split
 from benchmarks.ours import coded
 from benchmarks.ours.coded import ROUNDS, Setting
 from benchmarks.papers import PRINTED
-from benchmarks.runner import plots, tables
+from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Table, load
-from benchmarks.runner.records import Record, by, datasets_of, mean, most, record, std
+from benchmarks.runner.records import Record, by, datasets_of, mean, most, over, pick, record, std
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.tables import Column, aligned, blocks, field, table, with_std
 from benchmarks.runner.targets import Target, all_of, reach
-from benchmarks.runner.units import Finished, Unit
+from benchmarks.runner.units import Finished, Result, Unit
 
 DATASETS = ("svmguide2", "svmguide4", "wine", "iris", "glass", "dna")
 QUICK_DATASETS = ("wine",)
@@ -28,13 +29,9 @@ TRAIN_ROWS = {"svmguide4": 300, "dna": 2000}
 SETTINGS = (("mo", "stump"), ("ecc", "stump"), ("ecc", "lda"))
 KINDS = {"stage_wise": "adaboost", "corrective": "multiboost"}
 
-# Test errors of the corrective method: mean and standard deviation.
-PAPER = {
-    (setting, name, rounds): tuple(pair)
-    for setting, by_name in PRINTED["mo-ecc"].items()
-    for name, pairs in by_name.items()
-    for rounds, pair in zip(ROUNDS, pairs, strict=True)
-}
+# Test errors of the corrective method by setting and data set: mean and standard deviation after
+# each number of rounds.
+PAPER = PRINTED["mo-ecc"]
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
@@ -65,61 +62,53 @@ def split(data: Dataset, repeat: int) -> tuple[Table, Table]:
 
 def records(name: str, finished: Finished) -> list[Record]:
     made = []
-    for code, learner in SETTINGS:
-        results = [result for unit, result in finished if unit.method == f"{code}_{learner}"]
+    for setting in (f"{code}_{learner}" for code, learner in SETTINGS):
+        results = [result for unit, result in finished if unit.method == setting]
         for kind, prefix in KINDS.items() if results else ():
-            for rounds in ROUNDS:
-                own = [r[kind][str(rounds)] for r in results]
-                errors = [one["test_error"] for one in own]
-                key = (f"{code}_{learner}", name, rounds)
-                paper = PAPER.get(key) if kind == "corrective" else None
-                is_cut = len(own) < REPEATS
-                fields = {
-                    "std": std(errors),
-                    "paper": paper and paper[0],
-                    "paper_std": paper and paper[1],
-                    "seconds": mean(r[kind]["seconds"] for r in results),
-                    "gap": mean(one.get("gap") for one in own),
-                    "rounds": rounds,
-                    "repeats": len(own),
-                    "errors": errors,
-                    "train_error": mean(one["train_error"] for one in own),
-                    "min_margin": mean(one["min_margin"] for one in own),
-                    "theta": mean(one.get("theta") for one in own),
-                    "largest_excess": most(one.get("largest_excess") for one in own),
-                    "gap_over_columns": most(one.get("gap_over_columns") for one in own),
-                    "note": f"cut to fit the time: {len(own)} of {REPEATS} repeats"
-                    if is_cut
-                    else None,
-                }
-                method = f"{prefix}_{code}_{learner}"
-                made.append(record(name, method, "error", mean(errors), **fields))
+            for rounds, paper in zip(ROUNDS, PAPER[setting][name], strict=True):
+                fields = _at(rounds, [result[kind] for result in results])
+                if kind == "corrective":
+                    fields |= dict(zip(("paper", "paper_std"), paper, strict=True))
+                made.append(record(name, f"{prefix}_{setting}", "error", **fields))
     return made
 
 
-def _both(field: str, form: str, factor: float = 1) -> list:
-    """A column of each method for one field; rows are pairs of records."""
-    return [lambda pair, k=k: form.format(factor * pair[k][field]) for k in (0, 1)]
+def _at(rounds: int, results: Sequence[Result]) -> Record:
+    """What a method has come to after some rounds, over the repeats."""
+    own = [result[str(rounds)] for result in results]
+    errors = [one["test_error"] for one in own]
+    n = len(own)
+    return {
+        **{"value": mean(errors), "std": std(errors), "rounds": rounds, "repeats": n},
+        **over(mean, results, "seconds"),
+        **over(mean, own, "gap", "train_error", "min_margin", "theta"),
+        **over(most, own, "largest_excess", "gap_over_columns"),
+        **{"errors": errors, "paper_std": None},
+        "note": None if n >= REPEATS else f"cut to fit the time: {n} of {REPEATS} repeats",
+    }
 
 
-def _paper(pair: tuple[Record, Record]) -> str:
-    printed = {"value": pair[1]["paper"], "std": pair[1].get("paper_std")}
-    return tables.percent(printed, 1)
+def _of(which: str, column: Column) -> Column:
+    """A column of one record of a pair."""
+    return Column(column.head, lambda pair: column.cell(pair[which]))
 
 
-_TRAIN, _MARGIN = _both("train_error", "{:.2f}", 100), _both("min_margin", "{:.4f}")
+def _error(head: str) -> Column:
+    return Column(head, lambda r: with_std(r, 1, 100))
+
+
 COLUMNS = [
-    tables.Column("", lambda pair: _title(pair[1])),
-    tables.Column("rounds", lambda pair: str(pair[1]["rounds"])),
-    tables.Column("train: Ada", _TRAIN[0]),
-    tables.Column("Multi", _TRAIN[1]),
-    tables.Column("test: Ada", lambda pair: tables.percent(pair[0], 1)),
-    tables.Column("Multi", lambda pair: tables.percent(pair[1], 1)),
-    tables.Column("paper", _paper),
-    tables.Column("margin: Ada", _MARGIN[0]),
-    tables.Column("Multi", _MARGIN[1]),
-    tables.Column("u'rho - r", _both("largest_excess", "{:.1e}")[1]),
-    tables.Column("gap", _both("gap_over_columns", "{:.1e}")[1]),
+    _of("multi", Column("", lambda r: f"{r['dataset']} {_setting(r).replace('_', ' ')}")),
+    _of("multi", field("rounds", "rounds")),
+    _of("ada", field("train: Ada", "train_error", "{:.2f}", 100)),
+    _of("multi", field("Multi", "train_error", "{:.2f}", 100)),
+    _of("ada", _error("test: Ada")),
+    _of("multi", _error("Multi")),
+    Column("paper", lambda pair: with_std(pair["paper"], 1, 100)),
+    _of("ada", field("margin: Ada", "min_margin", "{:.4f}")),
+    _of("multi", field("Multi", "min_margin", "{:.4f}")),
+    _of("multi", field("u'rho - r", "largest_excess", "{:.1e}")),
+    _of("multi", field("gap", "gap_over_columns", "{:.1e}")),
 ]
 NOTE = (
     "Errors in %; margin: smallest of the training examples over the l1 norm, mean; u'rho - r: "
@@ -127,20 +116,20 @@ NOTE = (
 )
 
 
-def _title(multi: Record) -> str:
-    method = multi["method"].removeprefix("multiboost_").replace("_", " ")
-    return f"{multi['dataset']} {method}"
+def _setting(r: Record) -> str:
+    return r["method"].split("_", 1)[1]
 
 
-def _pairs(made: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Stage-wise and corrective records of the same setting and rounds."""
+def _pairs(made: Sequence[Record]) -> list[dict[str, Record]]:
+    """Stage-wise and corrective records of the same setting and rounds, and the paper's figures."""
     by_key = by(made, "dataset", "method", "rounds")
-    pairs = [
-        (by_key.get((name, method.replace("multiboost", "adaboost"), rounds)), r)
-        for (name, method, rounds), r in by_key.items()
-        if method.startswith("multiboost")
-    ]
-    return [pair for pair in pairs if None not in pair]
+    pairs = []
+    for (name, method, rounds), multi in by_key.items():
+        ada = by_key.get((name, method.replace("multiboost", "adaboost"), rounds))
+        if method.startswith("multiboost") and ada:
+            paper = {"value": multi["paper"], "std": multi.get("paper_std")}
+            pairs.append({"ada": ada, "multi": multi, "paper": paper})
+    return pairs
 
 
 def show(made: Sequence[Record]) -> str:
@@ -148,36 +137,27 @@ def show(made: Sequence[Record]) -> str:
     for code, learner in SETTINGS:  # Wilcoxon's tests of the mean errors over the sets (Table IV)
         cells = []
         for rounds in ROUNDS:
-            both = [
-                [r["value"] for r in made if (r["method"], r["rounds"]) == (method, rounds)]
-                for method in (f"{prefix}_{code}_{learner}" for prefix in KINDS.values())
-            ]
+            names = [f"{prefix}_{code}_{learner}" for prefix in KINDS.values()]
+            both = [[r["value"] for r in pick(made, method=m, rounds=rounds)] for m in names]
             cells.append(f"{ranksums(*both).pvalue:.3f}" if all(both) else "-")
         rows.append([f"{code} {learner}", *cells])
     head = ["p of the rank sums", *(f"T={rounds}" for rounds in ROUNDS)]
-    errors = tables.table(_pairs(made), COLUMNS)
-    return tables.blocks(f"{errors}\n{NOTE}", tables.aligned(head, rows))
+    return blocks(f"{table(_pairs(made), COLUMNS)}\n{NOTE}", aligned(head, rows))
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
+    lower, printed = [], []
     pairs = _pairs(made)
-    names = [f"{m['dataset']} {m['method'].split('_', 1)[1]} {m['rounds']}" for _, m in pairs]
-    named = list(zip(names, pairs, strict=True))
-    lower = [
-        (name, multi["train_error"] <= ada["train_error"])
-        for name, (ada, multi) in named
-        if multi["rounds"] < max(ROUNDS) and ada["train_error"] > 0
-    ]
-    printed = [
-        (name, multi["value"] <= multi["paper"] + multi["paper_std"])
-        for name, (_, multi) in named
-        if multi["paper"] is not None
-    ]
+    for ada, multi, _ in map(dict.values, pairs):
+        name = f"{multi['dataset']} {_setting(multi)} {multi['rounds']}"
+        if multi["rounds"] < max(ROUNDS) and ada["train_error"] > 0:
+            lower.append((name, multi["train_error"] <= ada["train_error"]))
+        if multi["paper"] is not None:
+            printed.append((name, multi["value"] <= multi["paper"] + multi["paper_std"]))
     n_all = len(DATASETS) * len(SETTINGS) * len(ROUNDS)
     wanted = "training error at 50 and 100 rounds at most the stage-wise one, where that is not 0"
-    gap, excess = (
-        most(multi[field] for _, multi in pairs) for field in ("gap_over_columns", "largest_excess")
-    )
+    worst = over(most, [pair["multi"] for pair in pairs], "gap_over_columns", "largest_excess")
+    gap, excess = worst.values()
     return [
         all_of(wanted, lower, max(1, len(lower))),
         all_of("test error at most the table's plus one deviation", printed, n_all),
@@ -189,23 +169,26 @@ def targets(made: Sequence[Record]) -> list[Target]:
 def plot(made: Sequence[Record], path: Path) -> None:
     """Errors against rounds (figures 2 and 3), a panel for each setting and data set."""
     names = datasets_of(made)
-    rows = []
-    for code, learner in SETTINGS:
-        row = [plots.Panel(settings={"xscale": "log"}, numbers=True) for _ in names]
-        for panel, name in zip(row, names, strict=True):
-            for prefix, colour in (("adaboost", "tab:orange"), ("multiboost", "tab:blue")):
-                method = f"{prefix}_{code}_{learner}"
-                own = [r for r in made if (r["dataset"], r["method"]) == (name, method)]
-                for field, part, line in (("value", "test", "-"), ("train_error", "train", "--")):
-                    style = {"color": colour, "ls": line, "marker": "o", "ms": 3}
-                    style["label"] = f"{prefix}, {part}"
-                    percent = [100 * r[field] for r in own]
-                    panel.curves.append(([r["rounds"] for r in own], percent, style))
-            panel.settings |= {"xticks": ROUNDS, "ylim": (-1, None)}
-            if not rows:
-                panel.settings["title"] = name
-        row[0].settings["ylabel"] = f"{code}, {learner}"
-        rows.append(row)
-    size = (0.8 + 2.0 * len(names), 1.9 * len(rows))
-    legend = {"loc": "outside lower center", "ncols": 4 if len(names) > 2 else 2}
-    plots.draw(path, rows, size, grid=False, legend=legend, labels=("rounds", "error, %"))
+    shape = len(SETTINGS), len(names)
+    colours = {"adaboost": "tab:orange", "multiboost": "tab:blue"}
+    parts = (("value", "test", "-"), ("train_error", "train", "--"))
+    size = (0.8 + 2.0 * shape[1], 1.9 * shape[0])
+    with plots.panels(path, shape, size, grid=False) as (figure, axes):
+        for (code, learner), row in zip(SETTINGS, axes, strict=True):
+            for name, axis in zip(names, row, strict=True):
+                for prefix, colour in colours.items():
+                    own = pick(made, dataset=name, method=f"{prefix}_{code}_{learner}")
+                    for key, part, line in parts:
+                        percent = [100 * r[key] for r in own]
+                        style = {"color": colour, "ls": line, "marker": "o", "ms": 3}
+                        at = [r["rounds"] for r in own]
+                        axis.plot(at, percent, label=f"{prefix}, {part}", **style)
+                axis.set(xscale="log", xticks=ROUNDS, ylim=(-1, None))
+                plots.plain_ticks(axis)
+            row[0].set_ylabel(f"{code}, {learner}")
+        for name, axis in zip(names, axes[0], strict=True):
+            axis.set_title(name)
+        figure.supxlabel("rounds", fontsize=10)
+        figure.supylabel("error, %", fontsize=10)
+        legend = {"loc": "outside lower center", "ncols": 4 if len(names) > 2 else 2}
+        plots.shared_legend(figure, axes[0, 0], **legend, fontsize=10)

@@ -1,11 +1,11 @@
 """MultiBoost^cw by coordinate descent: figures 1, 2 and 6 of ACCV 2012, with the published code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks.ours import multiboost
-from benchmarks.ours.hinge import certified_gap
+from benchmarks.ours.methods import certified_gap
 from benchmarks.ours.multiboost import Setting
 from benchmarks.papers import PRINTED
 from benchmarks.runner import plots, tables
@@ -19,6 +19,8 @@ from benchmarks.runner.records import (
     largest,
     mean,
     median,
+    over,
+    pick,
     record,
     status,
     std,
@@ -51,6 +53,7 @@ RACE = "solvers"
 ENDS = tuple(f"{solver}_{start}" for start in ("cold", "warm") for solver in ("fcd", "lbfgs"))
 # CPU seconds, and accuracies at the rounding.
 NOT_COMPARED = frozenset(ENDS)
+CURVES = ("errors", "cpu")
 
 ROUNDS = (10, 50, 100, 200, 500)
 PUBLISHED = PRINTED["multiboost-cw"]
@@ -67,18 +70,16 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 
     def unit(setting: Setting, split: int) -> Unit:
         params = {"setting": list(setting), "split": split, "rounds": rounds}
-        return Unit(
-            *("multiboost-cw", name, setting.name),
-            *({**params, "limit_seconds": LIMIT_SECONDS}, version),
-            lambda: _train(data, setting, split, rounds, data_dir),
-        )
+        params["limit_seconds"] = LIMIT_SECONDS
+        run = partial(_train, data, setting, split, rounds, data_dir)
+        return Unit("multiboost-cw", name, setting.name, params, version, run)
 
     splits = range(1 if quick else SPLITS.get(name, OTHER_SPLITS))
     planned = [unit(setting, split) for setting in (STAGE_WISE, CORRECTIVE) for split in splits]
     planned += [unit(setting, 0) for setting in COMPARED]
     if name in RACES:
         own = {"rounds": QUICK_ROUNDS if quick else RACES[name], "C": C}
-        run = lambda: _race(data, own["rounds"], data_dir)  # noqa: E731
+        run = partial(_race, data, own["rounds"], data_dir)
         planned.append(Unit("multiboost-cw", name, RACE, own, version, run))
     return planned
 
@@ -86,14 +87,12 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 def _parts(data: Dataset, split: int, data_dir: Path) -> tuple[Table, Table]:
     """Training and test part: the rows of the published code's runs where there are some."""
     has_rows = data.name in PUBLISHED["errors"][STAGE_WISE.name]
-    rows = Path(data_dir) / "splits" / "fcd.npz" if has_rows else None
-    return multiboost.parts(data, split, rows)
+    return multiboost.parts(data, split, data_dir / "splits" / "fcd.npz" if has_rows else None)
 
 
 def _train(data: Dataset, setting: Setting, split: int, rounds: int, data_dir: Path) -> Result:
     """Errors and seconds at the checkpoints, in a process of its own."""
-    tables_ = _parts(data, split, data_dir)
-    arguments = (setting, *tables_, data.n_classes, rounds, LIMIT_SECONDS)
+    arguments = (setting, *_parts(data, split, data_dir), data.n_classes, rounds, LIMIT_SECONDS)
     ending = run_limited(multiboost.train_watched, arguments, 10 * LIMIT_SECONDS)
     if not ending.in_time:
         raise RuntimeError(f"One round took more than {9 * LIMIT_SECONDS:.0f} seconds.")
@@ -102,55 +101,40 @@ def _train(data: Dataset, setting: Setting, split: int, rounds: int, data_dir: P
 
 def _race(data: Dataset, rounds: int, data_dir: Path) -> Result:
     """CPU seconds of both solvers to given accuracies, and of a dense pass."""
-    train, _ = _parts(data, 0, data_dir)
-    arguments = (train, data.n_classes, rounds, C)
+    arguments = (_parts(data, 0, data_dir)[0], data.n_classes, rounds, C)
     result = run_limited(multiboost.race, arguments, 10 * LIMIT_SECONDS).result
     return {**result, "value": None, "nanoseconds_per_pair": multiboost.nanoseconds_per_pair()}
 
 
 def records(name: str, finished: Finished) -> list[Record]:
     made = []
-    for setting, results in grouped((unit.method, result) for unit, result in finished).items():
-        if setting == RACE:
-            facts = {k: v for k, v in results[0].items() if k != "value"}
-            made.append(record(name, RACE, "cpu_seconds", None, **facts))
+    for method, results in grouped((unit.method, result) for unit, result in finished).items():
+        if method == RACE:
+            made.append(record(name, RACE, "cpu_seconds", **results[0]))
         else:
-            made.append(_record(name, setting, results))
+            made.append(record(name, method, "error", **_summary(name, method, results)))
     return made
 
 
-def _record(name: str, setting: str, results: list[Result]) -> Record:
+def _summary(name: str, method: str, results: list[Result]) -> Record:
     """Means over the splits at the checkpoints that all of them reached."""
-    results = [{**r, **{k: _by_name(r[k]) for k in ("errors", "cpu")}} for r in results]
-    checkpoints = map(str, multiboost.CHECKPOINTS)
-    reached = [c for c in checkpoints if all(c in r["errors"] for r in results)]
-    errors = {c: [r["errors"][c] for r in results] for c in reached}
-    published = PUBLISHED["errors"].get(setting, {}).get(name)
-    first = ("primal", "bound", "objective_recomputed")
-    return record(
-        *(name, setting, "error", mean(r["value"] for r in results)),
-        std=std(r["value"] for r in results),
-        paper=published[-1][0] / 100 if published else None,
-        seconds=median(r["seconds"] for r in results),
-        gap=largest(certified_gap(r) for r in results),
-        rounds=median(r["rounds"] for r in results),
-        C=results[0]["C"],
-        repeats=len(results),
-        status=status(results),
-        errors={c: mean(values) for c, values in errors.items()},
-        stds={c: std(values) for c, values in errors.items()},
-        cpu={c: median(r["cpu"][c] for r in results) for c in reached},
-        reference=published,
-        reference_seconds=PUBLISHED["seconds"].get(setting, {}).get(name),
-        **{key: results[0].get(key) for key in first},
-        learners=median(r.get("learners") for r in results),
-        peak_mb=largest(r["peak_bytes"] / 1e6 for r in results),
-    )
-
-
-def _by_name(by_round: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values by round; JSON makes the numbers of kept results strings."""
-    return {str(k): v for k, v in by_round.items()}
+    # JSON makes the numbers of rounds of kept results strings.
+    errors, cpu = ([{str(k): v for k, v in r[key].items()} for r in results] for key in CURVES)
+    reached = [c for c in map(str, multiboost.CHECKPOINTS) if all(c in one for one in errors)]
+    published = PUBLISHED["errors"].get(method, {}).get(name)
+    return {
+        **{**over(mean, results, "value"), "std": std(r["value"] for r in results)},
+        "paper": published[-1][0] / 100 if published else None,
+        **over(median, results, "seconds", "rounds", "learners"),
+        "gap": largest(certified_gap(r) for r in results),
+        **{"C": results[0]["C"], "repeats": len(results), "status": status(results)},
+        **{"errors": over(mean, errors, *reached), "stds": over(std, errors, *reached)},
+        "cpu": over(median, cpu, *reached),
+        "reference": published,
+        "reference_seconds": PUBLISHED["seconds"].get(method, {}).get(name),
+        **{key: results[0].get(key) for key in ("primal", "bound", "objective_recomputed")},
+        "peak_mb": largest(r["peak_bytes"] / 1e6 for r in results),
+    }
 
 
 def _at(rounds: int) -> Column:
@@ -160,7 +144,7 @@ def _at(rounds: int) -> Column:
         if "published" in r:
             return dict(zip(ROUNDS, r["published"], strict=False)).get(rounds, "")
         found = {"value": r["errors"].get(str(rounds)), "std": r["stds"].get(str(rounds))}
-        return tables.percent(found, 1)
+        return tables.with_std(found, 1, 100)
 
     return Column(f"{rounds} rounds", cell)
 
@@ -186,15 +170,19 @@ NOTE = (
 )
 
 
+def _trainings(made: Sequence[Record]) -> list[Record]:
+    return [r for r in made if r["method"] != RACE]
+
+
 def show(made: Sequence[Record]) -> str:
     lines = []
-    for r in (r for r in made if r["method"] != RACE):
+    for r in _trainings(made):
         lines.append(r)
         if r["reference"] and any(str(rounds) in r["errors"] for rounds in ROUNDS):
             theirs = [f"{value:.1f} ±{spread:.1f}" for value, spread in r["reference"]]
             lines.append({"title": "  published code", "published": theirs})
     shown = tables.table(lines, COLUMNS)
-    races = _show_races([r for r in made if r["method"] == RACE])
+    races = _show_races(pick(made, method=RACE))
     return tables.blocks(f"{shown}\n{NOTE}" if lines else "", races)
 
 
@@ -232,8 +220,8 @@ def _speedup(r: Record) -> float | None:
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    runs = by([r for r in made if r["method"] != RACE], "dataset", "method")
-    races = [r for r in made if r["method"] == RACE]
+    runs = by(_trainings(made), "dataset", "method")
+    races = pick(made, method=RACE)
     named = [(f"{name} {method}", r) for (name, method), r in runs.items()]
     published = [
         (name, _as_published(r))
@@ -291,26 +279,22 @@ def _vowel_objective(runs: list[Record]) -> Target:
 def plot(made: Sequence[Record], path: Path) -> None:
     """Test error against rounds and against CPU seconds (figures 1 and 2)."""
     names = datasets_of(made)
-    scales = {"xscale": "log", "yscale": "log"}
-    rows = [
-        [plots.Panel([], {"xlabel": x, **scales}, numbers=True) for _ in names]
-        for x in ("rounds", "CPU seconds")
-    ]
-    for above, below, name in zip(*rows, names, strict=True):
-        above.settings["title"] = name
-        for r in (r for r in made if r["dataset"] == name and r["method"] != RACE):
-            percent = [100 * v for v in r["errors"].values()]
-            label = r["method"].removeprefix("multiboost_")
-            style = {"marker": ".", "label": label}
-            above.curves.append(([int(c) for c in r["errors"]], percent, style))
-            below.curves.append((list(r["cpu"].values()), percent, style))
-            if r["reference"]:
-                theirs = [value for value, _ in r["reference"]]
+    with plots.panels(path, (2, len(names)), (3.4 * len(names), 6.0)) as (_, axes):
+        for name, above, below in zip(names, *axes, strict=True):
+            for r in pick(_trainings(made), dataset=name):
+                percent = [100 * v for v in r["errors"].values()]
+                label = r["method"].removeprefix("multiboost_")
+                above.plot([int(c) for c in r["errors"]], percent, marker=".", label=label)
+                below.plot(r["cpu"].values(), percent, marker=".")
+                theirs = [value for value, _ in r["reference"] or ()]
                 marker = "x" if r["method"] == STAGE_WISE.name else "+"
-                style = {"color": "k", "ls": "", "marker": marker}
-                style["label"] = f"published code, {label}"
-                above.curves.append((ROUNDS[: len(theirs)], theirs, style))
-    for row in rows:
-        row[0].settings["ylabel"] = "test error (%)"
-    rows[0][0].legend = True
-    plots.draw(path, rows, (3.4 * len(names), 6.0))
+                if theirs:
+                    label = f"published code, {label}"
+                    above.plot(ROUNDS[: len(theirs)], theirs, marker, color="k", label=label)
+            above.set_title(name)
+            for axis, label in ((above, "rounds"), (below, "CPU seconds")):
+                axis.set(xlabel=label, xscale="log", yscale="log")
+                plots.plain_ticks(axis)
+        for axis in axes[:, 0]:
+            axis.set_ylabel("test error (%)")
+        axes[0, 0].legend()

@@ -5,22 +5,30 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ours import hinge, stage_wise
-from benchmarks.ours.ssvm import SSVM
+from benchmarks.ours import methods as ours
 from benchmarks.papers import PRINTED
-from benchmarks.peers.adaboost import AdaBoost
-from benchmarks.peers.boosted_trees import HistGradientBoosting, LightGBMClassifier
-from benchmarks.peers.method import Method
-from benchmarks.peers.svm import OneVsAllSVM
+from benchmarks.peers import classifiers as peers
 from benchmarks.runner import plots, tables
 from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import QUICK, REPEATS, Protocol, tuned_unit
-from benchmarks.runner.records import Record, by, datasets_of, mean, median, record, summary
+from benchmarks.runner.protocol import QUICK, REPEATS, Method, Protocol, tuned_unit
+from benchmarks.runner.records import (
+    Record,
+    by,
+    datasets_of,
+    mean,
+    median,
+    over,
+    pick,
+    record,
+    summary,
+)
+from benchmarks.runner.tables import field
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit
 
-DATASETS = tuple(
-    "glass svmguide2 svmguide4 vowel dna segment satimage usps pendigits mnist".split()
+DATASETS = (
+    *("glass", "svmguide2", "svmguide4", "vowel", "dna"),
+    *("segment", "satimage", "usps", "pendigits", "mnist"),
 )
 QUICK_DATASETS = ("glass", "svmguide2", "svmguide4")
 PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
@@ -66,17 +74,11 @@ def methods(name: str) -> tuple[Method, ...]:
     """All methods, as they are run on a data set."""
     few = {"max_rounds": FEW_ROUNDS} if name in FEW_PERCEPTRONS else {}
     return (
-        hinge.stumps(COARSE_GAP if name in COARSE_DATASETS else GAP),
-        SSVM(),
-        OneVsAllSVM(),
-        LightGBMClassifier(),
-        HistGradientBoosting(),
-        AdaBoost(),
-        stage_wise.ADA_ECC,
-        stage_wise.ADA_MH,
-        hinge.perceptrons(COARSE_GAP if few else GAP, **few),
-        stage_wise.CW_TREES,
-        stage_wise.cw_perceptrons(**few),
+        ours.stumps(COARSE_GAP if name in COARSE_DATASETS else GAP),
+        *(ours.SSVM(), peers.OneVsAllSVM(), peers.LightGBMClassifier()),
+        *(peers.HistGradientBoosting(), peers.AdaBoost(), ours.ADA_ECC, ours.ADA_MH),
+        *(ours.perceptrons(COARSE_GAP if few else GAP, **few), ours.CW_TREES),
+        ours.cw_perceptrons(**few),
     )
 
 
@@ -103,14 +105,14 @@ def records(name: str, finished: Finished) -> list[Record]:
             continue
         results = [result for _, result in own]
         value, std = TABLE_2.get(method, {}).get(name, (None, None))
-        more = {
+        fields = {
+            **{**summary(results), "paper": value, "paper_std": std},
             "first_five": mean(r["value"] for r in results[:REPEATS]),
-            "train_value": mean(r["train_value"] for r in results),
+            **over(mean, results, "train_value"),
             "by_round": by_round(results),
-            "predict_us": median(r["predict_us"] for r in results),
+            **over(median, results, "predict_us"),
             "note": own[0][0].params["note"],
         }
-        fields = {**summary(results), "paper": value, "paper_std": std, **more}
         made.append(record(name, method, "error", **fields))
     return made
 
@@ -128,51 +130,50 @@ def by_round(results: Sequence[Result]) -> dict[int, float]:
     return {r: float(np.mean([at(curve, r) for curve in curves])) for r in rounds}
 
 
+def _error(r: Record) -> str:
+    paper = r.get("paper")
+    return tables.with_std(r, 1, 100) + ("" if paper is None else f" ({100 * paper:.1f})")
+
+
 BLOCKS = (
-    (
-        "Test error, % (the paper's figure in brackets)",
-        lambda r: (
-            tables.percent(r, 1) + ("" if r.get("paper") is None else f" ({100 * r['paper']:.1f})")
-        ),
-    ),
-    ("Mean of the first five splits, %", tables.field("", "first_five", "{:.2f}", 100).cell),
-    ("Seconds of one fit, one thread", tables.field("", "seconds", "{:.3g}").cell),
-    ("Prediction, microseconds per sample", tables.field("", "predict_us", "{:.2f}").cell),
-    ("Certified gap, the worst of the repeats", tables.field("", "gap", "{:.2%}").cell),
+    tables.Column("Test error, % (the paper's figure in brackets)", _error),
+    field("Mean of the first five splits, %", "first_five", "{:.2f}", 100),
+    field("Seconds of one fit, one thread", "seconds", "{:.3g}"),
+    field("Prediction, microseconds per sample", "predict_us", "{:.2f}"),
+    field("Certified gap, the worst of the repeats", "gap", "{:.2%}"),
 )
 
 
 def show(made: Sequence[Record]) -> str:
-    return tables.blocks(
-        *(
-            f"{title}\n{tables.pivot(made, 'dataset', 'method', cell, columns=METHODS)}"
-            for title, cell in BLOCKS
-        )
-    )
+    shown = [tables.pivot(made, "dataset", "method", block.cell, METHODS) for block in BLOCKS]
+    heads = [block.head for block in BLOCKS]
+    return tables.blocks(*(f"{head}\n{one}" for head, one in zip(heads, shown, strict=True)))
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
     values = by([r for r in made if r["value"] is not None], "dataset", "method")
     n = len(DATASETS)
     found = []
-    for ours, least in (("structboost_1slack", 8), ("structboost_perceptrons", 7)):
-        limits = {name: value + std / REPEATS**0.5 for name, (value, std) in TABLE_2[ours].items()}
-        own = [(s, r["value"] <= limits[s]) for (s, method), r in values.items() if method == ours]
-        wanted = f"error of {ours} at most Table 2's + std / sqrt(5), on {least} of {n}"
+    for method, least in (("structboost_1slack", 8), ("structboost_perceptrons", 7)):
+        limits = {s: value + std / REPEATS**0.5 for s, (value, std) in TABLE_2[method].items()}
+        own = [(s, r["value"] <= limits[s]) for (s, m), r in values.items() if m == method]
+        wanted = f"error of {method} at most Table 2's + std / sqrt(5), on {least} of {n}"
         found.append(all_of(wanted, own, n, least))
-    peers = ("lightgbm", "histgb")
-    trees = {s: r["value"] for (s, method), r in values.items() if method == "multiboost_cw_trees"}
-    both = {s: v for s, v in trees.items() if all((s, peer) in values for peer in peers)}
-    lower = [(s, all(v <= values[s, peer]["value"] for peer in peers)) for s, v in both.items()]
+    lower = []
+    for name in DATASETS:
+        rivals = [values.get((name, m)) for m in ("multiboost_cw_trees", "lightgbm", "histgb")]
+        if None not in rivals:
+            own, *others = (r["value"] for r in rivals if r)
+            lower.append((name, own <= min(others)))
     wanted = "multiboost_cw_trees at most LightGBM's and HistGradientBoosting's error, on 6 of 10"
-    ours = {s: r for (s, method), r in values.items() if method == "structboost_1slack"}
+    slack = {s: r for (s, m), r in values.items() if m == "structboost_1slack"}
     fine = [s for s in DATASETS if s not in COARSE_DATASETS]
-    gaps = [(s, (ours[s]["gap"] or np.inf) <= GAP) for s in fine if s in ours]
+    gaps = [(s, (slack[s]["gap"] or np.inf) <= GAP) for s in fine if s in slack]
     return [
         *found,
         all_of(wanted, lower, n, 6),
         all_of("certified gap of 2 % on the smaller sets", gaps, len(fine)),
-        reach("a fit of usps in a minute, seconds", ours.get("usps", {}).get("seconds"), "<=", 60),
+        reach("a fit of usps in a minute, seconds", slack.get("usps", {}).get("seconds"), "<=", 60),
     ]
 
 
@@ -185,13 +186,12 @@ def _plot_errors(made: Sequence[Record], path: Path) -> None:
     """A row of points for each data set."""
     names = datasets_of(made)
     colours = [f"C{k}" for k in range(10)] + ["black"]
-    with plots.panels(path, (1, 1), (8.5, 0.9 + 0.55 * len(names))) as (_, axes):
-        axis = axes[0, 0]
-        for number, method in enumerate(METHODS):
-            own = [r for r in made if r["method"] == method]
+    with plots.panels(path, (1, 1), (8.5, 0.9 + 0.55 * len(names))) as (_, ((axis,),)):
+        for number, (method, colour) in enumerate(zip(METHODS, colours, strict=True)):
+            own = pick(made, method=method)
             at = [names.index(r["dataset"]) + 0.065 * (number - 5) for r in own]
             marker = "D" if method.startswith(("structboost", "multiboost")) else "o"
-            style = {"color": colours[number], "markersize": 4.5, "linestyle": "none"}
+            style = {"color": colour, "markersize": 4.5, "linestyle": "none"}
             if own:
                 axis.plot([100 * r["value"] for r in own], at, marker, label=method, **style)
         printed = [100 * TABLE_2["structboost_1slack"][name][0] for name in names]
@@ -201,28 +201,27 @@ def _plot_errors(made: Sequence[Record], path: Path) -> None:
         axis.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         axis.set_yticks(range(len(names)), names)
         axis.invert_yaxis()
-        axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _plot_rounds(made: Sequence[Record], path: Path) -> None:
     """Test error against rounds of boosting, SSVM and one-vs-all SVM as straight lines."""
-    by_key = by(made, "dataset", "method")
     names = datasets_of(made)
-    chosen = []
-    for name in names:
-        curves = []
-        for method, colour in BOOSTED.items():
-            points = by_key.get((name, method), {}).get("by_round") or {}
-            percent = [100 * value for value in points.values()]
-            curves.append(([int(r) for r in points], percent, {"color": colour, "label": method}))
-        for method, style in STRAIGHT.items():
-            value = by_key.get((name, method), {}).get("value")
-            if value is not None:
-                line = {"color": "0.4", "ls": style, "lw": 1, "label": method}
-                curves.append((None, 100 * value, line))
-        chosen.append(plots.Panel(curves, {"title": name, "xscale": "log"}, numbers=True))
-    rows = [chosen[k : k + 5] for k in range(0, len(names), 5)]
-    size = (2.6 * len(rows[0]), 2.4 * len(rows) + 0.4)
-    legend = {"loc": "outside upper center", "ncols": 4, "fontsize": 8}
-    labels = ("rounds of boosting", "test error, %")
-    plots.draw(path, rows, size, grid=False, legend=legend, labels=labels)
+    shape = -(-len(names) // 5), min(5, len(names))
+    size = (2.6 * shape[1], 2.4 * shape[0] + 0.4)
+    with plots.panels(path, shape, size, grid=False) as (figure, axes):
+        for axis, name in zip(axes.flat, names, strict=False):
+            for method, colour in BOOSTED.items():
+                for r in pick(made, dataset=name, method=method):
+                    points = {int(k): 100 * value for k, value in r["by_round"].items()}
+                    axis.plot(points.keys(), points.values(), color=colour, label=method)
+            for method, style in STRAIGHT.items():
+                for r in pick(made, dataset=name, method=method):
+                    axis.axhline(100 * r["value"], color="0.4", ls=style, lw=1, label=method)
+            axis.set(title=name, xscale="log")
+            plots.plain_ticks(axis)
+        for axis in axes.flat[len(names) :]:
+            axis.remove()
+        figure.supxlabel("rounds of boosting", fontsize=10)
+        figure.supylabel("test error, %", fontsize=10)
+        plots.shared_legend(figure, axes[0, 0], loc="outside upper center", ncols=4)

@@ -8,22 +8,24 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ours import engines
-from benchmarks.ours.engines import (
-    ALONE,
-    CLUSTERS,
-    N_CLASSES,
-    N_FEATURES,
-    POOLS,
-    SIDE_BY_SIDE,
-    Engine,
-    PythonTask,
-)
-from benchmarks.runner import plots, tables
+from benchmarks.ours.engines import ALONE, CLUSTERS, POOLS, SIDE_BY_SIDE, Engine, PythonTask
+from benchmarks.runner import plots
 from benchmarks.runner.datasets import load
 from benchmarks.runner.limits import run_limited
-from benchmarks.runner.records import Record, by, exponent, grouped, median, most, record, status
+from benchmarks.runner.records import (
+    Record,
+    by,
+    exponent,
+    grouped,
+    median,
+    most,
+    over,
+    pick,
+    record,
+    status,
+)
 from benchmarks.runner.sources import code_version
-from benchmarks.runner.tables import Column, field
+from benchmarks.runner.tables import Column, blocks, field, table
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit
 from structboost import MulticlassTask
@@ -43,6 +45,7 @@ QUICK_DATASETS = DATASETS
 PEERS = dict.fromkeys(("engines", "mnist", "kills"), ("distributed",))
 # How many fits the kills fall into is chance.
 NOT_COMPARED = frozenset({"fits"})
+ON_DISK = ("round_seconds", "binning_seconds", "peak_bytes", "passes")
 PACE, EXPONENT = "rounds_per_second", "round_seconds_exponent"
 Times = dict[Engine, list[np.ndarray]]
 
@@ -65,21 +68,17 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
             for engine in POOLS[:2]
         ]
     if name == "kills":
-        kills = QUICK_KILLS if quick else KILLS
-        data = load("pendigits", data_dir)
+        kills, data = QUICK_KILLS if quick else KILLS, load("pendigits", data_dir)
         run = partial(engines.survive, data.X, data.y, kills)
         return [unit(("dask", 2), len(data.y), kills, run, data.content)]
     races = (POOLS,) if name == "python" else (POOLS, *CLUSTERS)
     task = PythonTask if name == "python" else MulticlassTask
-    content = "made"
+    sizes = QUICK_ENGINE_ROWS if quick else ENGINE_ROWS
+    sizes = (PYTHON_ROWS,) if name == "python" else sizes
+    content, examples = "made", {n: partial(engines.made, n) for n in sizes}
     if name == "mnist":
         real = load(name, data_dir, whole=not quick)
-        content = real.content
-        examples = {len(real.y): partial(tuple, (real.X, real.y))}
-    else:
-        sizes = QUICK_ENGINE_ROWS if quick else ENGINE_ROWS
-        sizes = (PYTHON_ROWS,) if name == "python" else sizes
-        examples = {n: partial(engines.made, n) for n in sizes}
+        content, examples = real.content, {len(real.y): partial(tuple, (real.X, real.y))}
     return [
         unit(race[-1], n, repeat, partial(engines.run_race, race, of_size, task), content)
         for n, of_size in examples.items()
@@ -88,21 +87,17 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     ]
 
 
-def _from_disk(engine: str, workers: int, n_rows: int) -> Result:
-    return run_limited(
-        engines.train_from_disk, (engine, workers, n_rows), LIMIT_SECONDS
-    ).with_status
+def _from_disk(*arguments: Any) -> Result:
+    return run_limited(engines.train_from_disk, arguments, LIMIT_SECONDS).with_status
 
 
 def records(name: str, finished: Finished) -> list[Record]:
-    if name == "kills":
-        facts = ("kills", "fits", "rounds")
-        return [
-            record(name, unit.method, "lost", result["lost"], **{key: result[key] for key in facts})
-            for unit, result in finished
-        ]
     if name == "rows":
         return _row_records(finished)
+    if name == "kills":
+        lost = [(result["lost"], result) for _, result in finished]
+        facts = ("kills", "fits", "rounds")
+        return [record(name, "dask", "lost", n, **{k: r[k] for k in facts}) for n, r in lost]
     by_rows = grouped((unit.params["rows"], result["engines"]) for unit, result in finished)
     return [r for rows in sorted(by_rows) for r in race_records(name, rows, by_rows[rows])]
 
@@ -113,34 +108,28 @@ def _row_records(finished: Finished) -> list[Record]:
         ((unit.method, unit.params["rows"], unit.params["workers"]), result)
         for unit, result in finished
     )
-    keys = ("round_seconds", "binning_seconds", "peak_bytes", "passes")
     made = []
     for (method, rows, workers), results in groups.items():
-        fields = {key: median(r.get(key) for r in results) for key in keys}
+        fields = over(
+            median, results, *("round_seconds", "binning_seconds", "peak_bytes", "passes")
+        )
+        fields |= {"rows": rows, "workers": workers, "repeats": len(results)}
         objectives = {r.get("objective") for r in results}
-        fields |= {
-            "rows": rows,
-            "workers": workers,
-            "repeats": len(results),
-            "status": status(results),
-            "objective": objectives.pop() if len(objectives) == 1 else None,
-        }
-        made.append(record("rows", method, PACE, _inverse(fields["round_seconds"]), **fields))
-    serial = by([r for r in made if r["method"] == "serial"], "rows")
+        fields["objective"] = objectives.pop() if len(objectives) == 1 else None
+        seconds = fields["round_seconds"]
+        pace = None if seconds is None else 1 / seconds
+        made.append(record("rows", method, PACE, pace, status=status(results), **fields))
+    serial = by(pick(made, method="serial"), "rows")
     for r in made:
-        beside = serial.get((r["rows"],), {})
+        beside = serial.get(r["rows"], {})
         seconds = beside.get("round_seconds"), r["round_seconds"]
         r["speed_up"] = seconds[0] / seconds[1] if all(seconds) else None
         r["same"] = r["objective"] == beside["objective"] if beside else None
     for method in sorted({key[0] for key in groups}):
-        large = [r for r in made if r["method"] == method and r["rows"] >= FIT_FROM_ROWS]
+        large = [r for r in pick(made, method=method, metric=PACE) if r["rows"] >= FIT_FROM_ROWS]
         slope = exponent([(r["rows"], r["round_seconds"]) for r in large])
         made.append(record("rows", method, EXPONENT, slope))
     return made
-
-
-def _inverse(value: float | None) -> float | None:
-    return None if value is None else 1.0 / value
 
 
 def race_records(name: str, rows: int, races: Sequence[Sequence[dict[str, Any]]]) -> list[Record]:
@@ -160,7 +149,7 @@ def race_records(name: str, rows: int, races: Sequence[Sequence[dict[str, Any]]]
         fields = {
             **{"rows": rows, "workers": key[1], "repeats": len(own)},
             "same": found == expected and len(expected) == 1 if found else None,
-            **{fact: median(entry.get(fact) for entry in own) for fact in facts},
+            **over(median, own, *facts),
             "round_seconds": float(np.median(seconds)),
             "overhead_seconds": float(np.median(seconds - of_serial)),
             # It would say nothing of the two that know nothing of each other.
@@ -222,7 +211,7 @@ KILL_COLUMNS = [
 
 
 def show(made: Sequence[Record]) -> str:
-    paces = [r for r in made if r["metric"] == PACE]
+    paces = pick(made, metric=PACE)
     races = [
         {**r, "over": r["overhead_seconds"] if r["same"] is not None else None}
         for r in paces
@@ -230,29 +219,27 @@ def show(made: Sequence[Record]) -> str:
     ]
     exponents = [
         f"Seconds of a round ({r['method']}) grow as rows to the power {r['value']:.3f}."
-        for r in made
-        if r["metric"] == EXPONENT and r["value"] is not None
+        for r in pick(made, metric=EXPONENT)
+        if r["value"] is not None
     ]
-    return tables.blocks(
-        tables.table([r for r in paces if r["dataset"] == "rows"], ROW_COLUMNS),
-        tables.table(races, ENGINE_COLUMNS),
-        tables.table([r for r in made if r["metric"] == "lost"], KILL_COLUMNS),
+    return blocks(
+        table(pick(paces, dataset="rows"), ROW_COLUMNS),
+        table(races, ENGINE_COLUMNS),
+        table(pick(made, metric="lost"), KILL_COLUMNS),
         "\n".join(exponents),
     )
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    paces = [r for r in made if r["metric"] == PACE]
+    paces = pick(made, metric=PACE)
     by_key = by(paces, "dataset", "rows", "method", "workers")
-    slope = most(r["value"] for r in made if r["metric"] == EXPONENT)
+    slope = most(r["value"] for r in pick(made, metric=EXPONENT))
     dask = [
         (f"{r['dataset']} {r['rows']:,}", r["overhead_seconds"] < 0.05)
-        for r in paces
-        if (r["method"], r["workers"]) == ("dask", 1)
+        for r in pick(paces, method="dask", workers=1)
     ]
-    large = [r for r in paces if (r["dataset"], r["rows"]) == ("rows", LARGE_ROWS)]
-    peak = most(r["peak_bytes"] for r in large)
-    lost = next((r["value"] for r in made if r["metric"] == "lost"), None)
+    peak = most(r["peak_bytes"] for r in pick(paces, dataset="rows", rows=LARGE_ROWS))
+    lost = next((r["value"] for r in pick(made, metric="lost")), None)
     agree = [(f"{r['dataset']} {r['method']}", r["same"]) for r in paces if r["same"] is not None]
 
     def two_processes(name: str, rows: int) -> Target:
@@ -273,31 +260,24 @@ def targets(made: Sequence[Record]) -> list[Target]:
 
 def plot(made: Sequence[Record], path: Path) -> None:
     """Seconds of a round over rows, and how fast every engine is beside the serial one."""
-    paces = [r for r in made if r["metric"] == PACE and r["round_seconds"]]
-    on_disk = [r for r in paces if r["dataset"] == "rows"]
-    in_memory = [r for r in paces if r["dataset"] == "engines" and r["method"] != "serial"]
-    seconds = _lines(on_disk, "round_seconds")
-    ratios = _lines([r for r in in_memory if r["over_serial"]], "over_serial")
-    common = {"xscale": "log", "xlabel": f"rows of {N_FEATURES} features, {N_CLASSES} classes"}
-    left = {**common, "yscale": "log", "ylabel": "seconds per round", "title": "from disk"}
-    right = {**common, "ylabel": "times as fast as serial", "title": "in memory", "ylim": (0, 2.05)}
-    ratios.append((None, 1.0, {"color": "0.5", "lw": 0.8}))
-    row = [plots.Panel(seconds, left, legend=True), plots.Panel(ratios, right, legend=True)]
-    plots.draw(path, [row], (10, 4))
+    paces = [r for r in pick(made, metric=PACE) if r["round_seconds"]]
+    in_memory = [r for r in pick(paces, dataset="engines") if r["method"] != "serial"]
+    about = f"rows of {engines.N_FEATURES} features, {engines.N_CLASSES} classes"
+    with plots.panels(path, (1, 2), (10, 4)) as (_, ((left, right),)):
+        _lines(left, pick(paces, dataset="rows"), "round_seconds")
+        _lines(right, [r for r in in_memory if r["over_serial"]], "over_serial")
+        left.set(xscale="log", yscale="log", ylabel="seconds per round", title="from disk")
+        right.set(xscale="log", ylim=(0, 2.05), ylabel="times as fast as serial", title="in memory")
+        right.axhline(1.0, color="0.5", lw=0.8)
+        for axis in (left, right):
+            axis.set_xlabel(about)
+            axis.legend()
 
 
-def _lines(made: Sequence[Record], key: str) -> list[tuple[Any, Any, dict[str, Any]]]:
+def _lines(axis: Any, made: Sequence[Record], key: str) -> None:
     """For each engine a field over rows; dotted with one worker."""
     lines = grouped(((r["method"], r["workers"]), (r["rows"], r[key])) for r in made)
-    return [
-        (
-            *zip(*sorted(points), strict=True),
-            {
-                "ls": ":" if workers == 1 and method != "serial" else "-",
-                "marker": "o",
-                "ms": 4,
-                "label": method if method == "serial" else f"{method}, {workers}",
-            },
-        )
-        for (method, workers), points in lines.items()
-    ]
+    for (method, workers), points in lines.items():
+        label = method if method == "serial" else f"{method}, {workers}"
+        style = ":" if workers == 1 and method != "serial" else "-"
+        axis.plot(*zip(*sorted(points), strict=True), ls=style, marker="o", ms=4, label=label)

@@ -10,7 +10,18 @@ import numpy as np
 from benchmarks.ours import segmenting
 from benchmarks.ours.segmenting import BASELINE, OURS, Source
 from benchmarks.runner import tables
-from benchmarks.runner.records import Record, by, datasets_of, grouped, mean, record, std, summary
+from benchmarks.runner.records import (
+    Record,
+    by,
+    datasets_of,
+    grouped,
+    mean,
+    over,
+    pick,
+    record,
+    std,
+    summary,
+)
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, all_of, reach
@@ -80,7 +91,7 @@ def records(name: str, finished: Finished) -> list[Record]:
                 "difference": mean(differences),
                 "difference_std": std(differences),
                 "images_won": mean(_images_won(m[method], m[BASELINE]) for m in others),
-                "argmax_ms": mean(result.get("argmax_ms") for result in results),
+                **over(mean, results, "argmax_ms"),
             }
             made.append(record(name, method, metric, **fields))
     return made
@@ -97,11 +108,8 @@ def _images_won(ours: Result, theirs: Result) -> float | None:
 def show(made: Sequence[Record]) -> str:
     parts = []
     for metrics in (TWO_LABELS, MANY_LABELS):
-        rows = [
-            row
-            for name in datasets_of(made)
-            for row in _rows([r for r in made if r["dataset"] == name], metrics)
-        ]
+        of_sets = [_rows(pick(made, dataset=name), metrics) for name in datasets_of(made)]
+        rows = [row for of_set in of_sets for row in of_set]
         parts.append(tables.table(rows, [_title(""), *map(_score, metrics), *FACTS]))
         others = [row for row in rows if row["method"] != BASELINE]
         won = field("won", "images_won", "{:+.1f}")
@@ -140,16 +148,15 @@ def _title(suffix: str) -> Column:
 
 
 def _score(metric: str) -> Column:
-    return Column(metric.replace("_", " "), lambda r: tables.percent(r[metric], 1))
+    return Column(metric.replace("_", " "), lambda r: tables.with_std(r[metric], 1, 100))
 
 
 def _difference(metric: str) -> Column:
     """What a method has over the structured SVM, seed by seed."""
 
     def cell(r: Record) -> str:
-        value, spread = r[metric]["difference"], r[metric]["difference_std"]
-        text = tables.number(None if value is None else 100 * value, "{:+.2f}")
-        return text if spread is None else f"{text} ±{100 * spread:.2f}"
+        found = {"value": r[metric]["difference"], "std": r[metric]["difference_std"]}
+        return tables.with_std(found, 2, 100, sign="+")
 
     return Column(metric.replace("_", " "), cell)
 

@@ -8,10 +8,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours import patches, sparse
-from benchmarks.runner import plots, tables
+from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Table, given_partition, load, parts
-from benchmarks.runner.records import Record, exponent, known, mean, record, std
+from benchmarks.runner.records import Record, exponent, known, mean, pick, record, std
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.tables import aligned, blocks, number, pivot, with_std
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Finished, Result, Unit
 
@@ -40,14 +41,11 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
         version = f"{data.content} {code_version([patches.__name__])}"
         run = lambda: patches.path(*given_partition(name, data_dir), rounds)  # noqa: E731
         return [Unit("shareboost", name, "patches", {"rounds": rounds}, version, run)]
-    code = code_version([sparse.__name__])
+    version = f"{data.content} {code_version([sparse.__name__])}"
 
     def unit(method: str, order: int, size: int) -> Unit:
-        return Unit(
-            *("shareboost", name, method),
-            *({"order": order, "n_classes": size}, f"{data.content} {code}"),
-            lambda: _path(data, method, order, size),
-        )
+        params, run = {"order": order, "n_classes": size}, partial(_path, data, method, order, size)
+        return Unit("shareboost", name, method, params, version, run)
 
     sizes, orders = (N_CLASSES[::5], 1) if quick else (N_CLASSES, ORDERS)
     return [unit(m, order, size) for m in METHODS for order in range(orders) for size in sizes]
@@ -105,17 +103,16 @@ def _mnist_record(unit: Unit, result: Result) -> Record:
 
 def growth(made: Sequence[Record], method: str) -> float | None:
     """Exponent of the features needed as a power of the number of classes."""
-    own = [(r["n_classes"], r["value"]) for r in made if r["method"] == method]
-    return exponent(own)
+    return exponent([(r["n_classes"], r["value"]) for r in pick(made, method=method)])
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    of_features = [r for r in made if r["metric"] == FEATURES]
+    of_features = pick(made, metric=FEATURES)
     needed = {(r["method"], r["n_classes"]): r["value"] for r in of_features}
     most = max(N_CLASSES)
     ours, theirs = (needed.get((method, most)) for method in ("shareboost", "one_vs_rest"))
     share = None if not ours or not theirs else ours / theirs
-    mnist = next((r["value"] for r in made if r["dataset"] == "mnist"), None)
+    mnist = next((r["value"] for r in pick(made, dataset="mnist")), None)
     slower = f"exponent below 1, {N_CLASSES[0]} to {most}"
     ours_growth = growth(of_features, "shareboost")
     limit = PAPER_ERROR + 5e-5
@@ -127,10 +124,10 @@ def targets(made: Sequence[Record]) -> list[Target]:
 
 
 def show(made: Sequence[Record]) -> str:
-    mnist = [_show_mnist(r) for r in made if r["dataset"] == "mnist"]
-    of_features = [r for r in made if r["metric"] == FEATURES]
+    mnist = [_show_mnist(r) for r in pick(made, dataset="mnist")]
+    of_features = pick(made, metric=FEATURES)
     if not of_features:
-        return tables.blocks(*mnist)
+        return blocks(*mnist)
     exponents = [
         {"method": method, "n_classes": "exponent", "exponent": growth(of_features, method)}
         for method in METHODS
@@ -138,19 +135,16 @@ def show(made: Sequence[Record]) -> str:
     columns = [*sorted({r["n_classes"] for r in of_features}), "exponent"]
 
     def cell(r: Record) -> str:
-        if "exponent" in r:
-            return tables.number(r["exponent"], "{:.2f}")
-        return tables.with_std(r, 1)
+        return number(r["exponent"], "{:.2f}") if "exponent" in r else with_std(r, 1)
 
-    shown = tables.pivot(
-        *([*of_features, *exponents], "method", "n_classes", cell, columns), head="classes"
-    )
+    rows = [*of_features, *exponents]
+    shown = pivot(rows, "method", "n_classes", cell, columns, head="classes")
     title = (
         f"isolet1: features needed for a test error of {100 * of_features[0]['target_error']:.1f} "
         f"% (one-vs-rest's with\n{REFERENCE_FEATURES} features on all classes), mean over "
         f"{ORDERS} orders of the classes"
     )
-    return tables.blocks(f"{title}\n{shown}", *mnist)
+    return blocks(f"{title}\n{shown}", *mnist)
 
 
 def _show_mnist(r: Record) -> str:
@@ -159,7 +153,7 @@ def _show_mnist(r: Record) -> str:
     return (
         "mnist, 60,000 training images, patch templates: error in % by round "
         "(paper: 0.71 at 266)\n"
-        f"{tables.aligned(['round', *map(str, rounds)], rows)}\n"
+        f"{aligned(['round', *map(str, rounds)], rows)}\n"
         f"{r['templates']} templates, {r['scalars']} pooled scalars, "
         f"{r['multiply_adds'] / 1e6:.1f} million multiply-adds per image"
     )
@@ -167,20 +161,22 @@ def _show_mnist(r: Record) -> str:
 
 def plot(made: Sequence[Record], path: Path) -> None:
     """Figures 2 and 3."""
-    left = plots.Panel(settings={"xlabel": "classes (isolet1)", "ylabel": "features needed"})
-    right = plots.Panel(settings={"xlabel": "round (mnist)", "ylabel": "error, %", "ylim": (0, 4)})
-    for method in METHODS:
-        own = [r for r in made if r["metric"] == FEATURES and r["method"] == method]
-        if own:
-            style = {"marker": "o", "ms": 3, "yerr": [r["std"] or 0.0 for r in own]}
+    common = {"marker": "o", "ms": 3}
+    with plots.panels(path, (1, 2), (9.5, 3.6), grid=False) as (_, ((left, right),)):
+        for method in METHODS:
+            own = pick(made, metric=FEATURES, method=method)
             points = [r["n_classes"] for r in own], [r["value"] for r in own]
-            left.curves.append((*points, {**style, "label": method}))
-    for r in (r for r in made if r["dataset"] == "mnist"):
-        for part in ("test", "train"):
-            points = sorted((int(k), 100 * value) for k, value in r[part].items())
-            style = {"marker": "o", "ms": 3, "label": part}
-            right.curves.append((*zip(*points, strict=True), style))
-        line = {"color": "0.6", "lw": 1, "ls": "--", "label": "paper, round 266"}
-        right.curves.append((None, 100 * PAPER_ERROR, line))
-    left.legend = right.legend = True
-    plots.draw(path, [[left, right]], (9.5, 3.6), grid=False)
+            spreads = [r["std"] or 0.0 for r in own]
+            if own:
+                left.errorbar(*points, yerr=spreads, label=method, **common)
+        for r in pick(made, dataset="mnist"):
+            for part in ("test", "train"):
+                points = sorted((int(k), 100 * value) for k, value in r[part].items())
+                right.plot(*zip(*points, strict=True), label=part, **common)
+            style = {"color": "0.6", "lw": 1, "ls": "--", "label": "paper, round 266"}
+            right.axhline(100 * PAPER_ERROR, **style)
+        left.set(xlabel="classes (isolet1)", ylabel="features needed")
+        right.set(xlabel="round (mnist)", ylabel="error, %", ylim=(0, 4))
+        for axis in (left, right):
+            if axis.get_legend_handles_labels()[0]:
+                axis.legend()

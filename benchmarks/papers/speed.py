@@ -5,17 +5,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ours import hinge
+from benchmarks.ours import methods
 from benchmarks.peers import prediction
 from benchmarks.runner import tables
 from benchmarks.runner.datasets import Table, given_partition, load, made_table, split
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
 from benchmarks.runner.protocol import timed
-from benchmarks.runner.records import Record, exponent, grouped, median, record, status
+from benchmarks.runner.records import Record, exponent, grouped, median, over, pick, record, status
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Finished, Result, Unit
+from structboost import MulticlassTask, StructBoost
 
 # (rows, features, classes): one of them doubles while the others stay.
 SIZES = {
@@ -33,7 +34,7 @@ MEASURED = ("seconds", "rounds", "round_seconds", "bytes_per_example", "peak_byt
 DATASETS = (*SIZES, "mnist", "usps")
 QUICK_DATASETS = (*SIZES, "usps")
 PEERS = {"usps": ("lightgbm",)}
-OURS = hinge.stumps(0.02)
+OURS = methods.stumps(0.02)
 FIT_FROM_ROWS = 100_000
 ROUNDS = 10
 REPEATS = 3
@@ -43,18 +44,18 @@ PACE, PREDICTION = "rounds_per_second", "predict_us"
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    code = code_version([__name__])
+    code = code_version([__name__, methods.__name__])
 
     def unit(method: str, content: str, run: Callable[[], Result], **params: int) -> Unit:
         return Unit("speed", name, method, params, f"{content} {code}", run, timed=True)
 
     if name == "usps":
-        rounds = QUICK_PREDICT_ROUNDS if quick else PREDICT_ROUNDS
-        content = load(name, data_dir).content
-        return [unit("all", content, partial(race, data_dir, rounds), rounds=rounds)]
+        data, rounds = load(name, data_dir), QUICK_PREDICT_ROUNDS if quick else PREDICT_ROUNDS
+        train = Table(*(of_all[split(data.y, seed=0).train] for of_all in (data.X, data.y)))
+        run = partial(prediction.race, train, data.X, rounds)
+        return [unit("all", data.content, run, rounds=rounds)]
     if name == "mnist":
-        content = load(name, data_dir).content
-        run = partial(_watched, mnist_rows, (data_dir,))
+        content, run = load(name, data_dir).content, partial(_watched, mnist_rows, (data_dir,))
         return [unit(OURS.name, content, run, rounds=ROUNDS)]
     return [
         unit(
@@ -72,65 +73,54 @@ def _watched(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
 
 
 def train_watched(report: Report, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
-    """Seconds of a round and peak memory, over that of the table itself."""
+    """Seconds of a round and peak memory, over that of the table itself.
+
+    One column for each class in each round.
+    """
     OURS.warm_up()
     data = make(*arguments)
     report({})
     before = reset_peak_memory()
-    history, seconds = timed(hinge.train_rounds, data, ROUNDS)
-    round_seconds = history[-1]["seconds"] - history[0]["seconds"]
+    task = MulticlassTask(int(data.y.max()) + 1)
+    own = {"C": methods.LARGEST_C, "tol": 1e-9, "max_rounds": ROUNDS, "columns_per_channel": 1}
+    trainer, seconds = timed(StructBoost(task, **own).fit, data.X, data.y)
+    first, *_, last = trainer.history_
     return {
         "seconds": seconds,
-        "rounds": len(history),
-        "round_seconds": round_seconds / (len(history) - 1),
+        "rounds": len(trainer.history_),
+        "round_seconds": (last["seconds"] - first["seconds"]) / (len(trainer.history_) - 1),
         "bytes_per_example": (peak_memory() - before) / len(data.X),
         "peak_bytes": peak_memory(),
     }
 
 
-def mnist_rows(data_dir: Path) -> Any:
+def mnist_rows(data_dir: Path) -> Table:
     """The 60,000 standard training rows, in the file's own type: uint8."""
     return given_partition("mnist", data_dir)[0]
 
 
-def race(data_dir: Path, rounds: int) -> Result:
-    """Raw scores of rows of usps by every contestant."""
-    data = load("usps", data_dir)
-    train = split(data.y, seed=0).train
-    return prediction.race(Table(data.X[train], data.y[train]), data.X, rounds)
-
-
 def records(name: str, finished: Finished) -> list[Record]:
-    if not finished:
-        return []
     if name == "usps":
-        return _race_records(finished[0][1])
-    by_size = grouped(
-        (tuple((axis, unit.params[axis]) for axis in VARIED if axis in unit.params), result)
-        for unit, result in finished
-    )
+        return [r for _, result in finished for r in _race_records(result)]
     made = []
+    by_size = grouped(
+        (tuple(u.params.get(axis) for axis in VARIED), result) for u, result in finished
+    )
     for size, results in by_size.items():
-        fields = {key: median(r.get(key) for r in results) for key in MEASURED}
+        fields = {**over(median, results, *MEASURED), "repeats": len(results)}
+        fields |= {"status": status(results), **dict(zip(VARIED, size, strict=True))}
         seconds = fields["round_seconds"]
-        fields |= {"repeats": len(results), "status": status(results), **dict(size)}
-        made.append(
-            record(name, OURS.name, PACE, None if seconds is None else 1 / seconds, **fields)
-        )
+        made.append(record(name, OURS.name, PACE, seconds and 1 / seconds, **fields))
     return made + (_exponents(name, made) if name in VARIED else [])
 
 
 def _exponents(name: str, sizes: list[Record]) -> list[Record]:
     """Logarithmic slopes of fit seconds, seconds per round and peak bytes, from 10^5 rows up."""
-    large = [r for r in sizes if r["rows"] >= FIT_FROM_ROWS and r["status"] == "ok"]
-    quantities = {
-        "fit_seconds": [r["seconds"] for r in large],
-        "round_seconds": [r["round_seconds"] for r in large],
-        "bytes": [r["bytes_per_example"] * r["rows"] for r in large],
-    }
+    large = [r for r in pick(sizes, status="ok") if r["rows"] >= FIT_FROM_ROWS]
     slopes = {
-        what: exponent([(r[name], value) for r, value in zip(large, values, strict=True)])
-        for what, values in quantities.items()
+        "fit_seconds": exponent([(r[name], r["seconds"]) for r in large]),
+        "round_seconds": exponent([(r[name], r["round_seconds"]) for r in large]),
+        "bytes": exponent([(r[name], r["bytes_per_example"] * r["rows"]) for r in large]),
     }
     return [
         record(name, OURS.name, f"{what}_exponent", slope, repeats=large[0]["repeats"])
@@ -142,16 +132,12 @@ def _exponents(name: str, sizes: list[Record]) -> list[Record]:
 def _race_records(result: Result) -> list[Record]:
     """Microseconds per sample, and how many times slower than ours."""
     times = {name: one for name, one in result.items() if isinstance(one, dict)}
-    fastest = times["structboost"]["predict_us"]
-    return [
-        record(
-            *("usps", name, PREDICTION, one["predict_us"]),
-            repeats=prediction.RUNS,
-            stumps=one["stumps"],
-            ratio=one["predict_us"] / fastest,
-        )
-        for name, one in times.items()
-    ]
+    made = []
+    for name, one in times.items():
+        fields = {"repeats": prediction.RUNS, "stumps": one["stumps"]}
+        fields["ratio"] = one["predict_us"] / times["structboost"]["predict_us"]
+        made.append(record("usps", name, PREDICTION, one["predict_us"], **fields))
+    return made
 
 
 SIZE_COLUMNS = [
@@ -176,27 +162,26 @@ RACE_COLUMNS = [
 
 def show(made: Sequence[Record]) -> str:
     return tables.blocks(
-        tables.table([r for r in made if r["metric"] == PACE], SIZE_COLUMNS),
+        tables.table(pick(made, metric=PACE), SIZE_COLUMNS),
         tables.table([r for r in made if r["metric"].endswith("_exponent")], EXPONENT_COLUMNS),
-        tables.table([r for r in made if r["metric"] == PREDICTION], RACE_COLUMNS),
+        tables.table(pick(made, metric=PREDICTION), RACE_COLUMNS),
     )
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
     values = {(r["dataset"], r["metric"]): r["value"] for r in made}
-    ratios = {r["method"]: r["ratio"] for r in made if r["metric"] == PREDICTION}
-    mnist = next((r["peak_bytes"] / 1e9 for r in made if r["dataset"] == "mnist"), None)
-
-    def linear(axis: str, what: str, metric: str) -> Target:
-        wanted = f"{what} at most linear in {axis} (exponent 1.05)"
-        return reach(wanted, values.get((axis, f"{metric}_exponent")), "<=", 1.05)
-
+    ratio = next((r["ratio"] for r in pick(made, metric=PREDICTION, method="lightgbm")), None)
+    mnist = next((r["peak_bytes"] / 1e9 for r in pick(made, dataset="mnist")), None)
+    linear = [
+        reach(
+            f"{what} at most linear in {axis} (exponent 1.05)",
+            *(values.get((axis, f"{metric}_exponent")), "<=", 1.05),
+        )
+        for axis in ("rows", "features")
+        for what, metric in (("seconds of a round", "round_seconds"), ("bytes", "bytes"))
+    ]
     return [
-        *(
-            linear(axis, what, metric)
-            for axis in ("rows", "features")
-            for what, metric in (("seconds of a round", "round_seconds"), ("bytes", "bytes"))
-        ),
+        *linear,
         reach("MNIST, 60,000 rows, in 2 GB", mnist, "<=", 2.0, "{:.2f} GB"),
-        reach("prediction 5 times as fast as LightGBM's", ratios.get("lightgbm"), ">=", 5.0),
+        reach("prediction 5 times as fast as LightGBM's", ratio, ">=", 5.0),
     ]

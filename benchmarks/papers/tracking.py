@@ -12,7 +12,7 @@ from benchmarks.ours import trackers
 from benchmarks.ours.trackers import METHODS, OPENCV_MIL, Sequence, load_sequence
 from benchmarks.papers import PRINTED
 from benchmarks.runner import plots, tables
-from benchmarks.runner.records import Record, by, datasets_of, mean, median, record, std
+from benchmarks.runner.records import Record, by, datasets_of, mean, median, over, pick, record, std
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, all_of, reach
@@ -55,18 +55,15 @@ def records(name: str, finished: Finished) -> list[Record]:
         if not results:
             continue
         facts = [key for key in results[0] if key not in ("boxes", "value", "unit_seconds")]
-        fields = {key: median(result.get(key) for result in results) for key in facts}
-        fields["repeats"] = len(results)
-        common = {key: fields[key] for key in ("repeats", "seconds")}
         values = [result["value"] for result in results]
         errors = [result["centre_error"] for result in results]
         middle = sorted(results, key=lambda result: result["value"])[(len(results) - 1) // 2]
-        fields |= {
-            "std": std(values),
+        common = {**over(median, results, "seconds"), "repeats": len(results)}
+        fields = {
+            **{**over(median, results, *facts), **common, "std": std(values)},
             "paper": TABLE_4[name][number] if name in TABLE_4 else None,
             "largest_latency": max(result["largest_latency"] for result in results),
-            "each": values,
-            "boxes": middle["boxes"],
+            **{"each": values, "boxes": middle["boxes"]},
         }
         made.append(record(name, method, "overlap", median(values), **fields))
         made.append(record(name, method, "centre_error", median(errors), std=std(errors), **common))
@@ -92,7 +89,7 @@ SPEED = [
 
 
 def show(made: Listed[Record]) -> str:
-    overlaps = [r for r in made if r["metric"] == "overlap"]
+    overlaps = pick(made, metric="overlap")
     by_key = by(overlaps, "dataset", "method")
     with_mil = [r for r in overlaps if r.get("overlap_mil") is not None]
     mil = tables.pivot(
@@ -103,7 +100,7 @@ def show(made: Listed[Record]) -> str:
         Column(m, lambda r, m=m: field("", "fps", "{:.0f}").cell(by_key.get((r["dataset"], m), {})))
         for m in METHODS[1:]
     ]
-    speed = tables.table([r for r in overlaps if r["method"] == OURS], [*SPEED, *fps])
+    speed = tables.table(pick(overlaps, method=OURS), [*SPEED, *fps])
     return tables.blocks(
         f"{_overlaps(made)}\n{NOTE}",
         mil if with_mil else "No sequence has the MIL set's boxes.",
@@ -138,7 +135,7 @@ def _overlaps(made: Listed[Record]) -> str:
 
 
 def targets(made: Listed[Record]) -> list[Target]:
-    known = [r for r in made if r["metric"] == "overlap" and r["value"] is not None]
+    known = [r for r in pick(made, metric="overlap") if r["value"] is not None]
     overlap = {(r["dataset"], r["method"]): r["value"] for r in known}
     ours = {r["dataset"]: r for r in known if r["method"] == OURS}
     values = {name: r["value"] for name, r in ours.items()}
@@ -167,7 +164,7 @@ def targets(made: Listed[Record]) -> list[Target]:
 
 def plot(made: Listed[Record], path: Path) -> None:
     boxes: dict[str, dict[str, np.ndarray]] = {}
-    for r in (r for r in made if r["metric"] == "overlap"):
+    for r in pick(made, metric="overlap"):
         boxes.setdefault(r["dataset"], {})[r["method"]] = np.array(r["boxes"])
     truth = np.concatenate([_sequences[name].truth[1:] for name in boxes])
     complete = [m for m in METHODS if all(m in of_name for of_name in boxes.values())]

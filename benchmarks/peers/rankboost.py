@@ -4,14 +4,13 @@ The weight of a pair factors, D(x0, x1) = v(x0) v(x1) (their section 4), so a ro
 the binned features, whatever the number of pairs.
 """
 
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from benchmarks.peers.method import BestRounds, Params
 from benchmarks.runner.datasets import Table
+from benchmarks.runner.protocol import BestRounds, Objective, Params, grid
 
 MAX_ROUNDS = 2000
 PATIENCE = 300
@@ -34,12 +33,9 @@ class RankBoost(BestRounds):
     """
 
     name = "rankboost"
-    candidates = [
-        {"criterion": criterion, "shrinkage": shrinkage}
-        for shrinkage, criterion in product((1.0, 0.3, 0.1), ("r", "Z"))
-    ]
+    candidates = grid(shrinkage=(1.0, 0.3, 0.1), criterion=("r", "Z"))
 
-    def values(self, train: Table, validation: Table, params: Params, objective: Any) -> Any:
+    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
         return _fit(train, validation, params, MAX_ROUNDS, PATIENCE)[-1]
 
     def fit(self, train: Table, params: Params) -> StumpRanking:
@@ -213,8 +209,5 @@ def stump_scores(
     """Scores of rows given by columns."""
     scores = np.zeros(columns.shape[1])
     for t in range(len(weight)):
-        column = columns[feature[t]]
-        for i in range(len(scores)):
-            if column[i] > threshold[t]:
-                scores[i] += weight[t]
+        add_stump(scores, columns[feature[t]], threshold[t], weight[t])
     return scores

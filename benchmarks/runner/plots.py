@@ -1,63 +1,14 @@
 """One style for all plots of the pages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-
-@dataclass
-class Panel:
-    """What one axis shows.
-
-    ``curves`` are x, y and keywords of ``plot`` (``yerr`` draws bars, an x of None a level line);
-    ``settings`` are keywords of ``set``; ``numbers`` writes numbers on logarithmic axes.
-    """
-
-    curves: list[tuple[Any, Any, dict[str, Any]]] = field(default_factory=list)
-    settings: dict[str, Any] = field(default_factory=dict)
-    legend: bool = False
-    numbers: bool = False
-
-    def draw(self, axis: Any) -> None:
-        for x, y, style in self.curves:
-            if x is None:
-                axis.axhline(y, **style)
-            elif "yerr" in style:
-                axis.errorbar(x, y, capsize=2, **style)
-            else:
-                axis.plot(x, y, **style)
-        axis.set(**self.settings)
-        if self.numbers:
-            plain_ticks(axis)
-        if self.legend and self.curves:
-            axis.legend(frameon=False, fontsize=8)
-
-
-def draw(
-    path: Path,
-    rows: Sequence[Sequence[Panel]],
-    size: tuple[float, float],
-    *,
-    grid: bool = True,
-    legend: dict[str, Any] | None = None,
-    labels: tuple[str, str] | None = None,
-    **axes: Any,
-) -> None:
-    """Panels in rows, with one legend (its keywords) and labels of x and y for all, if given."""
-    width = max(map(len, rows))
-    with panels(path, (len(rows), width), size, grid=grid, **axes) as (figure, grid_of_axes):
-        for row, own in zip(rows, grid_of_axes, strict=True):
-            for panel, axis in zip(row, own, strict=False):
-                panel.draw(axis)
-            for axis in own[len(row) :]:
-                axis.remove()
-        if labels:
-            figure.supxlabel(labels[0], fontsize=10)
-            figure.supylabel(labels[1], fontsize=10)
-        if legend:
-            shared_legend(figure, grid_of_axes[0, 0], **legend)
+STYLE = {
+    **{"axes.spines.top": False, "axes.spines.right": False, "grid.alpha": 0.25},
+    **{"legend.frameon": False, "legend.fontsize": 8, "errorbar.capsize": 2},
+}
 
 
 @contextmanager
@@ -65,14 +16,12 @@ def panels(
     path: Path, shape: tuple[int, int], size: tuple[float, float], *, grid: bool = True, **axes: Any
 ) -> Iterator[tuple[Any, Any]]:
     """A figure and its axes, an array of ``shape``; written to ``path`` at the end of the block."""
-    figure = new_figure(size)
-    grid_of_axes = figure.subplots(*shape, squeeze=False, **axes)
-    yield figure, grid_of_axes
-    for axis in figure.axes:
-        axis.spines[["top", "right"]].set_visible(False)
-        if grid:
-            axis.grid(alpha=0.25)
-    save(figure, path)
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context({**STYLE, "axes.grid": grid}):
+        figure = new_figure(size)
+        yield figure, figure.subplots(*shape, squeeze=False, **axes)
+        save(figure, path)
 
 
 def new_figure(size: tuple[float, float]) -> Any:
@@ -104,4 +53,4 @@ def plain_ticks(axis: Any) -> None:
 
 def shared_legend(figure: Any, axis: Any, **settings: Any) -> None:
     """The legend of one axis for the whole figure."""
-    figure.legend(*axis.get_legend_handles_labels(), frameon=False, **settings)
+    figure.legend(*axis.get_legend_handles_labels(), **settings)

@@ -1,21 +1,23 @@
-"""What every method of a table goes through: candidates, one timed fit, the test part."""
+"""What every method of a table offers, and goes through: candidates, one timed fit, a test part."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.datasets import Dataset, Split, parts
+from benchmarks.runner.datasets import Dataset, Split, Table, parts
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.units import Result, Unit
 
 REPEATS = 5
 CANDIDATES = 6
 PREDICT_RUNS = 5
+Params = dict[str, Any]
 
 
 class Objective(NamedTuple):
@@ -28,6 +30,83 @@ class Objective(NamedTuple):
 
 AUC = Objective("auc", lambda y, scores: float(roc_auc_score(y, scores)), 1)
 ERROR = Objective("error", lambda y, labels: float(np.mean(y != labels)), -1)
+
+
+class Trial(NamedTuple):
+    """A candidate as judged on the validation part.
+
+    ``params`` may hold more than the candidate did, such as the best number of rounds.
+    """
+
+    params: Params
+    value: float
+    facts: dict[str, Any] = {}
+
+
+class Method:
+    """Base of all methods: grid search over `candidates`, unless :meth:`trials` knows better."""
+
+    name: str
+    candidates: Any  # six settings, the simplest or most strongly regularised first
+    packages: tuple[str, ...] = ()  # whose versions are part of the version of a result
+
+    def fit(self, train: Table, params: Params) -> Any:
+        """Model trained on one thread."""
+        raise NotImplementedError
+
+    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+        """What the objective takes: scores for the AUC, labels for the error."""
+        return model.predict(X)
+
+    def trials(
+        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
+    ) -> list[Trial]:
+        """Each candidate with its value on the validation part."""
+        return [self.trial(train, validation, params, objective) for params in candidates]
+
+    def trial(self, train: Table, validation: Table, params: Params, objective: Objective) -> Trial:
+        output = self.output(self.fit(train, params), validation.X)
+        return Trial(params, objective.measure(validation.y, output))
+
+    def warm_up(self) -> None:
+        """Compile what is compiled at first use, so that no timing includes it."""
+
+    def facts(self, model: Any) -> dict[str, Any]:
+        """More about a fitted model: gap, rounds."""
+        return {}
+
+    def staged_outputs(self, model: Any, X: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
+        """Outputs after some rounds of boosting, where they are to be shown."""
+        return ()
+
+    def tuning_facts(self, trials: list[Trial]) -> dict[str, Any]:
+        """More about the candidates."""
+        return {}
+
+
+class BestRounds(Method):
+    """Candidates are trained for long once, then cut to their best number of rounds."""
+
+    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
+        """Value on the validation part after each round."""
+        raise NotImplementedError
+
+    def trial(self, train: Table, validation: Table, params: Params, objective: Objective) -> Trial:
+        values = np.asarray(self.values(train, validation, params, objective))
+        best = int(np.argmax(objective.sign * values))
+        return Trial({**params, "rounds": best + 1}, float(values[best]))
+
+
+def grid(**values: Sequence[Any]) -> list[Params]:
+    """All combinations of some parameters' values; those of the last change fastest."""
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def made_classes(n_classes: int = 3) -> Table:
+    """A small made table, to compile all kernels on."""
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    edges = np.linspace(-1.0, 1.0, n_classes + 1)[1:-1]
+    return Table(X, np.digitize(X[:, 0] + X[:, 1], edges))
 
 
 @dataclass(frozen=True)
@@ -49,7 +128,7 @@ class Protocol:
 QUICK = Protocol(1, 2)
 
 
-def spread(candidates: Sequence[dict[str, Any]], n: int) -> list[dict[str, Any]]:
+def spread(candidates: Sequence[Params], n: int) -> list[Params]:
     """``n`` of the candidates, evenly spread, the last one always among them."""
     steps = np.linspace(len(candidates) - 1, 0, min(n, len(candidates)))
     return [candidates[i] for i in sorted({round(step) for step in steps})]
@@ -58,7 +137,7 @@ def spread(candidates: Sequence[dict[str, Any]], n: int) -> list[dict[str, Any]]
 def tuned_unit(
     benchmark: str,
     data: Dataset,
-    method: Any,
+    method: Method,
     protocol: Protocol,
     repeat: int,
     *,
@@ -69,18 +148,17 @@ def tuned_unit(
 ) -> Unit:
     """The unit of one method on one split: :func:`measure`, with further ``params`` to name it."""
     y = data.y if labels is None else labels
+    n = protocol.candidates
     return Unit(
         *(benchmark, data.name, method.name),
-        {**params, "repeat": repeat, "candidates": protocol.candidates, "note": protocol.note},
+        {**params, "repeat": repeat, "candidates": n, "note": protocol.note},
         version(method, data),
-        lambda: measure(
-            method, objective, parts(data.X, y, data.y, repeat), protocol.candidates, also
-        ),
+        lambda: measure(method, objective, parts(data.X, y, data.y, repeat), n, also),
     )
 
 
 def measure(
-    method: Any,
+    method: Method,
     objective: Objective,
     tables: Split,
     n_candidates: int,
@@ -101,7 +179,7 @@ def measure(
         runs = [timed(method.output, model, test.X) for _ in range(PREDICT_RUNS)]
         stages = method.staged_outputs(model, test.X)
         by_round = {r: objective.measure(test.y, output) for r, output in stages}
-        output = method.output(model, test.X)
+        output = runs[0][0]
     return {
         "value": objective.measure(test.y, output),
         **{other.name: other.measure(test.y, output) for other in also},
@@ -125,7 +203,7 @@ def timed(function: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[
     return returned, time.perf_counter() - started
 
 
-def version(method: Any, data: Dataset) -> str:
+def version(method: Method, data: Dataset) -> str:
     """Version of the data and of everything that a method's results depend on."""
     modules = [__name__, type(method).__module__]
     return f"{data.content} {code_version(modules, method.packages)}"

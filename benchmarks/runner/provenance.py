@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import date
 from functools import cache
 from importlib.metadata import version
@@ -12,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # What results depend on: a page that was just written does not make the next one "changed".
 CODE = ("structboost", "benchmarks")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
-CHANGED = " + changes"
 
 Provenance = dict[str, str | int | None]
 
@@ -37,7 +37,7 @@ def commit(root: Path) -> str | None:
         changed = _git(root, "status", "--porcelain", "--", *CODE)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return name + (CHANGED if changed else "")
+    return name + (" + changes" if changed else "")
 
 
 def _git(root: Path, *arguments: str) -> str:
@@ -55,11 +55,14 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def in_words(run: Provenance | None, dates: str) -> str:
-    """A run as a phrase; None for what was measured before this was kept."""
+def in_words(runs: Sequence[Provenance | None]) -> str:
+    """Runs that differ in the date only, as a phrase; None: from before this was kept."""
+    run = runs[0]
     if run is None:
         return "an unknown commit and machine (kept from before they were noted)"
     code = f"commit {run['commit']}" if run["commit"] else "a checkout without a repository"
+    dates = sorted({str(one["date"]) for one in runs if one})
+    days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
     versions = ", ".join(f"{name} {run[name]}" for name in PACKAGES)
     machine = f"{run['cpu']} with {run['cores']} {'core' if run['cores'] == 1 else 'cores'}"
-    return f"{code}, {dates}, {machine}, Python {run['python']}, {versions}"
+    return f"{code}, {days}, {machine}, Python {run['python']}, {versions}"

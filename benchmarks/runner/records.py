@@ -1,4 +1,4 @@
-"""Records: what a page shows, as a JSON list of dicts."""
+"""Records: what a page shows, as a JSON list of dicts, and statistics over repeats."""
 
 import json
 import math
@@ -11,6 +11,7 @@ import numpy as np
 from structboost.files.whole_file import whole_file
 
 Record = dict[str, Any]
+Values = Iterable[float | None]
 FIELDS = (
     *("dataset", "method", "metric", "value", "std", "paper"),
     *("seconds", "gap", "rounds", "C", "repeats", "status"),
@@ -20,9 +21,7 @@ FIELDS = (
 def record(dataset: str, method: str, metric: str, value: float | None, **others: Any) -> Record:
     """A record with every field; fields not given are null, further keys stand behind them."""
     given = {"dataset": dataset, "method": method, "metric": metric, "value": value}
-    given |= {"status": "ok", **others}
-    fields = {name: given.pop(name, None) for name in FIELDS}
-    return plain({**fields, **given})
+    return plain({**dict.fromkeys(FIELDS), "status": "ok", **given, **others})
 
 
 def plain(value: Any) -> Any:
@@ -43,7 +42,6 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write(text.encode())
@@ -57,9 +55,15 @@ def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     return groups
 
 
-def by(made: Iterable[Record], *fields: str) -> dict[tuple[Any, ...], Record]:
-    """Records by the values of some fields."""
-    return {tuple(r.get(field) for field in fields): r for r in made}
+def pick(made: Iterable[Record], **fields: Any) -> list[Record]:
+    """The records whose fields have these values."""
+    return [r for r in made if all(r.get(name) == value for name, value in fields.items())]
+
+
+def by(made: Iterable[Record], *fields: str) -> dict[Any, Record]:
+    """Records by the value of a field, or the values of several."""
+    keys = [(r, tuple(r.get(field) for field in fields)) for r in made]
+    return {key if len(fields) > 1 else key[0]: r for r, key in keys}
 
 
 def datasets_of(made: Iterable[Record]) -> list[str]:
@@ -67,61 +71,60 @@ def datasets_of(made: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(r["dataset"] for r in made))
 
 
-def known(values: Iterable[float | None]) -> list[float]:
+def known(values: Values) -> list[float]:
     """The values that are not null."""
     return [v for v in values if v is not None]
 
 
-def mean(values: Iterable[float | None]) -> float | None:
+def mean(values: Values) -> float | None:
     """Mean of the known values, null if there are none."""
-    return _of_known(np.mean, values)
+    return float(np.mean(numbers)) if (numbers := known(values)) else None
 
 
-def median(values: Iterable[float | None]) -> float | None:
+def median(values: Values) -> float | None:
     """Median of the known values, null if there are none."""
-    return _of_known(np.median, values)
+    return float(np.median(numbers)) if (numbers := known(values)) else None
 
 
-def std(values: Iterable[float | None]) -> float | None:
+def std(values: Values) -> float | None:
     """Sample standard deviation, null for fewer than two known values."""
-    numbers = known(values)
-    return float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+    return float(np.std(numbers, ddof=1)) if len(numbers := known(values)) > 1 else None
 
 
-def most(values: Iterable[float | None]) -> float | None:
+def most(values: Values) -> float | None:
     """Largest known value, null if there are none."""
     return max(known(values), default=None)
 
 
-def largest(values: Iterable[float | None]) -> float | None:
+def largest(values: Values) -> float | None:
     """Largest value; null if any is, because a missing gap is not known to be small."""
     numbers = list(values)
     return None if None in numbers else most(numbers)
 
 
-def _of_known(statistic: Callable[..., Any], values: Iterable[float | None]) -> float | None:
-    numbers = known(values)
-    return float(statistic(numbers)) if numbers else None
+def over(
+    statistic: Callable[[Values], float | None], results: Sequence[Record], *names: str
+) -> Record:
+    """A statistic of some fields, each under its own name; a field that is missing is null."""
+    return {name: statistic([r.get(name) for r in results]) for name in names}
 
 
-def summary(results: Sequence[dict[str, Any]], value: str = "value") -> dict[str, Any]:
+def summary(results: Sequence[Record], value: str = "value") -> Record:
     """Fields that summarise the repeats of one method on one problem."""
     values = [r[value] for r in results]
-    medians = ("seconds", "tuning_seconds", "rounds", "C")
     return {
         "value": mean(values),
         "std": std(values),
-        **{name: median(r.get(name) for r in results) for name in medians},
-        "gap": largest(r.get("gap") for r in results),
+        **over(median, results, "seconds", "tuning_seconds", "rounds", "C"),
+        **over(largest, results, "gap"),
         "repeats": len(results),
         "status": status(results),
     }
 
 
-def status(results: Iterable[dict[str, Any]]) -> str:
+def status(results: Iterable[Record]) -> str:
     """Whether a limit of time ended any of them."""
-    stopped = any(r.get("status") == "time_limit" for r in results)
-    return "time_limit" if stopped else "ok"
+    return "time_limit" if pick(results, status="time_limit") else "ok"
 
 
 def exponent(points: Sequence[tuple[float, float | None]]) -> float | None:

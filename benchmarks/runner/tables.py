@@ -32,7 +32,7 @@ def pivot(
     row: str,
     column: str,
     cell: Callable[[Any], str],
-    columns: Sequence[Any] | None = None,
+    columns: Sequence[Any],
     head: str = "",
 ) -> str:
     """Records in a table by the values of two fields; ``columns`` that no record has are left out.
@@ -41,25 +41,21 @@ def pivot(
     """
     by_key = {(r[row], r[column]): r for r in made}
     present = {key[1] for key in by_key}
-    names = [name for name in (columns or sorted(present)) if name in present]
-    rows = [
-        [str(key), *(cell(by_key.get((key, name), {})) for name in names)]
-        for key in dict.fromkeys(key[0] for key in by_key)
+    shown = [
+        Column(str(name), lambda key, name=name: cell(by_key.get((key, name), {})))
+        for name in columns
+        if name in present
     ]
-    return aligned([head, *map(str, names)], rows)
+    return table(dict.fromkeys(key for key, _ in by_key), [Column(head, str), *shown])
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width; the first flush left, the others flush right."""
-    lines = [list(head), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join("  ".join(_justified(line, widths)) for line in lines)
-
-
-def _justified(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    others = zip(line[1:], widths[1:], strict=True)
-    return [line[0].ljust(widths[0]), *(text.rjust(width) for text, width in others)]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [head, ["-" * width for width in widths], *rows]
+    signs = "<" + ">" * (len(widths) - 1)
+    forms = [f"{{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True)]
+    return "\n".join("  ".join(forms).format(*line) for line in lines)
 
 
 def blocks(*parts: str) -> str:
@@ -72,18 +68,8 @@ def number(value: Any, form: str) -> str:
     return "-" if value is None else form.format(value)
 
 
-def share(value: float | None) -> str:
-    """A gap in percent."""
-    return number(value, "{:.2%}")
-
-
-def percent(r: dict[str, Any], digits: int) -> str:
-    """Value and standard deviation of a record, in percent."""
-    return with_std(r, digits, 100)
-
-
-def with_std(r: dict[str, Any], digits: int, factor: float = 1) -> str:
-    """Value and standard deviation of a record; a dash without a value."""
+def with_std(r: dict[str, Any], digits: int, factor: float = 1, sign: str = "") -> str:
+    """Value and standard deviation of a record, perhaps in percent; a dash without a value."""
     value, std = r.get("value"), r.get("std")
-    text = number(None if value is None else factor * value, f"{{:.{digits}f}}")
+    text = number(None if value is None else factor * value, f"{{:{sign}.{digits}f}}")
     return text if value is None or std is None else f"{text} ±{factor * std:.{digits}f}"

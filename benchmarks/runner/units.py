@@ -7,13 +7,13 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.runner.interrupts import uninterrupted
-from benchmarks.runner.provenance import Provenance, this_run
+from benchmarks.runner.provenance import this_run
 from benchmarks.runner.records import plain, write_json
 
 Result = dict[str, Any]
@@ -56,7 +56,7 @@ class Unit:
         return f"{self.benchmark} {self.dataset} {self.method} {numbers}".strip()
 
 
-Finished = Sequence[tuple[Unit, Result]]
+Finished = list[tuple[Unit, Result]]
 
 
 def share(units: Iterable[Unit], k: int, n: int) -> list[Unit]:
@@ -67,65 +67,44 @@ def share(units: Iterable[Unit], k: int, n: int) -> list[Unit]:
     return [unit for unit, owner in taken.items() if owner == k]
 
 
-class Store:
-    """Results of finished units, one file each, written whole or not at all."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = Path(directory)
-
-    def get(self, unit: Unit) -> Result | None:
-        """Kept result of a unit; an unreadable file counts as none."""
-        return self._read(unit).get("result")
-
-    def run_of(self, unit: Unit) -> Provenance | None:
-        """What a kept result was measured on; None where that was not noted."""
-        return self._read(unit).get("run")
-
-    def put(self, unit: Unit, result: Result) -> None:
-        """Keep a result, with its unit and what it was measured on."""
-        kept = {"unit": unit.title, "params": unit.params, "run": this_run(), "result": result}
-        write_json(self._path(unit), kept)
-
-    def _read(self, unit: Unit) -> dict[str, Any]:
-        try:
-            found = json.loads(self._path(unit).read_text())
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def _path(self, unit: Unit) -> Path:
-        return self.directory / f"{unit.key}.json"
-
-
 class Runner:
     """Runs units one after the other, with a line on stderr for each of ``n_units``.
 
-    With ``only_kept`` it runs nothing: units that are not in the store are left out. ``failures``
-    are the titles of the units that raised an exception.
+    Results are kept in a folder, one file each, written whole or not at all. With ``only_kept``
+    nothing is run: units without a kept result are left out. ``failures`` are the titles of the
+    units that raised an exception.
     """
 
-    def __init__(self, store: Store, n_units: int, *, only_kept: bool = False) -> None:
-        self.store = store
+    def __init__(self, folder: Path, n_units: int, *, only_kept: bool = False) -> None:
+        self.folder = folder
         self.n_units = n_units
         self.only_kept = only_kept
         self.n_done = 0
         self.failures: list[str] = []
         self.started = time.perf_counter()
 
-    def finish(self, units: Iterable[Unit]) -> list[tuple[Unit, Result]]:
+    def kept(self, unit: Unit) -> dict[str, Any]:
+        """A unit's ``result`` and the ``run`` that it is of; empty without a readable file."""
+        try:
+            found = json.loads(self._path(unit).read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def finish(self, units: Iterable[Unit]) -> Finished:
         """Results of the units, kept ones included; failed ones are left out."""
         results = ((unit, self._finish_one(unit)) for unit in units)
         return [(unit, result) for unit, result in results if result is not None]
 
     def _finish_one(self, unit: Unit) -> Result | None:
-        """One result, from the store or by running the unit."""
+        """One result, kept or by running the unit, after the one that it needs."""
         self.n_done += 1
-        kept = self.store.get(unit)
+        kept = self.kept(unit).get("result")
         if kept is not None:
             self._say(unit, "kept")
         if kept is not None or self.only_kept:
             return kept
-        needed = [] if unit.needs is None else [self.store.get(unit.needs)]
+        needed = [] if unit.needs is None else [self.kept(unit.needs).get("result")]
         if None in needed:
             return self._fail(unit, "left out: the unit that it needs failed")
         started = time.perf_counter()
@@ -134,9 +113,13 @@ class Runner:
         except Exception:
             return self._fail(unit, "FAILED\n" + traceback.format_exc())
         result["unit_seconds"] = time.perf_counter() - started
-        self.store.put(unit, result)
+        about = {"unit": unit.title, "params": unit.params, "run": this_run()}
+        write_json(self._path(unit), {**about, "result": result})
         self._say(unit, outcome(result))
         return result
+
+    def _path(self, unit: Unit) -> Path:
+        return self.folder / f"{unit.key}.json"
 
     def _fail(self, unit: Unit, text: str) -> None:
         self.failures.append(unit.title)
@@ -150,8 +133,8 @@ class Runner:
 
 def outcome(result: Result) -> str:
     """A result in one line."""
-    forms = (("value", "{:.4f}"), ("gap", "gap {:.2%}"), ("seconds", "fit {:.3g} s"))
-    numbers = ((result.get(name), form) for name, form in forms)
-    shown = [form.format(value) for value, form in numbers if isinstance(value, (int, float))]
+    forms = {"value": "{:.4f}", "gap": "gap {:.2%}", "seconds": "fit {:.3g} s"}
+    numbers = [(form, result.get(name)) for name, form in forms.items()]
+    shown = [form.format(value) for form, value in numbers if isinstance(value, (int, float))]
     stopped = ["time limit"] if result.get("status") == "time_limit" else []
     return ", ".join([*shown, *stopped, f"{result['unit_seconds']:.1f} s in all"])

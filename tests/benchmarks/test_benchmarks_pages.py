@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.papers import auc, mo_ecc, speed
 from benchmarks.runner import commands as command_line
-from benchmarks.runner import pages, protocol, provenance, targets
+from benchmarks.runner import protocol, provenance, targets
 from benchmarks.runner.check import differences
 from benchmarks.runner.records import record
 from benchmarks.runner.units import Unit
@@ -124,7 +124,7 @@ class Shares:
 
     def __call__(self, command):
         given = command[command.index("benchmarks") + 1 :]
-        self.started.append(given[given.index("--untimed") :])
+        self.started.append(given[given.index("--worker") :])
         self.code = command_line.main(given)
         return self
 
@@ -145,7 +145,7 @@ def test_units_whose_times_are_the_point_run_alone(made, tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark, "unit", unit)
     shares = Shares(monkeypatch)
     assert run(tmp_path, "--jobs", "2") == 0
-    assert shares.started == [["--untimed", "--share", str(k), "2"] for k in range(2)]
+    assert shares.started == [["--worker", str(k), "2"] for k in range(2)]
     assert alone == [2, 2]  # one for each data set, after both processes
     assert len(benchmark.computed) == 6  # nothing twice
 
@@ -206,7 +206,7 @@ def test_the_records_and_units_lie_beside_the_page(made, tmp_path):
         {"repeat": 1, "note": None},
     )
     assert unit["result"]["value"] == 1.1234568  # rounded
-    assert set(unit["result"]["curve"]) == set(pages.LONG_LIST)
+    assert set(unit["result"]["curve"]) == {"numbers", "mean", "rms"}
     assert kept["units"][0]["result"]["curve"]["numbers"] == 200
     # A line each: differences between commits can be read.
     assert len((tmp_path / "results" / "auc.json").read_text().splitlines()) < 50
@@ -317,7 +317,7 @@ def test_a_page_of_the_same_code_checks(made, tmp_path, capsys):
     again = made()
     assert check(tmp_path, "--share", "1") == 0
     said = capsys.readouterr().out
-    assert "8 of 8 units compared agree with the page, 0 differ" in said
+    assert "8 of 8 units agree with the page, 0 differ" in said
     assert set(again.computed) == {
         (name, k) for name in "ab" for k in range(4)
     }  # computed, not kept
@@ -341,7 +341,7 @@ def test_values_that_differ_from_the_page_are_found(made, tmp_path, capsys, chan
     said = capsys.readouterr().out
     assert "differs: made a m repeat 0" in said
     assert f"  {path}: " in said
-    assert "0 of 2 units compared agree with the page, 2 differ" in said
+    assert "0 of 2 units agree with the page, 2 differ" in said
 
 
 def test_seconds_and_rounding_are_no_difference(made, tmp_path):
@@ -351,7 +351,6 @@ def test_seconds_and_rounding_are_no_difference(made, tmp_path):
     assert check(tmp_path, "--share", "1") == 0
     made(n_units=1, change={"value": VALUE * 1.001})
     assert check(tmp_path, "--share", "1") == 1
-    assert check(tmp_path, "--share", "1", "--tolerance", "0.01") == 0
 
 
 def test_timing_is_skipped_at_every_depth_and_other_words_are_not():
@@ -365,12 +364,12 @@ def test_timing_is_skipped_at_every_depth_and_other_words_are_not():
         "cpu": {"1": 5},
         "predict_us": 2,
     }
-    assert list(differences(before, now, 0.0)) == [("engines 0 passes", 3, 4)]
-    assert not list(differences(before, now, 0.0, frozenset({"engines"})))
-    assert list(differences({"a": True}, {"a": 1}, 0.0))
-    assert list(differences({"a": [1, 2]}, {"a": [1]}, 0.0))
+    assert list(differences(before, now)) == [("engines 0 passes", 3, 4)]
+    assert not list(differences(before, now, frozenset({"engines"})))
+    assert list(differences({"a": True}, {"a": 1}))
+    assert list(differences({"a": [1, 2]}, {"a": [1]}))
     # Other than in time: 'rounds', 'accuracy', 'iterations'.
-    assert list(differences({"rounds": 1, "accuracy": 1}, {"rounds": 2, "accuracy": 2}, 0.0))
+    assert list(differences({"rounds": 1, "accuracy": 1}, {"rounds": 2, "accuracy": 2}))
 
 
 def test_units_that_one_side_does_not_have_are_named(made, tmp_path, capsys):

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from benchmarks.ours import hinge
-from benchmarks.ours.hinge import certified_gap
+from benchmarks.ours import methods
+from benchmarks.ours.methods import certified_gap
 from benchmarks.papers import auc, multiclass
-from benchmarks.peers.adaboost import AdaBoost
-from benchmarks.peers.boosted_trees import HistGradientBoosting
-from benchmarks.peers.method import Trial
-from benchmarks.peers.svm import OneVsAllSVM
+from benchmarks.peers.classifiers import AdaBoost, HistGradientBoosting, OneVsAllSVM
 from benchmarks.runner import protocol
 from benchmarks.runner.datasets import made_table, parts, some_of_each_class, split
 
@@ -54,7 +51,11 @@ class Recorder(OneVsAllSVM):
     """Two candidates, the second one better."""
 
     def trials(self, train, validation, candidates, objective):
-        return [Trial({"C": 1.0}, 0.5), Trial({"C": 10.0}, 0.2), Trial({"C": 100.0}, 0.2)]
+        return [
+            protocol.Trial({"C": 1.0}, 0.5),
+            protocol.Trial({"C": 10.0}, 0.2),
+            protocol.Trial({"C": 100.0}, 0.2),
+        ]
 
 
 def test_measure_takes_the_first_of_the_best_candidates():
@@ -69,7 +70,7 @@ def test_measure_takes_the_first_of_the_best_candidates():
     "method", [OneVsAllSVM(), HistGradientBoosting(), AdaBoost()], ids=lambda m: m.name
 )
 def test_classifiers_beat_chance(method, monkeypatch):
-    monkeypatch.setattr("benchmarks.peers.adaboost.MAX_ROUNDS", 20)
+    monkeypatch.setattr("benchmarks.peers.classifiers.MAX_ADABOOST_ROUNDS", 20)
     result = protocol.measure(method, protocol.ERROR, class_tables(), 1)
     assert result["value"] < 0.5
     assert len(result["validation"]) == 1
@@ -77,7 +78,7 @@ def test_classifiers_beat_chance(method, monkeypatch):
 
 def test_lightgbm_beats_chance():
     pytest.importorskip("lightgbm")
-    from benchmarks.peers.boosted_trees import LightGBMClassifier, LightGBMRanker
+    from benchmarks.peers.classifiers import LightGBMClassifier, LightGBMRanker
 
     assert protocol.measure(LightGBMClassifier(), protocol.ERROR, class_tables(), 1)["value"] < 0.5
     assert protocol.measure(LightGBMRanker(), protocol.AUC, ranking_tables(), 1)["value"] > 0.6
@@ -91,7 +92,7 @@ def test_every_grid_has_the_same_size():
 @pytest.mark.parametrize("helps", [True, False])
 def test_spreading_is_chosen_on_the_validation_part(monkeypatch, helps):
     """Not on the test part, and not where it changes nothing."""
-    method = hinge.stumps(0.05)
+    method = methods.stumps(0.05)
     tables = class_tables()
     spread_models = []
 
@@ -116,7 +117,7 @@ def test_spreading_is_chosen_on_the_validation_part(monkeypatch, helps):
 
 
 def test_perceptrons_are_trained_by_structboost_and_prove_nothing():
-    method = hinge.perceptrons(0.02, 10)
+    method = methods.perceptrons(0.02, 10)
     method.candidates = [{"C": 100.0}]
     result = protocol.measure(method, protocol.ERROR, class_tables(), 1)
     assert result["value"] < 0.4

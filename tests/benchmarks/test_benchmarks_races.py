@@ -6,7 +6,7 @@ from multiprocessing import get_context
 import pytest
 
 from benchmarks.ours.engines import ALONE, SIDE_BY_SIDE
-from benchmarks.ours.races import ProcessRacer, ThreadRacer, seconds_in_turns
+from benchmarks.ours.races import race, side_by_side
 from benchmarks.papers.scale import race_records
 
 
@@ -17,18 +17,17 @@ def training(name, rounds, diary, after_round):
     return f"{name} has ended"
 
 
-def test_threads_take_turns():
+def test_trainings_take_turns():
     diary = []
-    racers = [ThreadRacer(partial(training, name, 3, diary)) for name in "ab"]
-    assert seconds_in_turns(racers, 3).shape == (2, 3)
+    seconds, said = race([partial(training, name, 3, diary) for name in "ab"], 3)
+    assert seconds.shape == (2, 3)
     assert diary == [(name, r) for r in range(3) for name in "ab"]
-    assert [racer.finish() for racer in racers] == ["a has ended", "b has ended"]
+    assert said == ["a has ended", "b has ended"]
 
 
 def test_a_training_that_ends_too_soon_is_not_waited_for():
-    racer = ThreadRacer(partial(training, "a", 1, []))
     with pytest.raises(RuntimeError, match="before its last round"):
-        seconds_in_turns([racer], 3)
+        race([partial(training, "a", 1, [])], 3)
 
 
 def failing(after_round):
@@ -38,7 +37,7 @@ def failing(after_round):
 
 def test_errors_of_a_training_come_out():
     with pytest.raises(ValueError, match="no second round"):
-        seconds_in_turns([ThreadRacer(failing)], 2)
+        race([failing], 2)
 
 
 def meeting(barrier, after_round):
@@ -49,9 +48,8 @@ def meeting(barrier, after_round):
 
 def test_processes_do_their_rounds_at_the_same_time():
     barrier = get_context("spawn").Barrier(2)
-    racer = ProcessRacer(partial(meeting, barrier), 2)
-    assert seconds_in_turns([racer], 3).shape == (1, 3)
-    racer.finish()
+    both = partial(side_by_side, partial(meeting, barrier), 2, 3)
+    assert race([both], 3)[0].shape == (1, 3)
 
 
 def test_ratios_are_of_the_same_round():

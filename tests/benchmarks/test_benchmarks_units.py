@@ -10,7 +10,7 @@ import pytest
 from benchmarks.runner import tables
 from benchmarks.runner.records import FIELDS, record, summary, write_json
 from benchmarks.runner.sources import code_version, imported_sources
-from benchmarks.runner.units import Runner, Store, Unit, share
+from benchmarks.runner.units import Runner, Unit, share
 from structboost import InterruptedFitWarning
 
 
@@ -25,11 +25,11 @@ def counting_unit(calls, version="1", needs=None, **params):
 def test_units_resume(tmp_path, capsys):
     calls = []
     for _ in range(2):
-        Runner(Store(tmp_path), 1).finish([counting_unit(calls)])
+        Runner(tmp_path, 1).finish([counting_unit(calls)])
     assert len(calls) == 1
     assert "kept" in capsys.readouterr().err
     others = [counting_unit(calls, version="2"), counting_unit(calls, repeat=1)]
-    Runner(Store(tmp_path), 2).finish(others)
+    Runner(tmp_path, 2).finish(others)
     assert len(calls) == 3
 
 
@@ -37,8 +37,8 @@ def test_unit_gets_what_it_needs(tmp_path):
     first_calls, calls = [], []
     first = counting_unit(first_calls, repeat=0)
     second = counting_unit(calls, needs=first)
-    assert Runner(Store(tmp_path), 2).finish([second]) == []  # not there yet
-    Runner(Store(tmp_path), 2).finish([first, second])
+    assert Runner(tmp_path, 2).finish([second]) == []  # not there yet
+    Runner(tmp_path, 2).finish([first, second])
     assert calls[0][0]["value"] == 0.5
     assert second.key != counting_unit([], needs=counting_unit([], version="2", repeat=0)).key
 
@@ -48,7 +48,7 @@ def test_failing_unit_does_not_stop_the_others(tmp_path, capsys):
         raise ValueError("no")
 
     failing = Unit("auc", "d", "bad", {}, "1", fail)
-    runner = Runner(Store(tmp_path), 2)
+    runner = Runner(tmp_path, 2)
     assert len(runner.finish([failing, counting_unit([])])) == 1
     assert runner.failures == ["auc d bad"]
     assert "ValueError: no" in capsys.readouterr().err
@@ -56,9 +56,9 @@ def test_failing_unit_does_not_stop_the_others(tmp_path, capsys):
 
 def test_only_kept_runs_nothing(tmp_path):
     calls = []
-    Runner(Store(tmp_path), 1).finish([counting_unit(calls)])
+    Runner(tmp_path, 1).finish([counting_unit(calls)])
     both = [counting_unit(calls), counting_unit(calls, repeat=1)]
-    assert len(Runner(Store(tmp_path), 2, only_kept=True).finish(both)) == 1
+    assert len(Runner(tmp_path, 2, only_kept=True).finish(both)) == 1
     assert len(calls) == 1
 
 
@@ -85,12 +85,12 @@ def test_ctrl_c_ends_the_run_whatever_the_unit_makes_of_it(tmp_path, run):
     """The result of half a training is not kept, and the next unit does not start."""
     calls = []
     unit = Unit("made", "data", "method", {}, "1", run)
-    runner = Runner(Store(tmp_path), 2)
+    runner = Runner(tmp_path, 2)
     before = signal.set_wakeup_fd(-1)
     with pytest.raises(KeyboardInterrupt):
         runner.finish([unit, counting_unit(calls)])
     assert signal.set_wakeup_fd(before) == -1
-    assert Store(tmp_path).get(unit) is None
+    assert runner.kept(unit) == {}
     assert runner.failures == []
     assert calls == []
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -101,7 +101,7 @@ def test_units_meet_pythons_own_handler_of_ctrl_c(tmp_path):
     met = []
     note = lambda: {"value": met.append(signal.getsignal(signal.SIGINT))}  # noqa: E731
     unit = Unit("made", "data", "method", {}, "1", note)
-    assert len(Runner(Store(tmp_path), 1).finish([unit])) == 1
+    assert len(Runner(tmp_path, 1).finish([unit])) == 1
     assert met == [signal.default_int_handler]
 
 
@@ -110,7 +110,7 @@ def test_ctrl_c_is_left_to_whoever_handles_it(tmp_path):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         unit = Unit("made", "data", "method", {}, "1", keeps_what_it_has)
-        assert len(Runner(Store(tmp_path), 1).finish([unit])) == 1
+        assert len(Runner(tmp_path, 1).finish([unit])) == 1
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -122,8 +122,8 @@ def test_interrupted_run_keeps_finished_units(tmp_path):
     calls = []
     units = [counting_unit(calls), Unit("auc", "d", "stop", {}, "1", interrupt)]
     with pytest.raises(KeyboardInterrupt):
-        Runner(Store(tmp_path), 2).finish(units)
-    Runner(Store(tmp_path), 1).finish([counting_unit(calls)])
+        Runner(tmp_path, 2).finish(units)
+    Runner(tmp_path, 1).finish([counting_unit(calls)])
     assert len(calls) == 1
 
 
@@ -140,7 +140,7 @@ def test_torn_unit_file_counts_as_none(tmp_path):
     calls = []
     unit = counting_unit(calls)
     (tmp_path / f"{unit.key}.json").write_text('{"resu')
-    Runner(Store(tmp_path), 1).finish([unit])
+    Runner(tmp_path, 1).finish([unit])
     assert len(calls) == 1
 
 
@@ -163,8 +163,8 @@ def test_imports_are_followed():
     assert {"tasks/multiclass.py", "structboost/task.py", "tasks/tables.py"} <= of_task
     assert not any("masters" in name or "__init__" in name for name in of_task)
     # What is imported from the package itself, or only named in a registry, counts too.
-    of_ours = names("benchmarks.ours.hinge")
-    assert {"peers/method.py", "structboost/loop.py", "masters/one_slack.py"} <= of_ours
+    of_ours = names("benchmarks.ours.methods")
+    assert {"runner/protocol.py", "structboost/loop.py", "masters/one_slack.py"} <= of_ours
     assert {"masters/m_slack.py", "weak/stump.py", "weak/linear.py"} <= of_ours
     assert {"engines/processes.py", "weak/histogram.py", "tasks/ranking.py"} <= of_ours
     assert {"runner/protocol.py", "runner/datasets.py"} <= of_ours

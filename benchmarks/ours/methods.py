@@ -1,30 +1,40 @@
-"""StructBoost with hinge loss, in its three formulations: where the benchmarks train our models."""
+"""Our methods as the tables train them: hinge loss, structured SVM, stage-wise boosting."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.peers.method import Method, Params, Trial, made_classes
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.limits import Report
-from benchmarks.runner.protocol import timed
-from structboost import MulticlassTask, PartKind, RankingTask, StructBoost, TaxonomyTask, TreeFamily
-from structboost.ensemble import Ensemble, KindEnsemble
-from structboost.weak.stump import StumpTable
+from benchmarks.runner.protocol import Method, Objective, Params, Trial, grid, made_classes, timed
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+    StructuredSVM,
+    TaxonomyTask,
+    TreeFamily,
+)
 
 MAX_ROUNDS = 200
 # Rounds whose test error or objective is kept.
 CHECKPOINTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
 LARGEST_C = 1000.0
-DEPTH = 3
 # Trees have no bound to stop by.
-TREE_ROUNDS = 100
+DEPTH, TREE_ROUNDS = 3, 100
+STAGES = (25, 50, 100, 200, 300, 500)
+# 200 rounds in the paper.
+SVM_STAGES = (10, 25, 50, 100, 150, 200)
 
 
 def uninterrupted(trainer: Any) -> Any:
@@ -39,14 +49,19 @@ def certified_gap(last: Mapping[str, Any]) -> float | None:
     return last["gap"] if last["certified"] else None
 
 
-def grid(low: float, high: float) -> list[dict[str, float]]:
+def class_scores_of(task: Any, scores: np.ndarray) -> np.ndarray:
+    """Scores of the classes, from those of bits or nodes where the task has a code."""
+    return task.class_scores(scores) if hasattr(task, "class_scores") else scores
+
+
+def powers(low: float, high: float) -> list[Params]:
     """Six values of C between two powers of ten."""
-    return [{"C": float(C)} for C in np.logspace(low, high, 6)]
+    return grid(C=[float(C) for C in np.logspace(low, high, 6)])
 
 
 @dataclass
 class Hinge(Method):
-    """Chooses C by one warm-started path over the grid, then whether to spread the weights.
+    """StructBoost; C is chosen by one warm-started path, then whether to spread the weights.
 
     A fit of the path stops after ``path_seconds`` at the gap it has; that at the chosen C does not.
     """
@@ -57,24 +72,23 @@ class Hinge(Method):
     spreads: bool = True  # False where formulations are timed against each other
     settings: dict[str, Any] = field(default_factory=dict)  # further ones of StructBoost
     path_seconds: float = 60.0
-    candidates: list[dict[str, float]] = field(default_factory=lambda: grid(1, 3))
+    candidates: list[Params] = field(default_factory=lambda: powers(1, 3))
     packages = ("numba", "scipy")
+    usual = {}  # settings of all methods of the class
+    n_made = 3  # classes of the table that all kernels are compiled on
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
         raise NotImplementedError
 
-    def made(self) -> Table:
-        """A small table to compile all kernels on."""
-        return made_classes()
-
     def trainer(self, task: Any, C: float, callbacks: Any = None, spread: float = 0.0) -> Any:
         """Not yet fitted."""
-        settings = {"max_rounds": MAX_ROUNDS, **self.settings, "random_state": 0}
+        settings = {"max_rounds": MAX_ROUNDS, **self.usual, **self.settings}
         tol = self.fit_share * self.gap if self.spreads else self.gap
-        return StructBoost(task, C=C, tol=tol, spread=spread, callbacks=callbacks, **settings)
+        common = {"tol": tol, "spread": spread, "callbacks": callbacks, "random_state": 0}
+        return StructBoost(task, C=C, **common, **settings)
 
     def trials(
-        self, train: Table, validation: Table, candidates: list[Params], objective: Any
+        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
     ) -> list[Trial]:
         """Each C, warm started from the one before; then the best of them with spread weights."""
         task, X, Y = self.problem(train)
@@ -123,29 +137,24 @@ class Hinge(Method):
         }
 
     def warm_up(self) -> None:
-        train = self.made()
+        train = made_classes(self.n_made)
         self.output(self.fit(train, {"C": 10.0}), train.X)
 
 
 class Ranking(Hinge):
-    """Maximises the AUC (section 3.2), pricing over all distinct thresholds."""
+    """Maximises the AUC (section 3.2), pricing over all distinct thresholds.
 
-    def trainer(self, task: Any, C: float, callbacks: Any = None, spread: float = 0.0) -> Any:
-        """Few columns per round of the one channel are few to choose from, and to spread over."""
-        made = super().trainer(task, C, callbacks, spread)
-        made.exact = True
-        made.columns_per_channel = self.settings.get("columns_per_channel", 20)
-        return made
+    Few columns per round of the one channel are few to choose from, and to spread over.
+    """
+
+    usual = {"exact": True, "columns_per_channel": 20}
+    n_made = 2
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
         return RankingTask(), [train.X], [train.y]
 
     def output(self, model: Any, X: np.ndarray) -> np.ndarray:
         return model.model_.scores(X)[:, 0]
-
-    def made(self) -> Table:
-        """Two classes."""
-        return made_classes(2)
 
 
 def ranking(name: str, *, gap: float = 0.01, **settings: Any) -> Ranking:
@@ -161,12 +170,8 @@ PRINTED = ranking("structboost_printed", stabilize=False)
 # there is to spread the weights over.
 TIGHT = Ranking("structboost_1slack", 0.01, fit_share=0.1)
 # What the comparison with boosted trees costs an additive model of stumps; nothing is certified.
-TREES = ranking(
-    "structboost_trees",
-    weak_learner=partial(TreeFamily, depth=DEPTH),
-    max_rounds=TREE_ROUNDS,
-    columns_per_channel=1,
-)
+_DEEP = {"weak_learner": partial(TreeFamily, depth=DEPTH), "columns_per_channel": 1}
+TREES = ranking("structboost_trees", **_DEEP, max_rounds=TREE_ROUNDS)
 # One column per round and a small gap, as in the paper's runs of figure 3.
 SINGLE_COLUMNS = {
     name: ranking(name, gap=0.001, formulation=name, columns_per_channel=1)
@@ -174,11 +179,20 @@ SINGLE_COLUMNS = {
 }
 
 
+@dataclass
 class Multiclass(Hinge):
-    """Class-specific stumps (section 3.3)."""
+    """Class-specific stumps (section 3.3); with a taxonomy, its codes and loss (3.4 and 4.3)."""
+
+    taxonomy: Any = None
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
-        return MulticlassTask(int(train.y.max()) + 1), train.X, train.y
+        tree = self.taxonomy
+        task = TaxonomyTask(tree) if tree else MulticlassTask(int(train.y.max()) + 1)
+        return task, train.X, train.y
+
+    def warm_up(self) -> None:
+        """The made table has other classes than the taxonomy."""
+        Hinge.warm_up(replace(self, taxonomy=None))
 
     def output(self, model: Any, X: np.ndarray) -> np.ndarray:
         return class_scores_of(model.task, model.model_.scores(X)).argmax(axis=1)
@@ -191,26 +205,9 @@ def stumps(gap: float) -> Multiclass:
 
 def perceptrons(gap: float, max_rounds: int = MAX_ROUNDS) -> Multiclass:
     """StructBoost-per of the paper: perceptrons (31), found by a search that proves nothing."""
-    return Multiclass(
-        "structboost_perceptrons",
-        gap,
-        spreads=False,
-        settings={"weak_learner": "perceptron", "max_rounds": max_rounds, "columns_per_channel": 1},
-        path_seconds=600.0,
-    )
-
-
-@dataclass
-class Tree(Multiclass):
-    """Codes with ancestors and tree loss (sections 3.4 and 4.3)."""
-
-    taxonomy: Any = None
-
-    def problem(self, train: Table) -> tuple[Any, Any, Any]:
-        return TaxonomyTask(self.taxonomy), train.X, train.y
-
-    def warm_up(self) -> None:
-        stumps(self.gap).warm_up()
+    own = {"weak_learner": "perceptron", "max_rounds": max_rounds, "columns_per_channel": 1}
+    fixed: dict[str, Any] = {"spreads": False, "settings": own, "path_seconds": 600.0}
+    return Multiclass("structboost_perceptrons", gap, **fixed)
 
 
 def fit_reporting(
@@ -239,35 +236,92 @@ def fit_reporting(
     return {**method.facts(model), "seconds": seconds, "value": value, "by_round": by_round}
 
 
-def train_rounds(train: Table, n_rounds: int) -> list[dict[str, Any]]:
-    """History of so many rounds on a multi-class table, one column for each class in each."""
-    task = MulticlassTask(int(train.y.max()) + 1)
-    trainer = StructBoost(task, C=LARGEST_C, tol=1e-9, max_rounds=n_rounds, columns_per_channel=1)
-    return trainer.fit(train.X, train.y).history_
+class Fitted(NamedTuple):
+    """Scaler and machine."""
+
+    scaler: StandardScaler
+    machine: Any
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.machine.predict(self.scaler.transform(X)))
 
 
-def ensemble_of_stumps(stumps: dict[str, np.ndarray], n_features: int) -> Ensemble:
-    """An ensemble of given stumps: arrays feature, threshold, left, right and channel."""
-    numbers = np.arange(len(stumps["feature"]))
-    member = KindEnsemble(
-        family="stump",
-        learners=StumpTable(*(stumps[name] for name in ("feature", "threshold", "left", "right"))),
-        columns=numbers,
-        term_learners=numbers,
-        channels=stumps["channel"],
-        coefficients=np.ones(len(numbers)),
-        n_features=n_features,
-    )
-    weights = np.ones(len(numbers))
-    kinds = {"x": PartKind(n_channels=int(stumps["channel"].max()) + 1)}
-    return Ensemble(kinds, {"x": member}, weights, weights[None])
+class SSVM(Method):
+    """`StructuredSVM` on features standardised on the training part: the linear baseline.
+
+    The grid is wider than the paper's 10..1000, whose ends are the best values on half of the sets.
+    """
+
+    name = "ssvm"
+    packages = ("numba",)
+    candidates = powers(0, 5)
+
+    def fit(self, train: Table, params: Params) -> Fitted:
+        scaler = StandardScaler().fit(train.X)
+        task = MulticlassTask(int(train.y.max()) + 1)
+        machine = StructuredSVM(task, C=params["C"], random_state=0)
+        return Fitted(scaler, uninterrupted(machine.fit(scaler.transform(train.X), train.y)))
+
+    def warm_up(self) -> None:
+        train = made_classes()
+        self.output(self.fit(train, {"C": 10.0}), train.X)
+
+    def facts(self, model: Fitted) -> dict[str, Any]:
+        last = model.machine.history_[-1]
+        return {"rounds": last["round"], "gap": last["gap"], "certified": last["certified"]}
 
 
-def task_labels(estimator: Any, model: Any, X: np.ndarray) -> np.ndarray:
-    """Column numbers of the best classes by a stage of an estimator's model."""
-    return class_scores_of(estimator.task_, model.scores(X)).argmax(axis=1)
+@dataclass
+class StageWise(Method):
+    """Boosting that sets each weight once: the candidates are numbers of rounds of one run."""
+
+    name: str
+    classifier: Callable[..., Any]  # takes max_rounds
+    stages: tuple[int, ...] = STAGES
+    packages = ("numba", "scipy", "sklearn")
+
+    @property
+    def candidates(self) -> list[Params]:
+        return grid(rounds=self.stages)
+
+    def fit(self, train: Table, params: Params) -> Any:
+        """As many rounds as the parameters say, fewer where pricing is exhausted."""
+        return self.classifier(max_rounds=params["rounds"], random_state=0).fit(train.X, train.y)
+
+    def trials(
+        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
+    ) -> list[Trial]:
+        fitted = self.fit(train, max(candidates, key=lambda params: params["rounds"]))
+        trials = []
+        for params in candidates:
+            stage = fitted.model_.at_stage(min(params["rounds"], fitted.model_.n_stages) - 1)
+            scores = class_scores_of(fitted.task_, stage.scores(validation.X))
+            labels = fitted.classes_[scores.argmax(axis=1)]
+            trials.append(Trial(params, objective.measure(validation.y, labels)))
+        return trials
+
+    def facts(self, model: Any) -> dict[str, Any]:
+        return {"rounds": model.n_iter_}
+
+    def warm_up(self) -> None:
+        train = made_classes()
+        self.output(self.fit(train, {"rounds": 2}), train.X)
 
 
-def class_scores_of(task: Any, scores: np.ndarray) -> np.ndarray:
-    """Scores of the classes, from those of bits or nodes where the task has a code."""
-    return task.class_scores(scores) if hasattr(task, "class_scores") else scores
+# MultiBoost^cw with the exponential loss, whose weights are set once.
+_CW = partial(MultiBoostCWClassifier, C=float("inf"), tau_max=1, tol=0.0)
+CW_TREES = StageWise(
+    "multiboost_cw_trees", partial(_CW, weak_learner=partial(TreeFamily, depth=DEPTH))
+)
+ADA_ECC = StageWise("adaboost_ecc", AdaBoostECCClassifier)
+ADA_MH = StageWise("adaboost_mh", AdaBoostMHClassifier)
+ADA_ECC_SVM = StageWise(
+    "adaboost_ecc_svm", partial(AdaBoostECCClassifier, weak_learner="svm"), SVM_STAGES
+)
+
+
+def cw_perceptrons(max_rounds: int = 200) -> StageWise:
+    """MultiBoost^cw over perceptrons (31)."""
+    rounds = tuple(max_rounds * k // 6 for k in range(1, 7))
+    own = partial(_CW, weak_learner="perceptron")
+    return StageWise("multiboost_cw_perceptrons", own, rounds)
