@@ -105,9 +105,8 @@ class BoostedTrees:
         numbers = np.arange(len(inner))
         if ((made.left <= numbers) | (made.right <= numbers))[inner].any():
             raise DamagedFileError("a tree names a node that does not come after it")
-        if not len(made.classes) or len(made.baseline) != (
-            len(made.classes) if len(made.classes) > 2 else 1
-        ):
+        n_classes = len(made.classes)
+        if not n_classes or len(made.baseline) != (n_classes if n_classes > 2 else 1):
             raise DamagedFileError("its trees do not fit their classes")
         return made
 

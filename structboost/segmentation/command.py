@@ -256,7 +256,6 @@ def _segmenter_of_scribbles() -> Segmenter:
 
 
 def _image_files(places: Sequence[Path]) -> list[Path]:
-    """The files, and those in folders, in order."""
     files: list[Path] = []
     for place in places:
         inside = files_in(place) if place.is_dir() else [place]

@@ -154,17 +154,15 @@ def _parameters(header: Header) -> Header:
 
 
 def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
+    def made(kind: Any, place: str, n_folds: int) -> list[Any]:
+        places = [f"{place}/{fold}/" for fold in range(n_folds)]
+        return [kind.from_arrays(below(place, arrays)) for place in places]
+
     groups = {
-        group: [
-            BoostedTrees.from_arrays(below(f"groups/{group}/{fold}/", arrays))
-            for fold in range(n_folds)
-        ]
+        group: made(BoostedTrees, f"groups/{group}", n_folds)
         for group, n_folds in header["groups"].items()
     }
-    joint = [
-        JointClassifier.from_arrays(below(f"joint/{fold}/", arrays))
-        for fold in range(header["joint"])
-    ]
+    joint = made(JointClassifier, "joint", header["joint"])
     n_words = len(arrays["codebook"])
     if any(len(classifier.mean) != n_joint_features(n_words) for classifier in joint):
         raise DamagedFileError("its joint classifiers are of other features")

@@ -334,7 +334,6 @@ def _surroundings(image: Pixels, box: FloatArray) -> Pixels:
 
 
 def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:
-    """Raise unless there is a box in each image."""
     n = len(images)
     if not n:
         raise ValueError("frame is an empty list; give at least one frame.")

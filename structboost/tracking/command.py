@@ -91,7 +91,6 @@ def run(options: argparse.Namespace) -> bool:
 
 
 def _track(options: argparse.Namespace, clip: _Clip, stack: ExitStack) -> TrackedFrames:
-    """Track, and write what was tracked."""
     writer = None
     if options.out is not None:
         writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps))
@@ -118,7 +117,6 @@ def _track(options: argparse.Namespace, clip: _Clip, stack: ExitStack) -> Tracke
 
 
 def _open(options: argparse.Namespace, stack: ExitStack) -> _Clip:
-    """The frames, the first box and the truth."""
     truth = None if options.truth is None else read_boxes(options.truth)
     box = None if options.box is None else _parsed_box(options.box)
     if options.source is None:
@@ -143,7 +141,6 @@ def _parsed_box(text: str) -> FloatArray:
 
 
 def _drawn_by_mouse(image: Pixels) -> FloatArray:
-    """The box that the user draws on the first frame."""
     why = "there is no display to draw it on"
     # Without a display Qt ends the process instead of raising.
     has_display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))

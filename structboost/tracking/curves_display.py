@@ -72,14 +72,12 @@ class _TrackersDisplay(ABC):
         """
         import matplotlib.pyplot as plt
 
-        self.ax_ = tuple(
-            plt.subplots(layout="constrained", **self._layout)[1] if ax is None else ax
-        )
+        given = plt.subplots(layout="constrained", **self._layout)[1] if ax is None else ax
+        self.ax_ = tuple(given)
         self.figure_ = self.ax_[0].figure
         colours = tracker_colours(self.measures)
-        self._draw(
-            {name: tuple(part / 255 for part in colours[name]) for name in self.measures}, *self.ax_
-        )
+        shares = {name: tuple(part / 255 for part in colours[name]) for name in self.measures}
+        self._draw(shares, *self.ax_)
         for axis in self.ax_:
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)

@@ -125,18 +125,13 @@ def training_boxes(
     )
     angles = random.uniform(0.0, 2.0 * np.pi, n)
     sizes = np.ones(n)
-    sizes[n_near + n_far :] = np.exp(
-        random.uniform(-_LARGEST_RESIZING, _LARGEST_RESIZING, n_scaled)
-    )
-    centres = (
-        box[:2]
-        + 0.5 * box[2:]
-        + distances[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
-    )
+    log_sizes = random.uniform(-_LARGEST_RESIZING, _LARGEST_RESIZING, n_scaled)
+    sizes[n_near + n_far :] = np.exp(log_sizes)
+    directions = np.column_stack((np.cos(angles), np.sin(angles)))
+    centres = box[:2] + 0.5 * box[2:] + distances[:, None] * directions
     height, width = image_shape[:2]
-    return np.concatenate(
-        (box[None], moved(box, np.clip(centres, 0, [width - 1, height - 1]), sizes))
-    )
+    inside = np.clip(centres, 0, [width - 1, height - 1])
+    return np.concatenate((box[None], moved(box, inside, sizes)))
 
 
 def _bonus(boxes: FloatArray, expected: FloatArray | None) -> FloatArray:
