@@ -2,11 +2,16 @@
 
 from .boosting import StructBoost as StructBoost
 from .conformance.check_task import check_task as check_task
+from .decisions.choices import Assignment as Assignment
+from .decisions.choices import Choose as Choose
+from .decisions.choices import MatroidBasis as MatroidBasis
 from .decisions.knapsack import Knapsack as Knapsack
 from .decisions.paths import AcyclicPath as AcyclicPath
 from .decisions.paths import GridPath as GridPath
 from .decisions.problem import DecisionProblem as DecisionProblem
 from .decisions.problem import SolvedBy as SolvedBy
+from .decisions.programs import LinearProgram as LinearProgram
+from .decisions.programs import ShortestPath as ShortestPath
 from .engines.base import Engine as Engine
 from .engines.local import Serial as Serial
 from .engines.local import Threads as Threads

@@ -1,0 +1,133 @@
+"""Programs, assignments and greedy choices against enumeration; errors that name the instance."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import combinations, permutations, product
+
+import highspy
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import (
+    AcyclicPath,
+    Assignment,
+    Choose,
+    LinearProgram,
+    MatroidBasis,
+    PredictThenOptimizeTask,
+    ShortestPath,
+    TaskError,
+    check_task,
+)
+
+WEIGHTS = np.array([[2.0, 3.0, 4.0, 1.0], [1.0, 1.0, 0.0, 2.0]])
+ROOM = np.array([6.0, 2.0])
+
+
+def best_of(decisions, costs, maximize=False):
+    values = np.array(decisions) @ costs
+    return values.max() if maximize else values.min()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999))
+def test_problems_find_what_enumeration_finds(seed):
+    rng = np.random.default_rng(seed)
+    subsets = np.array(list(product((0.0, 1.0), repeat=4)))
+    fitting = subsets[(subsets @ WEIGHTS.T <= ROOM).all(axis=1)]
+    pairs = [np.eye(3)[list(p)][:, :3].ravel() for p in permutations(range(3))]
+    pairs_of_two = [np.eye(3)[list(p)].ravel() for p in permutations(range(3), 2)]
+    twos = [np.isin(np.arange(5), c).astype(float) for c in combinations(range(5), 2)]
+    maximize = bool(rng.integers(2))
+    for problem, decisions in (
+        (LinearProgram(WEIGHTS, ROOM, integrality=True, maximize=maximize), fitting),
+        (Assignment(3, 3, maximize=maximize), pairs),
+        (Assignment(2, 3, maximize=maximize), pairs_of_two),
+        (Choose(5, 2, maximize=maximize), twos),
+        (MatroidBasis(5, lambda items: len(items) <= 2, maximize=maximize), twos),
+    ):
+        costs = rng.normal(size=(3, problem.n_items))
+        for row, z in zip(costs, problem.solve_all(costs), strict=True):
+            assert problem.is_feasible(z)
+            assert z @ row == pytest.approx(best_of(decisions, row, maximize), abs=1e-9)
+            np.testing.assert_array_equal(problem.solve(row), z)
+
+
+def test_spanning_trees_are_bases():
+    edges = list(combinations(range(5), 2))
+    tree = MatroidBasis(10, lambda items: nx.is_forest(nx.Graph([edges[e] for e in items])))
+    costs = np.random.default_rng(0).normal(size=10)
+    graph = nx.Graph()
+    graph.add_weighted_edges_from([(*e, c) for e, c in zip(edges, costs, strict=True)])
+    assert tree.solve(costs) @ costs == pytest.approx(
+        nx.minimum_spanning_tree(graph).size(weight="weight")
+    )
+
+
+def test_a_flow_is_the_shortest_path_and_may_use_circles_where_they_pay():
+    arcs = [(0, 1), (1, 2), (2, 1), (0, 2), (2, 3), (1, 3)]
+    problem = ShortestPath(arcs, 0, 3)
+    assert problem.solve(np.array([1.0, 1, 1, 5, 1, 4])).tolist() == [1, 1, 0, 0, 1, 0]
+    assert problem.solve(np.array([1.0, -3, 1, 9, 9, 1])).tolist() == [1, 1, 1, 0, 0, 1]
+    forwards = arcs[:2] + arcs[3:]
+    costs = np.random.default_rng(1).normal(size=(20, 5))
+    np.testing.assert_array_equal(
+        ShortestPath(forwards, 0, 3).solve_all(costs), AcyclicPath(forwards, 0, 3).solve_all(costs)
+    )
+
+
+def test_a_model_of_highs_is_the_same_program():
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    z = [highs.addBinary() for _ in range(4)]
+    for row, room in zip(WEIGHTS, ROOM, strict=True):
+        highs.addConstr(sum(w * v for w, v in zip(row, z, strict=True)) <= room)
+    highs.addConstr(z[0] + z[1] >= 1)
+    highs.maximize(z[0] + z[1])
+    program = LinearProgram.from_highs(highs)
+    arrays = LinearProgram(
+        np.vstack((WEIGHTS, [[-1, -1, 0, 0]])), [*ROOM, -1], integrality=True, maximize=True
+    )
+    assert program.maximize
+    for costs in np.random.default_rng(0).normal(size=(10, 4)):
+        assert program.solve(costs) @ costs == pytest.approx(arrays.solve(costs) @ costs)
+
+
+def test_a_program_is_pure_and_can_be_pickled():
+    program = LinearProgram(WEIGHTS, ROOM)
+    costs = -np.random.default_rng(0).uniform(size=(6, 4)).round(1)
+    first = program.solve_all(costs)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(program)).solve_all(costs), first)
+    np.testing.assert_array_equal(program.solve_all(costs[::-1])[::-1], first)
+    X = np.random.default_rng(1).normal(size=(6, 2))
+    task = PredictThenOptimizeTask(program)
+    check_task(task, X, task.best_decisions(X, costs))
+
+
+def test_infeasible_and_unbounded_programs_name_the_instance():
+    X, costs = np.ones((3, 1)), np.array([[1.0, 1], [1, 1], [-1, -1]])
+    task = PredictThenOptimizeTask(LinearProgram([[1.0, 1]], [3.0], bounds=(0, 1)))
+    assert len(task.best_decisions(X, costs)) == 3
+    task = PredictThenOptimizeTask(LinearProgram([[1.0, -1]], [3.0], bounds=(0, np.inf)))
+    with pytest.raises(TaskError, match="unbounded") as error:
+        task.best_decisions(X, costs)
+    assert "example 2, X[2]" in error.value.__notes__[0]
+    task = PredictThenOptimizeTask(LinearProgram([[1.0, 1]], [-3.0]))
+    with pytest.raises(TaskError, match="infeasible") as error:
+        task.best_decisions(X, costs)
+    assert "example 0, X[0]" in error.value.__notes__[0]
+
+
+def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="both None"):
+        LinearProgram()
+    with pytest.raises(ValueError, match="for each row"):
+        LinearProgram([[1.0, 1]], [1.0, 2.0])
+    with pytest.raises(ValueError, match="k is 3"):
+        Choose(2, 3)
+    with pytest.raises(TaskError, match="refuses every single item"):
+        MatroidBasis(2, lambda items: False).solve(np.ones(2))
