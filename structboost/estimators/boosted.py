@@ -22,7 +22,13 @@ from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import check_relevance, checked_choice, checked_weights, validated_table
+from structboost.validation import (
+    check_relevance,
+    checked_choice,
+    checked_weights,
+    shown,
+    validated_table,
+)
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
 
@@ -120,13 +126,20 @@ class StructBoostRanker(_StructBoostEstimator):
 
     Parameters
     ----------
+    loss : {"pairs", "map", "ndcg"}
+        What is minimised: the share of pairs in the wrong order; or, with two levels of relevance,
+        1 minus the mean average precision, or 1 minus the mean normalised discounted gain.
     early_stopping : bool
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
         then speaks of the last round trained.
     """
 
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+    loss: str = "pairs"
+
+    def fit(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
+    ) -> Self:
         """Train on items, their relevance and their queries.
 
         Parameters
@@ -139,11 +152,13 @@ class StructBoostRanker(_StructBoostEstimator):
         sample_weight : array-like, shape (n_queries,) or (n_samples,), optional
             Weight of each query in the mean loss, in ascending order of ``qid``.  With one weight
             per item, a query weighs the mean of its items and a pair the product of its two.
+        group : array-like of int, shape (n_queries,), optional
+            Instead of ``qid``: number of items of each query, whose items follow each other.
         """
         self._check_early_stopping()
         check_relevance(y)
         X, y = validated_table(self, X, y, y_numeric=True)
-        queries = _split_queries(y, qid)
+        queries = _split_queries(y, _query_ids(len(y), qid, group))
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
         counted = np.flatnonzero(of_queries > 0)
         queries = [queries[q][of_items[queries[q]] > 0] for q in counted]
@@ -158,7 +173,10 @@ class StructBoostRanker(_StructBoostEstimator):
             queries, held, of_queries = self._hold_out(y, queries, of_queries)
             validation = _ranking_examples(X, y, held, of_items)
         self._train(
-            RankingTask(), _ranking_examples(X, y, queries, of_items), validation, of_queries
+            RankingTask(self.loss),
+            _ranking_examples(X, y, queries, of_items),
+            validation,
+            of_queries,
         )
         return self
 
@@ -204,7 +222,7 @@ class StructBoostRanker(_StructBoostEstimator):
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a ranker that :meth:`save` wrote."""
         ranker, _ = cls._load(path)
-        ranker.task_ = RankingTask()
+        ranker.task_ = RankingTask(ranker.loss)
         return ranker
 
     def __sklearn_tags__(self) -> Any:
@@ -313,6 +331,21 @@ def _has_pairs(outputs: Sequence[Any]) -> bool:
     """Whether the items of any query differ in relevance."""
     levels = (y.relevance if isinstance(y, WeightedRelevance) else y for y in outputs)
     return any(len(np.unique(of_query)) > 1 for of_query in levels)
+
+
+def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
+    """Query of each item, from whichever is given."""
+    if group is None:
+        return qid
+    if qid is not None:
+        raise ValueError("qid and group are given; give one of them.")
+    sizes = column_or_1d(group)
+    if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
+        raise ValueError(
+            f"group holds {shown(sizes.tolist())}; give whole numbers that add up to the "
+            f"{n_items} samples."
+        )
+    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:

@@ -1,4 +1,4 @@
-"""Ranking: AUC and ordinal regression (StructBoost, section 3.2)."""
+"""Ranking: AUC, ordinal regression (StructBoost, section 3.2), and losses at the top."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ from structboost.inference.pair_sorting import (
     violated_pair_weights,
     weigh_pairs,
 )
+from structboost.inference.top_of_list import (
+    AVERAGE_PRECISION,
+    NDCG,
+    most_violated_order,
+    value_of_order,
+)
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
-from structboost.validation import shown
+from structboost.validation import checked_choice, shown
+
+# Losses that look at the top of the list, and their measures.
+_AT_THE_TOP = {"map": AVERAGE_PRECISION, "ndcg": NDCG}
 
 
 class PairOrder(NamedTuple):
@@ -66,10 +75,21 @@ class RankingTask(Task):
     each item (two levels: the AUC), or a :class:`WeightedRelevance`.  The loss is the share of
     pairs of different relevance in the wrong order, so a query counts the same whatever its size;
     with one query this is (14).  Queries without two levels of relevance have no pairs and no loss.
+
+    With ``loss="map"`` the loss is 1 minus the average precision of the query, with ``"ndcg"`` 1
+    minus its normalised discounted gain.  Both look at the top of the list, and take two levels of
+    relevance.
+
+    Parameters
+    ----------
+    loss : {"pairs", "map", "ndcg"}
     """
 
     reads_inputs: ClassVar[bool] = False
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
+
+    def __init__(self, loss: str = "pairs") -> None:
+        self.loss_name = checked_choice(loss, "loss", ("pairs", *_AT_THE_TOP))
 
     def parts(self, x: Any) -> NDArray[Any]:
         """The items of the query."""
@@ -89,19 +109,24 @@ class RankingTask(Task):
         return (0.5 * signed).reshape(-1, 1)
 
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Share of the pairs of different relevance that ``y_pred`` swaps; ties are not swapped."""
+        """The loss of the order ``y_pred``; tied pairs are not swapped."""
         if isinstance(y_pred, PairOrder):
             return y_pred.loss
         judged = _judged(y)
         if judged.all_pairs == 0:
             return 0.0
         order = y_pred.relevance if isinstance(y_pred, WeightedRelevance) else y_pred
-        return judged.violated(np.asarray(order, dtype=np.float64).ravel(), 0.0)[1]
+        flat = np.asarray(order, dtype=np.float64).ravel()
+        if self.loss_name == "pairs":
+            return judged.violated(flat, 0.0)[1]
+        levels = _two_levels(judged, self.loss_name)
+        return max(0.0, 1.0 - value_of_order(flat, levels, _AT_THE_TOP[self.loss_name]))
 
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
         """Ranks of the items by score; with ``y`` the most violated :class:`PairOrder`.
 
-        A pair is swapped where its margin is below 1, the rule of line 8 of Algorithm 2.
+        For the loss ``"pairs"`` a pair is swapped where its margin is below 1, the rule of line 8
+        of Algorithm 2.
         """
         flat = np.ascontiguousarray(scores[:, 0])
         if y is None:
@@ -110,8 +135,8 @@ class RankingTask(Task):
         judged = _judged(y)
         if judged.all_pairs == 0:
             return PairOrder(true, 0.0)
-        signed, swapped = judged.violated(flat, 1.0)
-        return PairOrder(true - signed, swapped)
+        signed, loss = self._violated(judged, flat)
+        return PairOrder(true - signed, loss)
 
     def predict(self, x: Any, scores: FloatArray) -> FloatArray:
         """The scores of the items."""
@@ -127,7 +152,7 @@ class RankingTask(Task):
             judged = _judged(Y[i], i)
             if judged.all_pairs:
                 own = slice(offsets[i], offsets[i + 1])
-                weights[own], losses[i] = judged.violated(np.ascontiguousarray(flat[own]), 1.0)
+                weights[own], losses[i] = self._violated(judged, np.ascontiguousarray(flat[own]), i)
         rows = np.flatnonzero(weights)
         difference = Measure(rows, np.zeros(len(rows), np.int64), weights[rows])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(rows, offsets)})
@@ -135,7 +160,12 @@ class RankingTask(Task):
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
-        """Violated pairs, each with the slack that (14) gives it; at most about ``limit``."""
+        """Violated pairs, each with the slack that (14) gives it; at most about ``limit``.
+
+        Other losses are no sums over pairs: then a query has one slack.
+        """
+        if self.loss_name != "pairs":
+            return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
         n_rows = len(flat)
@@ -174,6 +204,28 @@ class RankingTask(Task):
             weights=weight[taken],
             examples=query[taken],
         )
+
+    def _violated(
+        self, judged: _Judged, flat: FloatArray, sample: int | None = None
+    ) -> tuple[FloatArray, float]:
+        """Signed shares of the swapped pairs of the most violated order, and its loss."""
+        if self.loss_name == "pairs":
+            return judged.violated(flat, 1.0)
+        levels = _two_levels(judged, self.loss_name, sample)
+        return most_violated_order(flat, levels, _AT_THE_TOP[self.loss_name])
+
+
+def _two_levels(judged: _Judged, loss: str, sample: int | None = None) -> IntArray:
+    """Levels 0 and 1; TaskError where there are more, or items differ in weight."""
+    name = "The relevance of a query" if sample is None else "Y[{sample}]"
+    if judged.n_levels > 2:
+        raise TaskError(
+            f"{name} has {judged.n_levels} levels; loss={loss!r} takes two: relevant, or not.",
+            sample,
+        )
+    if (judged.weights != judged.weights[0]).any():
+        raise TaskError(f"{name} has weights of items; loss={loss!r} weighs queries only.", sample)
+    return judged.levels
 
 
 def _judged(y: Any, sample: int | None = None) -> _Judged:

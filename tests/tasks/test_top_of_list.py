@@ -1,0 +1,92 @@
+"""Average precision and NDCG: the argmax against all orders, the values against scikit-learn."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, ndcg_score
+
+from structboost import RankingTask, StackedParts, StructBoostRanker, TaskError, check_task
+
+
+def value(loss, y, scores):
+    """The measure of untied scores, by scikit-learn."""
+    if loss == "map":
+        return average_precision_score(y, scores)
+    return ndcg_score([y], [scores])
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from(["map", "ndcg"]))
+def test_the_argmax_equals_all_orders(seed, loss):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    y = rng.permutation(np.arange(n) < rng.integers(1, n)).astype(int)
+    scores = (8 * rng.normal(scale=0.7, size=n)).round() / 8
+    task = RankingTask(loss)
+    stack = StackedParts({"x": scores[:, None]}, {"x": np.array([0, n])})
+    pairs = [(i, j) for i in range(n) for j in range(n) if y[i] > y[j]]
+    best = -np.inf
+    for order in permutations(range(n)):
+        ranks = np.array(order, float)
+        swapped = sum(scores[i] - scores[j] for i, j in pairs if ranks[i] < ranks[j])
+        best = max(best, 1 - value(loss, y, ranks) - swapped / len(pairs))
+        assert task.loss(y, ranks) == pytest.approx(1 - value(loss, y, ranks))
+    found = task.separate([None], [y], stack)
+    assert found.violations(stack)[0] == pytest.approx(best)
+    output = task.argmax(None, scores[:, None], y)
+    gain = (task.joint_feature(None, output) - task.joint_feature(None, y))[:, 0] @ scores
+    assert task.loss(y, output) + gain == pytest.approx(best)
+    assert task.separate_slacks([None], [y], stack, 10).losses == found.losses
+    assert task.loss(y, y) == 0
+    assert task.loss(y, np.zeros(n)) == 0
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg"])
+def test_the_task_keeps_the_contract(loss):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 2)) for n in (1, 2, 4, 6)]
+    Y = [[1], [0, 1], [1, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
+    check_task(RankingTask(loss), X, [np.array(y) for y in Y], comparable_outputs=False)
+
+
+def queries(rng, n_queries):
+    """One feature tells the best items well, the other orders all items a little."""
+    X = rng.normal(size=(12 * n_queries, 3))
+    y = (X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=len(X)) > 1).astype(int)
+    return X, y, np.repeat(np.arange(n_queries), 12)
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg"])
+def test_the_ranker_minimises_the_loss_it_is_given(loss, tmp_path):
+    X, y, qid = queries(np.random.default_rng(1), 30)
+    ranker = StructBoostRanker(C=30, loss=loss, max_rounds=8).fit(X, y, qid=qid)
+    task, scores = RankingTask(loss), ranker.predict(X)
+    mean_loss = np.mean([task.loss(y[qid == q], scores[qid == q]) for q in range(30)])
+    # The hinge is above the loss, and the model is better than chance.
+    assert mean_loss <= (ranker.objective_ - ranker.model_.weights.sum()) / 30 + 1e-9
+    assert ranker.score(X, y, qid=qid) > 0.75
+    assert ranker.history_[-1]["certified"]
+    ranker.save(tmp_path / "model")
+    assert StructBoostRanker.load(tmp_path / "model").task_.loss_name == loss
+    by_group = StructBoostRanker(C=30, loss=loss, max_rounds=8).fit(X, y, group=[12] * 30)
+    assert by_group.objective_ == ranker.objective_
+
+
+def test_wrong_relevance_and_groups_are_named():
+    scores = StackedParts({"x": np.zeros((3, 1))}, {"x": np.array([0, 3])})
+    with pytest.raises(TaskError, match=r"Y\[0\] has 3 levels; loss='map' takes two"):
+        RankingTask("map").separate([None], [[0, 1, 2]], scores)
+    with pytest.raises(ValueError, match="loss is 'auc'"):
+        RankingTask("auc")
+    X, y = np.zeros((3, 1)), [0, 1, 0]
+    with pytest.raises(ValueError, match="add up to the 3 samples"):
+        StructBoostRanker(C=1).fit(X, y, group=[1, 1])
+    with pytest.raises(ValueError, match="give one of them"):
+        StructBoostRanker(C=1).fit(X, y, qid=[0, 0, 0], group=[3])
+    with pytest.raises(TaskError, match="weighs queries only"):
+        StructBoostRanker(C=1, loss="map").fit(X, y, sample_weight=[1, 2, 3])
