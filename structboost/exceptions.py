@@ -94,15 +94,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 class ExampleNote(str):
-    """Which method raised an error, and for which examples.
-
-    Parameters
-    ----------
-    method : str
-        Name of the method.
-    first, last : int
-        Numbers of the first and the last example that may be the cause; equal if one is known.
-    """
+    """Which method raised an error, and the first and last example that may be the cause."""
 
     method: str
     first: int

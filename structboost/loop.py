@@ -118,21 +118,7 @@ def relative_gap(primal: float, bound: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """When to stop, and how much to add per round: parameters of :class:`structboost.StructBoost`.
-
-    Parameters
-    ----------
-    C : float
-        Weight of the training loss.
-    tol : float
-        Relative gap at which training stops.
-    max_rounds : int
-        Largest number of rounds.
-    columns_per_channel : int
-        Largest number of columns added per channel and round.
-    spread : float
-        Relative gap within which weight is spread at the end; 0 leaves the weights.
-    """
+    """When to stop, and how much to add per round, as in :class:`structboost.StructBoost`."""
 
     C: float
     tol: float = 0.01
@@ -198,11 +184,7 @@ class State:
     ) -> State:
         """What :meth:`to_header` gave, of a run whose weights have the objective ``primal``.
 
-        Raises
-        ------
-        DamagedFileError
-            If the rounds are not numbered in order, or the bound is above the objective or is not
-            that of the last round.
+        DamagedFileError if its rounds, its bound and this objective do not fit together.
         """
         with damaged_content():
             history = list(header["history"])
@@ -225,24 +207,7 @@ class State:
 
 
 class Loop:
-    """One run of Algorithm 1 at one C.
-
-    Parameters
-    ----------
-    settings : Settings
-    task : Task
-    master : RestrictedMaster
-    columns : ColumnRegistry
-    rule : PricingRule
-    began : float
-        When the fit began, by ``time.perf_counter``.
-    checkpoint : CheckpointFile, optional
-        Where the run is written to, and resumed from.
-
-    Attributes
-    ----------
-    state : State
-    """
+    """One run of Algorithm 1 at one C, which ``began`` at a ``time.perf_counter``."""
 
     def __init__(
         self,

@@ -52,17 +52,7 @@ class Progress:
 
 
 class ProgressLine(Progress):
-    """A count of steps.
-
-    Parameters
-    ----------
-    label : str
-        What is counted, such as "segmented".
-    total : int or None
-        Number of steps; None if it is unknown.
-    visible : bool
-        False shows nothing.
-    """
+    """A count of steps: ``label`` is what is counted, such as "segmented"."""
 
     def __init__(self, label: str, total: int | None, visible: bool = True) -> None:
         super().__init__(visible=visible)
@@ -84,17 +74,6 @@ class ProgressBar(Progress):
 
     The bar fills with the rounds or with the gap closed (on a logarithmic scale), whichever is
     further.
-
-    Parameters
-    ----------
-    tol : float
-        Relative gap at which training stops.
-    max_rounds : int
-        Number of rounds after which training stops.
-    label : str
-        Text before the line.
-    stream : text file, optional
-        Where the line goes; by default standard error.
     """
 
     def __init__(

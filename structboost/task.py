@@ -149,11 +149,7 @@ class Separation:
             If there is not one output per example, or a loss or joint feature is malformed; the
             message names the example.
         """
-        if len(outputs) != len(Y):
-            raise TaskError(
-                f"argmax_batch gave {len(outputs)} outputs for {len(Y)} examples; give one for "
-                "each."
-            )
+        check_one_each(outputs, len(Y))
         losses = np.array(
             [
                 on_example("loss", i, task.loss, *pair)
@@ -409,13 +405,7 @@ def separation_at(
     scores: StackedParts,
     truth: KeptTruth | None = None,
 ) -> Separation:
-    """The default of :meth:`Task.separate`; it may keep the joint features of the truth.
-
-    Raises
-    ------
-    TaskError
-        If a method breaks the contract; the message names the example.
-    """
+    """The default of :meth:`Task.separate`; it may keep the joint features of the truth."""
     inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
     augmented = _augmented_scores(task, inputs, Y, scores)
     if augmented is None:
@@ -521,13 +511,7 @@ def _of_kind(
 def measure_of(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
 ) -> Measure:
-    """Sparse form of what :meth:`Task.joint_feature` returned for example ``i``.
-
-    Raises
-    ------
-    TaskError
-        If the shape, an index or a value is out of its range.
-    """
+    """What :meth:`Task.joint_feature` returned, sparse; TaskError if it is not as it must be."""
     measure = _sparse(kinds, value, kind, n_parts, i)
     for name, index, n in (
         ("part", measure.parts, n_parts),
@@ -621,6 +605,15 @@ def _merged_difference(true: Measure, found: Measure, n_channels: int) -> Measur
     values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
     kept = np.flatnonzero(values)
     return Measure(keys[kept] // n_channels, keys[kept] % n_channels, values[kept])
+
+
+def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
+    """Raise TaskError unless :meth:`Task.argmax_batch` gave one output per example."""
+    if len(outputs) != n_examples:
+        raise TaskError(
+            f"argmax_batch gave {len(outputs)} outputs for {n_examples} examples; give one for "
+            "each."
+        )
 
 
 def check_loss(value: float, i: int) -> float:

@@ -14,7 +14,14 @@ from structboost.exceptions import (
     note_examples,
     on_example,
 )
-from structboost.task import KeptTruth, Separation, StackedParts, Task, separation_at
+from structboost.task import (
+    KeptTruth,
+    Separation,
+    StackedParts,
+    Task,
+    check_one_each,
+    separation_at,
+)
 from structboost.validation import check_inputs
 
 if TYPE_CHECKING:
@@ -31,17 +38,10 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
 
 
 def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
-    """:meth:`Task.stack` of inputs to predict for.
+    """Stack inputs to predict for.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``X`` is no sequence, or empty.
-    TaskError
-        If the task can take neither the first nor the last of several entries: ``X`` may be one
-        input.
-    Exception
-        Whatever the task raises for one of the inputs.
+    A TaskError says that ``X`` may be one input, if the task takes neither its first nor its last
+    entry.
     """
     check_inputs(X)
     if not len(X):
@@ -111,10 +111,7 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
         return task.argmax_batch([X[i]], _scores_of(scores, i))
 
     found = _noted("argmax_batch", 0, len(X), lambda: task.argmax_batch(X, scores), alone)
-    if len(found) != len(X):
-        raise TaskError(
-            f"argmax_batch gave {len(found)} outputs for {len(X)} examples; give one for each."
-        )
+    check_one_each(found, len(X))
     return list(found)
 
 
@@ -145,18 +142,8 @@ def _noted(
 ) -> T:
     """Result of a batch form; an error names the example that raises it alone, too.
 
-    Parameters
-    ----------
-    method : str
-        Name of the batch form.
-    first, n : int
-        Number of the first example, and how many there are.
-    whole : callable
-        Calls the method.
-    alone : callable
-        Calls it for one of the ``n`` examples.
-    is_of_all : bool
-        Whether a :class:`TaskError` without an example is about all of them.
+    ``whole`` calls the method for the ``n`` examples from number ``first`` on, ``alone`` for one of
+    them.  Where it ``is_of_all``, a TaskError without an example is about all of them.
     """
     try:
         return whole()

@@ -25,11 +25,7 @@ from structboost.shards.examples import TrainingSet
 from structboost.shards.oracle import ShardedOracle
 from structboost.shards.training_sets import training_set
 from structboost.task import Task
-from structboost.validation import (
-    check_declares,
-    checked_example_weights,
-    shown,
-)
+from structboost.validation import check_declares, checked_example_weights, shown
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of
 from structboost.weak.pricing import PricingRule, rule_of
@@ -42,21 +38,7 @@ _BEATEN = 0.99
 
 @dataclass(frozen=True)
 class Plan:
-    """The plug-ins of a fit.
-
-    Parameters
-    ----------
-    task : Task
-    formulation : Formulation
-    weak_learner : str, callable, sequence of these, or dict of these by kind
-        Name of a family, or what makes families; the union of several.
-    pricing : str or PricingRule
-    engine : Engine
-    exact : bool
-        Whether stumps are searched over all thresholds.
-    random_state : int, RandomState or None
-    checkpoint : Checkpoint or None
-    """
+    """The plug-ins of a fit, and what they are made of, as in :class:`structboost.StructBoost`."""
 
     task: Task
     formulation: Formulation
@@ -98,16 +80,7 @@ class Plan:
         sample_weight: Any,
         resources: ExitStack,
     ) -> Loop:
-        """Set up training on examples ``(X[i], Y[i])``.
-
-        Parameters
-        ----------
-        settings : Settings
-        X, Y : sequence
-        sample_weight : array-like or None
-        resources : ExitStack
-            Lets go of the shards when it is closed.
-        """
+        """Set up training on ``(X[i], Y[i])``; closing ``resources`` lets go of the shards."""
         began = time.perf_counter()
         examples = training_set(self.task, X, Y)
         examples.check_engine(self.engine)
@@ -189,9 +162,10 @@ class Plan:
     ) -> str:
         """Hash of what a checkpoint and the run that resumes from it must have in common."""
         by_name = isinstance(self.weak_learner, str)
+        names = {kind: family.name for kind, family in families.items()}
         about = {
             **{name: value for name, value in vars(settings).items() if name != "max_rounds"},
-            "weak_learner": self.weak_learner if by_name else _names(families),
+            "weak_learner": self.weak_learner if by_name else names,
             "exact": self.exact,
             "pricing": self.pricing if isinstance(self.pricing, str) else type(self.rule).__name__,
             "task": type(self.task).__name__,
@@ -206,10 +180,6 @@ class Plan:
         return identity_of(about, [weights, *examples.offsets.values()])
 
 
-def _names(families: Mapping[str, WeakLearnerFamily]) -> dict[str, str]:
-    return {kind: family.name for kind, family in families.items()}
-
-
 @deferred_interrupts()
 def train(
     plan: Plan,
@@ -220,13 +190,7 @@ def train(
 ) -> None:
     """Train at several C in turn, each warm started from the one before.
 
-    Parameters
-    ----------
-    plan : Plan
-    runs : sequence of (Settings, callable)
-        What each run is told, and what runs its loop and keeps the result.
-    X, Y : sequence
-    sample_weight : array-like or None
+    A run is what it is told, and what runs its loop and keeps the result.
 
     Raises
     ------

@@ -65,15 +65,7 @@ def shown(value: Any) -> str:
 
 
 def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
-    """``value`` as a float, which may be NaN or infinite.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number; True and False are not numbers.
-    ValueError
-        If it is beyond the largest float.
-    """
+    """``value`` as a float, which may be NaN or infinite; TypeError if it is True or no number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     try:
@@ -125,15 +117,7 @@ def checked_share(value: Any, name: str) -> float:
 
 
 def checked_whole_number(value: Any, name: str, largest: int | None = None) -> int:
-    """``value`` as an int from 1; floats are refused even if they are whole, as in scikit-learn.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number; True and False are not numbers.
-    ValueError
-        If it is a float or out of range.
-    """
+    """``value`` as an int from 1; floats are refused even if they are whole, as in scikit-learn."""
     wanted = "a whole number from 1" + ("" if largest is None else f" to {largest}")
     if isinstance(value, (float, np.floating)):
         suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= 1 else ""
@@ -175,18 +159,7 @@ def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
 
 
 def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
-    """Raise ValueError unless a plug-in declares that it can do what an argument asks for.
-
-    Parameters
-    ----------
-    plug_in : object
-        A formulation, family, pricing rule or engine.
-    flag : str
-        Its class attribute or property that says so.
-    argument : str
-        The argument of the trainer that needs it.
-    remedy : str
-    """
+    """Raise ValueError unless a plug-in has the ``flag`` that an argument of the trainer needs."""
     if not getattr(plug_in, flag):
         raise ValueError(
             f"{argument} needs {flag}, which {type(plug_in).__name__} does not declare; {remedy}."
@@ -253,14 +226,7 @@ def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
 def validated_table(
     estimator: Any, X: Any, y: Any = "no_validation", *, dtype: Any = TABLE_TYPES, **options: Any
 ) -> Any:
-    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column.
-
-    Raises
-    ------
-    ValueError
-        If a column of a data frame holds no numbers, an array holds dates, or for any of the
-        reasons of ``validate_data``.
-    """
+    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column."""
     _check_columns(X)
     return validate_data(estimator, X, y, dtype=dtype, **options)
 
@@ -292,8 +258,7 @@ def _check_convertible(name: Any, column: Any) -> None:
         row = next(i for i, value in enumerate(column) if not _is_number(value))
         raise ValueError(
             f"Column {name!r} of X holds {column.dtype}, such as {shown(column.iloc[row])} in row "
-            f"{row}; encode it as "
-            "numbers first, such as by sklearn.preprocessing.OneHotEncoder."
+            f"{row}; encode it as numbers first, such as by sklearn.preprocessing.OneHotEncoder."
         ) from error
 
 
@@ -320,8 +285,7 @@ def check_labels(y: Any, name: str = "y") -> None:
         i, j = int(np.argmax(texts)), int(np.argmin(texts))
         raise ValueError(
             f"{name}[{i}] is {shown(labels[i])} and {name}[{j}] is {shown(labels[j])}; give only "
-            "strings or only "
-            "numbers."
+            "strings or only numbers."
         )
 
 
@@ -334,8 +298,7 @@ def check_relevance(y: Any) -> None:
     if relevance.ndim and len(relevance) and relevance.dtype.kind not in "biufc":
         raise ValueError(
             f"Unknown label type: y holds {relevance.dtype}, such as {shown(relevance.flat[0])}; "
-            "give relevance as "
-            "numbers, larger for better, such as y.astype(float)."
+            "give relevance as numbers, larger for better, such as y.astype(float)."
         )
 
 

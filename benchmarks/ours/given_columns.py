@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.runner.datasets import Table
-from structboost import Exponential, MulticlassTask, RankingTask
+from structboost import Exponential, MulticlassTask, Problem, RankingTask
 from structboost.columns import Terms
 from structboost.masters.exponential import ExponentialMaster
 from structboost.masters.m_slack import MSlackMaster
@@ -21,7 +21,8 @@ def m_slack_ranking(table: Table, responses: np.ndarray, C: float) -> tuple[floa
     """Seconds and objective of the m-slack master with all columns at once."""
     task, X, Y = RankingTask(), [table.X], [table.y]
     began = time.perf_counter()
-    oracle = SlackOracle(task, X, Y, task.stack(X).offsets, np.ones(1))
+    random = np.random.RandomState(0)
+    oracle = SlackOracle(Problem(task, X, Y, task.stack(X).offsets, np.ones(1), random))
     oracle.add_responses("x", responses.astype(np.int8))
     master = MSlackMaster(oracle, C)
     numbers = np.arange(len(responses))
@@ -66,11 +67,12 @@ def _exponential_master(
 ) -> ExponentialMaster:
     """A master with the columns of a model and without weights."""
     member = model.members["x"]
-    codes = MulticlassTask(n_classes).codes(train.y)
-    n = len(train.y)
+    task, n = MulticlassTask(n_classes), len(train.y)
     formulation = Exponential(solver, tau_max=2, epsilon=1e-9)
     random = np.random.RandomState(0)
-    master = ExponentialMaster(codes, "x", np.full(n, 1.0 / n), C, formulation, random)
+    offsets = {"x": np.arange(n + 1)}
+    problem = Problem(task, train.X, train.y, offsets, np.full(n, 1.0 / n), random)
+    master = ExponentialMaster(problem, C, formulation)
     master.add_responses("x", member.learners.responses(train.X).astype(np.int8))
     order = np.argsort(member.columns)
     terms = [of_terms[order] for of_terms in (member.columns, member.term_learners)]

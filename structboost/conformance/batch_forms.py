@@ -16,13 +16,7 @@ from structboost.task import Measure, OutputCodes, PartKind, Separation, Stacked
 def check_stack(
     task: Task, stack: Any, n_examples: int, parts: Mapping[int, Mapping[str, NDArray[Any]]]
 ) -> None:
-    """Shape of ``stack(X)``, and the same rows as ``parts`` for the examples given.
-
-    Raises
-    ------
-    TaskError
-        If they differ; the message names the example.
-    """
+    """Raise TaskError unless ``stack(X)`` is well formed, with the rows that ``parts`` has."""
     if not isinstance(stack, StackedParts):
         raise TaskError(f"stack(X) returned {type(stack).__name__}; it must return StackedParts.")
     for kind in task.kinds:
@@ -49,13 +43,7 @@ def check_stack(
 
 
 def check_separation(task: Task, found: Any, scores: StackedParts) -> None:
-    """Well-formed answer of ``separate``: one output per example, on its own parts.
-
-    Raises
-    ------
-    TaskError
-        If it is not; the message names the example.
-    """
+    """Raise TaskError unless ``separate`` gave one output per example, on its own parts."""
     n = scores.n_examples
     _check_well_formed(task, found, scores, "separate")
     if len(found.losses) != n:
@@ -71,19 +59,12 @@ def check_separation(task: Task, found: Any, scores: StackedParts) -> None:
             i, row = owner[stray[0]], parts[stray[0]]
             raise TaskError(
                 f"separate gave the output of X[{i}] weight on row {row} of kind {kind!r}, which "
-                "is not a part of "
-                f"X[{i}]; parts are rows of the stack."
+                f"is not a part of X[{i}]; parts are rows of the stack."
             )
 
 
 def check_slacks(task: Task, found: Any, scores: StackedParts) -> None:
-    """Well-formed answer of ``separate_slacks``.
-
-    Raises
-    ------
-    TaskError
-        If it is not; the message names the output.
-    """
+    """Raise TaskError unless the answer of ``separate_slacks`` is well formed."""
     _check_well_formed(task, found, scores, "separate_slacks")
     n = len(found.losses)
     if found.slacks is None:
@@ -106,7 +87,7 @@ def check_slacks(task: Task, found: Any, scores: StackedParts) -> None:
 
 
 def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
-    """Well-formed answer of ``codes(Y)``, with the augmented values of the loss-augmented argmax.
+    """Raise TaskError unless ``codes(Y)`` are well formed, and agree with the augmented argmax.
 
     Parameters
     ----------
@@ -116,11 +97,6 @@ def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatAr
         One part an example.
     augmented : ndarray, shape (n_examples,)
         ``loss - <difference, scores>`` of the argmax of each example.
-
-    Raises
-    ------
-    TaskError
-        If they differ; the message names the example.
     """
     if not isinstance(codes, OutputCodes):
         raise TaskError(f"codes(Y) returned {type(codes).__name__}; it must return OutputCodes.")
@@ -158,8 +134,7 @@ def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatAr
         i = wrong[0]
         raise TaskError(
             f"codes and separate disagree on X[{i}]: the largest loss minus difference of scores "
-            f"is {values[i]:.6g} by "
-            f"codes(Y), {augmented[i]:.6g} by separate."
+            f"is {values[i]:.6g} by codes(Y), {augmented[i]:.6g} by separate."
         )
 
 

@@ -32,6 +32,7 @@ from structboost.task import (
     StackedParts,
     Task,
     check_loss,
+    check_one_each,
     measure_of,
     separation_at,
     stack_parts,
@@ -50,6 +51,8 @@ _MULTIPLES = tuple(np.geomspace(1e-3, 30.0, 20).tolist())
 _MULTIPLIED_SETS = 8
 # Rows up to which the m-slack form is asked for all its outputs.
 _MAX_ROWS_FOR_ALL_SLACKS = 1000
+# Scores of one example by kind, also where there is but one.
+_Scores = dict[str, FloatArray]
 
 
 def check_task(
@@ -182,6 +185,7 @@ class _Kit:
         self.says_valid = type(task).is_valid is not Task.is_valid
         self.before = {i: (deep_copy(X[i]), deep_copy(Y[i])) for i in self.examples}
         self.parts: dict[int, Any] = {}
+        self.rows: dict[int, dict[str, NDArray[Any]]] = {}
         self.sizes: dict[int, dict[str, int]] = {}
 
     # -- the four methods ---------------------------------------------------------------------
@@ -195,7 +199,8 @@ class _Kit:
                     f"parts(X[{i}]) is not deterministic: two calls gave different features."
                 )
             self._check_against_first(i)
-            self.sizes[i] = {kind: len(rows) for kind, rows in self._rows(i).items()}
+            self.rows[i] = self._by_kind(self.parts[i])
+            self.sizes[i] = {kind: len(rows) for kind, rows in self.rows[i].items()}
 
     def _check_against_first(self, i: int) -> None:
         """Shape and values of the parts of ``X[i]``; as many features as the first example."""
@@ -207,12 +212,9 @@ class _Kit:
             count_examples_from(error, i - len(pair) + 1)
             raise
 
-    def _rows(self, i: int) -> dict[str, NDArray[Any]]:
-        return _by_kind(self.task.kinds, self.parts[i])
-
     def check_truth(self, i: int) -> None:
         """Joint feature of the true output; its loss against itself."""
-        self._check_valid(i, self.Y[i], f"the true output Y[{i}]")
+        self._valid(i, f"the true output Y[{i}]", self.Y[i])
         first, second = (self._measures(i, self.Y[i]) for _ in range(2))
         if not deeply_equal(first, second):
             raise TaskError(
@@ -230,7 +232,9 @@ class _Kit:
         scores = [self._random_scores(i, scale) for scale in _SCALES]
         for _ in range(max(1, _MULTIPLIED_SETS // len(self.examples))):
             base = self._random_scores(i, 1.0)
-            scores += [_times(multiple, base) for multiple in _MULTIPLES]
+            scores += [
+                {kind: multiple * rows for kind, rows in base.items()} for multiple in _MULTIPLES
+            ]
         found = {
             False: [self._found(i, s, with_truth=False) for s in scores[: len(_SCALES)]],
             True: [
@@ -239,7 +243,7 @@ class _Kit:
             ],
         }
         added = self._loss_scores(i)
-        sets = self._stacked(i, scores if added is None else [*scores, added])
+        sets = _stacked(scores if added is None else [*scores, added])
         plain, augmented = (
             [
                 self._evaluate(i, f"its own output at other scores (set {k})", output, sets)
@@ -247,7 +251,7 @@ class _Kit:
             ]
             for outputs in found.values()
         )
-        self._call("predict", i, x=self.X[i], scores=scores[1])
+        self._call("predict", i, x=self.X[i], scores=_only(scores[1]))
         if added is not None:
             self._check_loss_scores(i, sets, plain + augmented)
         if not self.task.exact_argmax:
@@ -257,7 +261,7 @@ class _Kit:
             self._evaluate(i, name, output, sets, watched=False)
             for name, output in self._outputs_at_hand(i, given, pool, listing)
         ]
-        self._check_unchanged(i)
+        self._check_unchanged("joint_feature, loss or is_valid", [i])
         if added is not None and self.comparable:
             self._check_loss_scores(i, sets, others)
         rivals = plain + augmented + others if self.comparable else plain
@@ -265,7 +269,7 @@ class _Kit:
         rivals = plain + augmented + others if self.comparable else augmented + others
         check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, rivals, loss_weight=1)
 
-    def _loss_scores(self, i: int) -> Any:
+    def _loss_scores(self, i: int) -> _Scores | None:
         """The loss as scores, zeros for the kinds left out; None if the task has none."""
         added = self._call("loss_scores", i, x=self.X[i], y=self.Y[i])
         if added is None:
@@ -285,11 +289,9 @@ class _Kit:
                     f"loss_scores(X[{i}], Y[{i}]) is negative for kind {kind!r}, whose scores must "
                     "not be; put the loss on another kind."
                 )
-        return rows if len(rows) > 1 else next(iter(rows.values()))
+        return rows
 
-    def _check_loss_scores(
-        self, i: int, sets: dict[str, FloatArray], outputs: Sequence[Rated]
-    ) -> None:
+    def _check_loss_scores(self, i: int, sets: _Scores, outputs: Sequence[Rated]) -> None:
         """The last set of scores gives each output its loss, counted from the truth."""
         truth = self._evaluate(i, "", self.Y[i], sets, watched=False)
         for output in outputs:
@@ -347,36 +349,30 @@ class _Kit:
     def _is_valid(self, i: int, y: Any) -> bool:
         return bool(self._try("is_valid", i, lambda: bool(self.task.is_valid(self.X[i], y))))
 
-    def _check_valid(self, i: int, y: Any, name: str) -> None:
+    def _valid(self, i: int, name: str, y: Any) -> tuple[str, Any]:
+        """Name and output, checked."""
         if not self._is_valid(i, y):
             raise TaskError(
                 f"is_valid(X[{i}], y) is False for {name}; it must be True for every output of "
                 f"X[{i}]."
             )
-
-    def _valid(self, i: int, name: str, y: Any) -> tuple[str, Any]:
-        """Name and output, checked."""
-        self._check_valid(i, y, name)
         return name, y
 
-    def _check_unchanged(self, i: int) -> None:
-        """Neither input nor truth were changed by the calls that were not watched one by one."""
-        for argument, now, then in (
-            ("X", self.X[i], self.before[i][0]),
-            ("Y", self.Y[i], self.before[i][1]),
-        ):
-            if then is not None and not deeply_equal(now, then):
-                raise TaskError(
-                    f"joint_feature, loss or is_valid changed {argument}[{i}] in place; work on a "
-                    "copy."
-                )
+    def _check_unchanged(self, what: str, examples: Iterable[int]) -> None:
+        """Neither inputs nor truths were changed by calls that were not watched one by one."""
+        for i in examples:
+            for argument, now, then in zip(
+                "XY", (self.X[i], self.Y[i]), self.before[i], strict=True
+            ):
+                if then is not None and not deeply_equal(now, then):
+                    raise TaskError(f"{what} changed {argument}[{i}] in place; work on a copy.")
 
     # -- the batch forms ----------------------------------------------------------------------
 
     def check_batch_forms(self) -> None:
         """The batch forms against the methods of one example."""
         stack = self._batch("stack", self.X)
-        check_stack(self.task, stack, len(self.X), {i: self._rows(i) for i in self.examples})
+        check_stack(self.task, stack, len(self.X), self.rows)
         for scale in (0.0, 1.0, 10.0):
             rows = {
                 kind: self._random_rows(kind, len(stack.rows[kind]), scale)
@@ -385,32 +381,24 @@ class _Kit:
             scores = StackedParts(rows, stack.offsets)
             found = self._batch("separate", self.X, self.Y, scores)
             check_separation(self.task, found, scores)
-            if not self.task.reads_inputs:
-                self._check_without_inputs(found, scores)
+            if not self.task.reads_inputs and not deeply_equal(
+                found, self._batch("separate", None, self.Y, scores)
+            ):
+                raise TaskError(
+                    "separate(None, Y, scores) differs from separate(X, Y, scores); leave X "
+                    "alone, or set reads_inputs = True."
+                )
             if type(self.task).argmax_batch is not Task.argmax_batch:
                 self._check_argmax_batch(scores)
             if self.task.exact_argmax:
                 self._check_batch_values(found, scores)
                 if type(self.task).codes is not Task.codes:
-                    check_codes(
-                        self.task,
-                        self._batch("codes", self.Y),
-                        scores,
-                        found.violations(scores),
-                    )
+                    codes = self._batch("codes", self.Y)
+                    check_codes(self.task, codes, scores, found.violations(scores))
             slacks = self._batch("separate_slacks", self.X, self.Y, scores, 2 * len(self.X))
             check_slacks(self.task, slacks, scores)
             if self.task.exact_argmax:
                 self._check_all_slacks(found, scores)
-
-    def _check_without_inputs(self, found: Separation, scores: StackedParts) -> None:
-        """The same answer where the inputs are kept elsewhere."""
-        if not deeply_equal(found, self._batch("separate", None, self.Y, scores)):
-            raise TaskError(
-                "separate(None, Y, scores) differs from separate(X, Y, scores); leave X alone, or "
-                "set "
-                "reads_inputs = True."
-            )
 
     def _check_batch_values(
         self, found: Separation, scores: StackedParts, method: str = "separate"
@@ -418,7 +406,7 @@ class _Kit:
         """The same augmented values as the argmax of each example."""
         batch, batch_sizes = found.violations(scores), sizes(found, scores)
         for i in self.examples:
-            output = self._found(i, scores.example(i), with_truth=True)
+            output = self._found(i, self._by_kind(scores.example(i)), with_truth=True)
             offsets = {kind: scores.offsets[kind][i : i + 2] for kind in self.task.kinds}
             own = Separation.from_outputs(self.task, [self.X[i]], [self.Y[i]], [output], offsets)
             single, size = own.violations(scores)[0], sizes(own, scores)[0]
@@ -431,26 +419,22 @@ class _Kit:
     def _check_argmax_batch(self, scores: StackedParts) -> None:
         """One output per example, with the scores, plain and augmented, of the argmax."""
         outputs = self._batch("argmax_batch", self.X, scores)
-        if len(outputs) != len(self.X):
-            raise TaskError(
-                f"argmax_batch gave {len(outputs)} outputs for {len(self.X)} examples; give one "
-                "for each."
-            )
+        check_one_each(outputs, len(self.X))
         augmented = separation_at(self.task, self.X, self.Y, scores)
         for i in self.examples:
-            self._check_valid(i, outputs[i], f"output {i} of argmax_batch(X, scores)")
-            of_example = scores.example(i)
-            sets = self._stacked(i, [of_example])
+            self._valid(i, f"output {i} of argmax_batch(X, scores)", outputs[i])
+            of_example = self._by_kind(scores.example(i))
+            sets = _stacked([of_example])
             single = self._found(i, of_example, with_truth=False)
             batch, own = (self._evaluate(i, "", y, sets) for y in (outputs[i], single))
             slack = TOLERANCE * (1.0 + batch.sizes[0] + own.sizes[0])
-            if self.task.exact_argmax and self.comparable:
-                if abs(batch.scores[0] - own.scores[0]) > slack:
-                    raise TaskError(
-                        f"argmax_batch and argmax disagree on X[{i}]: the output has the score "
-                        f"{batch.scores[0]:.6g} by argmax_batch(X, scores), {own.scores[0]:.6g} "
-                        f"by argmax(X[{i}], scores)."
-                    )
+            is_best = self.task.exact_argmax and self.comparable
+            if is_best and abs(batch.scores[0] - own.scores[0]) > slack:
+                raise TaskError(
+                    f"argmax_batch and argmax disagree on X[{i}]: the output has the score "
+                    f"{batch.scores[0]:.6g} by argmax_batch(X, scores), {own.scores[0]:.6g} "
+                    f"by argmax(X[{i}], scores)."
+                )
         if self.task.exact_argmax:
             self._check_batch_values(augmented, scores, "argmax_batch")
 
@@ -470,9 +454,8 @@ class _Kit:
         if abs(risk - expected_risk) > 1e-6 * (1.0 + size):
             raise TaskError(
                 f"separate_slacks with a limit of {limit} has the risk {risk:.6g}, separate has "
-                f"{expected_risk:.6g} at "
-                "the same scores; give every violated slack, with weights that make the risks "
-                "equal."
+                f"{expected_risk:.6g} at the same scores; give every violated slack, with weights "
+                "that make the risks equal."
             )
 
     # -- pickling -----------------------------------------------------------------------------
@@ -484,14 +467,13 @@ class _Kit:
         except Exception as error:
             raise TaskError(
                 f"task cannot be pickled ({type(error).__name__}: {error}); define its class at "
-                "the top of a module, "
-                "and keep no open files, lambdas or solver objects in it."
+                "the top of a module, and keep no open files, lambdas or solver objects in it."
             ) from error
         other = _Kit(twin, self.X, self.Y, self.random, self.comparable)
         for i in self.examples[:10]:
             other.sizes[i] = self.sizes[i]
             scores = self._random_scores(i, 1.0)
-            sets = self._stacked(i, [scores])
+            sets = _stacked([scores])
             same = deeply_equal(self.parts[i], other._call("parts", i, x=self.X[i]))
             for with_truth in (False, True):
                 mine, theirs = (
@@ -502,28 +484,28 @@ class _Kit:
             if not same:
                 raise TaskError(
                     f"The task gives other results for X[{i}] after pickling; keep all that its "
-                    "methods read in "
-                    "attributes that are pickled."
+                    "methods read in attributes that are pickled."
                 )
 
     # -- calls, with the sample named in every error ------------------------------------------
 
-    def _try(self, name: str, i: int, call: Any) -> Any:
+    def _try(self, name: str, i: int | None, call: Any) -> Any:
         try:
             return call()
         except TaskError:
             raise
         except Exception as error:
-            raise TaskError(f"{name} raised {type(error).__name__} for X[{i}]: {error}") from error
+            where = "" if i is None else f" for X[{i}]"
+            raise TaskError(f"{name} raised {type(error).__name__}{where}: {error}") from error
 
-    def _call(self, name: str, i: int, **arguments: Any) -> Any:
-        """Result of a method, called by position; its arguments must stay as they were."""
-        before = deep_copy(arguments)
+    def _call(self, name: str, i: int, watched: bool = True, **arguments: Any) -> Any:
+        """Result of a method, called by position; ``watched`` arguments must stay as they were."""
+        before = (deep_copy(arguments) if watched else None) or {}
         augmented = name == "argmax" and "y" in arguments
         method = getattr(self.task, "augmented_argmax" if augmented else name)
         result = self._try(name, i, lambda: method(*arguments.values()))
-        for key, value in arguments.items():
-            if before is not None and not deeply_equal(value, before[key]):
+        for key, then in before.items():
+            if not deeply_equal(arguments[key], then):
                 raise TaskError(
                     f"{name} changed its argument {key!r} in place for X[{i}]; work on a copy."
                 )
@@ -533,26 +515,19 @@ class _Kit:
         """Result of a batch form; X, Y and the scores must stay as they were."""
         watched = [argument for argument in arguments if isinstance(argument, StackedParts)]
         scores_before = deep_copy(watched)
-        try:
-            result = getattr(self.task, name)(*arguments)
-        except TaskError:
-            raise
-        except Exception as error:
-            raise TaskError(f"{name} raised {type(error).__name__}: {error}") from error
+        result = self._try(name, None, lambda: getattr(self.task, name)(*arguments))
         if not deeply_equal(watched, scores_before):
             raise TaskError(f"{name} changed the scores in place; work on a copy.")
-        for i, (x, y) in self.before.items():
-            for argument, now, then in (("X", self.X[i], x), ("Y", self.Y[i], y)):
-                if then is not None and not deeply_equal(now, then):
-                    raise TaskError(f"{name} changed {argument}[{i}] in place; work on a copy.")
+        self._check_unchanged(name, self.examples)
         return result
 
-    def _found(self, i: int, scores: Any, with_truth: bool, again: bool = True) -> Any:
+    def _found(self, i: int, scores: _Scores, with_truth: bool, again: bool = True) -> Any:
         """Output of the argmax, valid, and twice the same."""
-        arguments = {"x": self.X[i], "scores": scores} | ({"y": self.Y[i]} if with_truth else {})
+        arguments = {"x": self.X[i], "scores": _only(scores)}
+        arguments |= {"y": self.Y[i]} if with_truth else {}
         call = f"argmax(X[{i}], scores, Y[{i}])" if with_truth else f"argmax(X[{i}], scores)"
         first = self._call("argmax", i, **arguments)
-        self._check_valid(i, first, f"the output of {call}")
+        self._valid(i, f"the output of {call}", first)
         if again:
             second = self._call("argmax", i, **arguments)
             same = deeply_equal(self._measures(i, first), self._measures(i, second))
@@ -562,10 +537,7 @@ class _Kit:
 
     def _measures(self, i: int, y: Any, watched: bool = True) -> dict[str, Measure]:
         """Joint feature of an output, checked; where it is ``watched``, its arguments too."""
-        if watched:
-            value = self._call("joint_feature", i, x=self.X[i], y=y)
-        else:
-            value = self._try("joint_feature", i, lambda: self.task.joint_feature(self.X[i], y))
+        value = self._call("joint_feature", i, watched, x=self.X[i], y=y)
         for of_kind in value.values() if isinstance(value, Mapping) else (value,):
             if isinstance(of_kind, tuple) and not all(
                 _whole_numbers(index) for index in of_kind[:2]
@@ -584,22 +556,18 @@ class _Kit:
 
     def _loss(self, i: int, y_pred: Any, watched: bool = True) -> float:
         """Loss of an output against the truth, checked; if ``watched``, its arguments too."""
-        if watched:
-            self._call("loss", i, y=self.Y[i], y_pred=y_pred)
-        value = self._try("loss", i, lambda: float(self.task.loss(self.Y[i], y_pred)))
-        return check_loss(value, i)
+        value = self._call("loss", i, watched, y=self.Y[i], y_pred=y_pred)
+        return check_loss(self._try("loss", i, lambda: float(value)), i)
 
-    def _stacked(self, i: int, scores: list[Any]) -> dict[str, FloatArray]:
-        """Sets of scores by kind, shape (n_sets, n_parts, n_channels)."""
+    def _by_kind(self, value: Any) -> dict[str, NDArray[Any]]:
+        """What a task takes or gives for an example, as a dict of arrays."""
         return {
-            kind: np.stack(
-                [of_set[kind] if isinstance(of_set, Mapping) else of_set for of_set in scores]
-            )
-            for kind in self.sizes[i]
+            kind: np.asarray(value[kind] if isinstance(value, Mapping) else value)
+            for kind in self.task.kinds
         }
 
     def _evaluate(
-        self, i: int, name: str, output: Any, sets: dict[str, FloatArray], watched: bool = True
+        self, i: int, name: str, output: Any, sets: _Scores, watched: bool = True
     ) -> Rated:
         """Loss of an output, its scores under each set, and the sizes of their terms."""
         n_sets = len(next(iter(sets.values())))
@@ -610,9 +578,8 @@ class _Kit:
             sizes += np.abs(terms).sum(axis=1)
         return Rated(name, self._loss(i, output, watched), values, sizes)
 
-    def _random_scores(self, i: int, scale: float) -> Any:
-        rows = {kind: self._random_rows(kind, n, scale) for kind, n in self.sizes[i].items()}
-        return rows if len(rows) > 1 else next(iter(rows.values()))
+    def _random_scores(self, i: int, scale: float) -> _Scores:
+        return {kind: self._random_rows(kind, n, scale) for kind, n in self.sizes[i].items()}
 
     def _random_rows(self, kind: str, n_rows: int, scale: float) -> FloatArray:
         """Normal scores; absolute values where scores must not be negative."""
@@ -621,18 +588,14 @@ class _Kit:
         return np.abs(scores) if min(part.response) >= 0 else scores
 
 
-def _times(multiple: float, scores: Any) -> Any:
-    """Scores, by kind where there are several, times a number."""
-    if isinstance(scores, Mapping):
-        return {kind: multiple * rows for kind, rows in scores.items()}
-    return multiple * scores
+def _only(scores: _Scores) -> Any:
+    """Scores as a task takes them: by kind where there are several."""
+    return scores if len(scores) > 1 else next(iter(scores.values()))
 
 
-def _by_kind(kinds: Mapping[str, PartKind], parts: Any) -> dict[str, NDArray[Any]]:
-    """Parts as a dict of arrays."""
-    return {
-        kind: np.asarray(parts[kind] if isinstance(parts, Mapping) else parts) for kind in kinds
-    }
+def _stacked(sets: Sequence[_Scores]) -> _Scores:
+    """Sets of scores by kind, shape (n_sets, n_parts, n_channels)."""
+    return {kind: np.stack([of_set[kind] for of_set in sets]) for kind in sets[0]}
 
 
 def _whole_numbers(index: Any) -> bool:

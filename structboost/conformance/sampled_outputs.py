@@ -31,13 +31,7 @@ class Rated(NamedTuple):
 class OutputListing:
     """Outputs of the examples, one example after the other, bounded in number and in time.
 
-    Parameters
-    ----------
-    n_examples : int
-    max_outputs : int
-        Most outputs of one listing.
-    max_seconds : float
-        For all examples; what one leaves falls to those that follow.
+    What one example leaves of ``max_seconds`` falls to those that follow.
     """
 
     def __init__(self, n_examples: int, max_outputs: int, max_seconds: float) -> None:
@@ -87,10 +81,9 @@ class OutputListing:
         if self._cut_short:
             warnings.warn(
                 f"For {len(self._cut_short)} of {self._n_examples} examples, the first of which is "
-                f"X[{self._cut_short[0]}], the "
-                "argmax was compared with a sample of the outputs only: the first ones, and "
-                "mixtures where the task "
-                "defines is_valid. Give smaller examples, or raise max_outputs and max_seconds.",
+                f"X[{self._cut_short[0]}], the argmax was compared with a sample of the outputs "
+                "only: the first ones, and mixtures where the task defines is_valid. Give smaller "
+                "examples, or raise max_outputs and max_seconds.",
                 SampledOutputsWarning,
                 stacklevel=3,
             )

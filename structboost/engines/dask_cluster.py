@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -193,10 +194,7 @@ class _DaskWorkers(Workers):
         return future.result  # type: ignore[no-any-return]
 
     def _connection(self, k: int) -> DirectConnection | None:
-        """Connection to the worker of share ``k``.
-
-        None if its ports cannot be reached, or everything must be encrypted.
-        """
+        """Connection to a worker, unless its ports are shut, or everything must be encrypted."""
         is_open = not self._addresses[k].startswith("tls") and k not in self._unreachable
         if self._connections[k] is None and is_open:
             endpoint = self._hosts[k].listen(self._run).result()
@@ -224,8 +222,7 @@ class _DaskWorkers(Workers):
         ]  # fmt: skip
         made = list(level)
         while len(level) > 1:
-            fan = max(2, _FAN)
-            groups = [level[first : first + fan] for first in range(0, len(level), fan)]
+            groups = [level[first : first + _FAN] for first in range(0, len(level), _FAN)]
             level = [client.submit(_joined, group, n_blocks, pure=False) for group in groups]
             made += level
         try:
@@ -276,18 +273,11 @@ class _DaskWorkers(Workers):
         ) from self._loss
 
     def _place(self, k: int, batch: Batch | None) -> list[Any]:
-        """Futures of the actor and the shards of share ``k``.
-
-        Raises
-        ------
-        _WorkerLost
-            If the worker goes while it is sent the sources.
-        """
+        """Futures of the actor and the shards of share ``k``."""
         try:
             return self._submit(k, batch)
-        except (
-            Exception
-        ) as error:  # to scatter to a worker that is gone is, among others, a KeyError
+        except Exception as error:
+            # To scatter to a worker that is gone is, among others, a KeyError.
             if self._awaits_end(k) or isinstance(error, _CERTAIN_LOSSES):
                 raise _WorkerLost from error
             raise
@@ -311,13 +301,7 @@ class _DaskWorkers(Workers):
         return [host, *placed]
 
     def _wait(self, k: int, futures: Sequence[Any]) -> None:
-        """Wait for the actor and the shards of share ``k``; errors in making them are raised.
-
-        Raises
-        ------
-        _WorkerLost
-            If its worker goes before.
-        """
+        """Wait for the actor and the shards of share ``k``; errors in making them are raised."""
         host, *placed = futures
         for future in placed:
             failure = self._poll([k], future)
@@ -326,18 +310,7 @@ class _DaskWorkers(Workers):
         self._hosts[k] = self._poll([k], host)
 
     def _poll(self, shares: Sequence[int], future: Any) -> Any:
-        """Result of a task that only the workers of shares may run.
-
-        Raises
-        ------
-        _WorkerLost
-            If one of them goes before.
-        EngineError
-            If the scheduler gives the task up.
-        Exception
-            Whatever was raised by what the task is made of, as by the user's loading of a
-            partition.
-        """
+        """Result of a task that only the workers of shares may run; _WorkerLost if one goes."""
         while True:
             try:
                 return future.result(timeout=_POLL_SECONDS)
@@ -375,16 +348,9 @@ class _DaskWorkers(Workers):
             self._disconnect(k)
         for host, address in zip(self._hosts, self._addresses, strict=True):
             if host is not None and address in self._living():
-                _quietly(lambda host=host: host.release(self._run).result(timeout=5))  # type: ignore[misc]
+                with suppress(Exception):  # what is done for tidiness alone must not fail a fit
+                    host.release(self._run).result(timeout=5)
         self._hosts = []
-
-
-def _quietly(action: Callable[[], Any]) -> None:
-    """What is done for tidiness alone must not fail a fit."""
-    try:
-        action()
-    except Exception:
-        return
 
 
 def _addresses(client: Client) -> list[str]:

@@ -12,16 +12,16 @@ all connections, so that a silent stranger delays nobody.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import pickle
 import secrets
-import selectors
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
@@ -60,13 +60,7 @@ class Endpoint(NamedTuple):
 
 
 class _Messages:
-    """Objects over a connection, the large arrays in them straight from and into memory.
-
-    Parameters
-    ----------
-    connection : socket.socket
-        It is closed with this.
-    """
+    """Objects over a connection, the large arrays in them straight from and into memory."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -110,13 +104,7 @@ class _Messages:
 
 
 def _received(connection: socket.socket, size: int, until: float | None = None) -> memoryview:
-    """So many bytes, and by a time where one is given.
-
-    Raises
-    ------
-    OSError, EOFError
-        If they do not come.
-    """
+    """So many bytes, and by a time where one is given; OSError or EOFError if they do not come."""
     data = np.empty(size, np.uint8).data
     left = data
     while left:
@@ -153,6 +141,7 @@ def listen(run: str, host: str, at_end: Callable[[], None] = lambda: None) -> En
     """
     key = secrets.token_bytes(_PROOF_BYTES)
     server = socket.create_server((host, 0), backlog=_MOST_UNPROVED)
+    server.setblocking(False)
     threading.Thread(
         target=_serve, args=(server, key, run, at_end), name=f"structboost-{run[:8]}", daemon=True
     ).start()
@@ -162,125 +151,69 @@ def listen(run: str, host: str, at_end: Callable[[], None] = lambda: None) -> En
 def _serve(server: socket.socket, key: bytes, run: str, at_end: Callable[[], None]) -> None:
     try:
         with server:
-            trainer = _Door(server, key).trainer()
+            trainer = asyncio.run(_trainer(server, key))
         with closing(_Messages(trainer)) as messages:
             while True:
                 messages.send(worker.answer(run, *messages.receive()))
     except _BROKEN:
-        # The trainer has closed it, or is gone.
-        pass
+        pass  # the trainer has closed it, or is gone
     finally:
         at_end()
 
 
-class _Unproved:
-    """Somebody who has connected, and what was heard so far."""
+async def _trainer(server: socket.socket, key: bytes) -> socket.socket:
+    """Connection of the first who proves that he knows the key; all others are dropped."""
+    loop = asyncio.get_running_loop()
+    proved: asyncio.Future[socket.socket] = loop.create_future()
+    # The first who came is the first here.
+    unproved: list[asyncio.Task[None]] = []
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.until = time.monotonic() + _PROOF_SECONDS
-        self.number = secrets.token_bytes(_PROOF_BYTES)
-        self.heard = b""
+    async def hear(stranger: socket.socket) -> None:
+        with ExitStack() as dropping, suppress(*_BROKEN):
+            dropping.callback(stranger.close)
+            await asyncio.wait_for(_check_proof(stranger, key), _PROOF_SECONDS)
+            if not proved.done():
+                proved.set_result(stranger)
+                dropping.pop_all()
+
+    async def admit() -> None:
+        while True:
+            try:
+                stranger, _ = await loop.sock_accept(server)
+            except OSError:
+                await asyncio.sleep(_PAUSE_SECONDS)  # gone again, or there is no descriptor
+                continue
+            stranger.setblocking(False)
+            unproved[:] = [task for task in unproved if not task.done()]
+            unproved.append(loop.create_task(hear(stranger)))
+            if len(unproved) > _MOST_UNPROVED:
+                unproved.pop(0).cancel()
+
+    admitting = loop.create_task(admit())
+    try:
+        return await asyncio.wait_for(proved, _LISTEN_SECONDS)
+    finally:
+        admitting.cancel()
 
 
-class _Door:
-    """Lets the trainer in, and drops everybody else.
-
-    Parameters
-    ----------
-    server : socket.socket
-        Listening.
-    key : bytes
-    """
-
-    def __init__(self, server: socket.socket, key: bytes) -> None:
-        self._server = server
-        self._key = key
-        # By number of the descriptor; the first who came is the first here.
-        self._unproved: dict[int, _Unproved] = {}
-        self._selector = selectors.DefaultSelector()
-        server.setblocking(False)
-        self._selector.register(server, selectors.EVENT_READ)
-
-    def trainer(self) -> socket.socket:
-        """The connection of the first who proves that he knows the key.
-
-        Raises
-        ------
-        TimeoutError
-            If nobody does.
-        """
-        until = time.monotonic() + _LISTEN_SECONDS
-        try:
-            while time.monotonic() < until:
-                for ready, _ in self._selector.select(_POLL_SECONDS):
-                    if ready.fileobj is self._server:
-                        self._accept()
-                    # Whoever was dropped a moment ago is not there any more.
-                    elif ready.fd in self._unproved and self._is_proved(ready.fd):
-                        return self._taken_out(ready.fd)
-                self._drop_the_late()
-            raise TimeoutError
-        finally:
-            for number in list(self._unproved):
-                self._taken_out(number).close()
-            self._selector.close()
-
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._server.accept()
-        except OSError:
-            time.sleep(_PAUSE_SECONDS)  # gone again, or there is no descriptor to be had
-            return
-        connection.setblocking(False)
-        new = _Unproved(connection)
-        self._unproved[connection.fileno()] = new
-        self._selector.register(connection, selectors.EVENT_READ)
-        try:
-            connection.sendall(new.number)
-        except OSError:
-            self._taken_out(connection.fileno()).close()
-        if len(self._unproved) > _MOST_UNPROVED:
-            self._taken_out(next(iter(self._unproved))).close()
-
-    def _is_proved(self, number: int) -> bool:
-        """Hear more of somebody; who is wrong, or hangs up, is dropped."""
-        other = self._unproved[number]
-        try:
-            new = other.connection.recv(2 * _PROOF_BYTES - len(other.heard))
-            other.heard += new
-            if new and len(other.heard) < 2 * _PROOF_BYTES:
-                return False
-            theirs, proof = other.heard[:_PROOF_BYTES], other.heard[_PROOF_BYTES:]
-            if hmac.compare_digest(proof, _proof(self._key, b"trainer", other.number, theirs)):
-                other.connection.sendall(_proof(self._key, b"process", other.number, theirs))
-                return True
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        self._taken_out(number).close()
-        return False
-
-    def _drop_the_late(self) -> None:
-        now = time.monotonic()
-        for number in [number for number, other in self._unproved.items() if other.until < now]:
-            self._taken_out(number).close()
-
-    def _taken_out(self, number: int) -> socket.socket:
-        connection = self._unproved.pop(number).connection
-        self._selector.unregister(connection)
-        return connection
+async def _check_proof(stranger: socket.socket, key: bytes) -> None:
+    """Exchange proofs; ConnectionError if theirs is wrong."""
+    loop = asyncio.get_running_loop()
+    number, heard = secrets.token_bytes(_PROOF_BYTES), b""
+    await loop.sock_sendall(stranger, number)
+    while len(heard) < 2 * _PROOF_BYTES:
+        new = await loop.sock_recv(stranger, 2 * _PROOF_BYTES - len(heard))
+        if not new:
+            raise EOFError
+        heard += new
+    theirs, proof = heard[:_PROOF_BYTES], heard[_PROOF_BYTES:]
+    if not hmac.compare_digest(proof, _proof(key, b"trainer", number, theirs)):
+        raise ConnectionError("Who connects does not know the key.")
+    await loop.sock_sendall(stranger, _proof(key, b"process", number, theirs))
 
 
 def _connected(endpoint: Endpoint) -> socket.socket:
-    """A connection to a process, which has shown that it knows the key.
-
-    Raises
-    ------
-    OSError, EOFError
-        If nobody is there, nothing comes in time, or it is another.
-    """
+    """A connection to a process, which has shown that it knows the key."""
     until = time.monotonic() + _PROOF_SECONDS
     connection = socket.create_connection((endpoint.host, endpoint.port), _PROOF_SECONDS)
     try:
@@ -297,17 +230,7 @@ def _connected(endpoint: Endpoint) -> socket.socket:
 
 
 class DirectConnection:
-    """The trainer's end.
-
-    Parameters
-    ----------
-    endpoint : Endpoint
-
-    Raises
-    ------
-    ConnectionBrokenError
-        If the process cannot be reached, or does not answer in time.
-    """
+    """The trainer's end; ConnectionBrokenError if the process cannot be reached in time."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         try:
@@ -317,13 +240,7 @@ class DirectConnection:
         self._is_asked = False
 
     def ask(self, shards: Sequence[int], batch: Batch) -> None:
-        """Send a batch for shards that the process holds.
-
-        Raises
-        ------
-        ConnectionBrokenError
-            If the process is gone, or has not been heard out.
-        """
+        """Send a batch for shards that the process holds; ConnectionBrokenError if it is gone."""
         if self._is_asked:
             # An interrupt came between; what is left of the answer would be taken for that to this
             # batch.
@@ -335,13 +252,7 @@ class DirectConnection:
             raise ConnectionBrokenError from error
 
     def answer(self, is_alive: Callable[[], bool]) -> Answer:
-        """What the shards say to it.
-
-        Raises
-        ------
-        ConnectionBrokenError
-            If the process goes before.
-        """
+        """What the shards say to it; ConnectionBrokenError if the process goes before."""
         try:
             while not self._messages.poll(_POLL_SECONDS):
                 if not is_alive():

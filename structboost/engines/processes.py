@@ -121,13 +121,7 @@ class _ProcessWorkers(Workers):
             return None
 
     def _replace(self, k: int, batch: Batch | None) -> None:
-        """Start another process in the place of ``k``, which was lost in a batch or at the start.
-
-        Raises
-        ------
-        EngineError
-            If those in its place are lost too.
-        """
+        """Start another process in the place of ``k``, lost in a batch or at the start."""
         for _ in range(_MAX_LOSSES):
             self._end(k)
             lost = self._start([k], batch)
@@ -167,18 +161,11 @@ class _ProcessWorkers(Workers):
     def _connect(self, k: int, batch: Batch | None) -> None:
         """Connect to process ``k``, and send it what its shards are made of."""
         self._connections[k] = DirectConnection(self._endpoints.pop(k).result())
-        number = 0 if batch is None else batch.number
-        self._placing[k] = [
-            self._pools[k].submit(
-                worker.place,
-                self._run,
-                i,
-                self._sources[i],
-                [] if batch is None else self._replay(i),
-                number,
-            )
-            for i in self._shares[k]
-        ]
+        self._placing[k] = []
+        for i in self._shares[k]:
+            calls, number = ([], 0) if batch is None else (self._replay(i), batch.number)
+            place = partial(worker.place, self._run, i, self._sources[i], calls, number)
+            self._placing[k].append(self._pools[k].submit(place))
 
     def _await_shards(self, k: int) -> None:
         """Wait until process ``k`` has made its shards; what fails there is raised."""

@@ -18,13 +18,7 @@ _ENGINES = Registry(
 
 
 def engine_of(engine: str | Engine, n_jobs: int | None) -> Engine:
-    """The engine itself, or the one of a name with ``n_jobs`` workers.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If no engine has this name, or ``n_jobs`` is no number of workers.
-    """
+    """The engine itself, or the one of a name with ``n_jobs`` workers; ValueError without one."""
     checked_n_jobs(n_jobs)
     if isinstance(engine, Engine):
         return engine

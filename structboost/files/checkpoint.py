@@ -111,16 +111,7 @@ class CheckpointFile:
         )
 
     def write(self, header: Mapping[str, Any], arrays: Arrays, schema: SchemaOfHeader) -> None:
-        """Write a state: all of it or nothing.
-
-        Parameters
-        ----------
-        header : dict
-            Plain JSON.
-        arrays : dict of str to ndarray
-        schema : callable
-            ``schema(header, names)`` returns what the arrays must be.
-        """
+        """Write a state, as ``schema(header, names)`` says: all of it or nothing."""
         self._format(schema).write(self._checkpoint.path, {**self._own, **header}, arrays)
         self._rounds = 0
         self._written = time.monotonic()

@@ -43,13 +43,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path] = (
 
 
 def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name: str) -> None:
-    """Raise if a target is one of the files that are read.
-
-    Raises
-    ------
-    OutputError
-        The message names the target and the input.
-    """
+    """Raise OutputError if a target is one of the files that are read."""
     read = {_identity(path): path for path in inputs}
     for target in targets:
         if _identity(target) in read:
@@ -60,20 +54,7 @@ def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name:
 
 
 def check_writable(path: str | PathLike[str], name: str = "") -> None:
-    """Raise unless a file can be written; nothing on disk changes.
-
-    Parameters
-    ----------
-    path : str or path
-        Its folder must exist.
-    name : str
-        What errors call it, beside its path.
-
-    Raises
-    ------
-    OutputError
-        If it is a folder or a device, or its folder is missing or read-only.
-    """
+    """Raise OutputError unless a file can be written, in a folder that exists; changes nothing."""
     shown = f"{name} {path}".strip()
     target = Path(os.path.realpath(path))
     if os.path.isdir(target):  # where Path.is_dir raises, a name may be too long
@@ -98,13 +79,7 @@ def check_writable(path: str | PathLike[str], name: str = "") -> None:
 
 
 def check_folder(path: str | PathLike[str], name: str = "") -> None:
-    """Make a folder and its parents, and raise unless files can be written into it.
-
-    Raises
-    ------
-    OutputError
-        If it is a file, or it cannot be made or written to.
-    """
+    """Make a folder and its parents; OutputError unless files can be written into it."""
     folder = Path(path)
     shown = f"{name} {path}".strip()
     try:

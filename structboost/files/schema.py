@@ -114,13 +114,7 @@ def check_names(schema: Schema, names: Iterable[str]) -> None:
 
 
 def checked_sizes(schema: Schema, declared: Mapping[str, Declared]) -> dict[str, dict[str, int]]:
-    """Dimensions of each part, from the shapes of its arrays.
-
-    Raises
-    ------
-    DamagedFileError
-        If a type or a shape is another than it must be.
-    """
+    """Dimensions of each part, from the shapes; DamagedFileError if a type or shape is wrong."""
     sizes: dict[str, dict[str, int]] = {}
     for prefix, part in sorted(schema.items()):
         known = dict(sizes.get("", {}))
@@ -152,13 +146,7 @@ def checked_sizes(schema: Schema, declared: Mapping[str, Declared]) -> dict[str,
 
 
 def checked_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays, all as they must be.
-
-    Raises
-    ------
-    DamagedFileError
-        If a name, a type, a shape or an entry is another than it must be.
-    """
+    """The arrays; DamagedFileError unless names, types, shapes and entries are as they must be."""
     check_names(schema, arrays)
     sizes = checked_sizes(
         schema, {name: Declared(array.dtype, array.shape) for name, array in arrays.items()}
@@ -184,13 +172,7 @@ def damaged_content() -> Iterator[None]:
 
 
 def whole_number(value: Any, name: str, low: int = 0, high: int = _MOST) -> int:
-    """A number of a header as an int.
-
-    Raises
-    ------
-    DamagedFileError
-        If it is no whole number, or out of its range.
-    """
+    """A number of a header as an int; DamagedFileError if it is none, or out of its range."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise DamagedFileError(f"its {name} is {_short(value)}")
     return value

@@ -30,11 +30,6 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
     A link stays a link: the file that it points to is written.  A file that was there before keeps
     its mode.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
     """
     target = Path(os.path.realpath(path))
     _remove_abandoned(target)
@@ -54,13 +49,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
-    """A folder to write to; it becomes ``path``, which must not exist, when the block ends.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made.
-    """
+    """A folder to write to; it becomes ``path``, which must not exist, when the block ends."""
     target = Path(os.path.realpath(path))
     _remove_abandoned(target)
     temporary = _neighbour(target)

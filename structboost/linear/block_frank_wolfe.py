@@ -92,12 +92,6 @@ class BlockFrankWolfe:
     exact : bool
         Whether the argmax claims to be exact.
     random : numpy RandomState
-        Draws the order of the examples in each pass.
-
-    Attributes
-    ----------
-    weights : ndarray, shape (n_weights,)
-        W of the current multipliers.
     """
 
     def __init__(
@@ -128,13 +122,7 @@ class BlockFrankWolfe:
         )
 
     def hinges(self, found: FoundOutputs, scores: FloatArray) -> FloatArray:
-        """Hinge loss of every example at the flat ``scores``, over the outputs found and cached.
-
-        Raises
-        ------
-        TaskError
-            If an argmax that claims to be exact is beaten by an earlier output.
-        """
+        """Hinge losses at the flat ``scores``; TaskError if an exact argmax was not exact."""
         cached = _cached_violations(tuple(self._cuts), scores)
         hinges: FloatArray = np.maximum(found.violations, 0.0)
         slip = np.flatnonzero(
@@ -159,36 +147,35 @@ class BlockFrankWolfe:
         n = self._parts.n_examples
         owner = np.concatenate((np.repeat(np.arange(n), np.diff(old.first_cut))[kept], new))
         order = np.argsort(owner, kind="stable")
-        first_entry, entries = _gather(
-            np.concatenate((np.diff(old.first_entry)[kept], np.diff(found.first_entry)[new]))[
-                order
-            ],
-            np.concatenate((old.first_entry[kept], found.first_entry[new] + len(old.entry_score)))[
-                order
-            ],
-        )
-        counts = np.bincount(owner, minlength=n)
-        first_cut = starts_of(counts)
+
+        def merged(of_old: NDArray[Any], of_new: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate((of_old[kept], of_new))[order]
+
+        lengths = merged(np.diff(old.first_entry), np.diff(found.first_entry)[new])
+        starts = merged(old.first_entry, found.first_entry[new] + len(old.entry_score))
+        first_entry = starts_of(lengths)
+        entries = np.repeat(starts - first_entry[:-1], lengths) + np.arange(first_entry[-1])
         entry_score = np.concatenate((old.entry_score, found.entry_score))[entries]
-        first_support, support = _find_support(
-            first_cut, first_entry, entry_score, self._parts.n_scores
-        )
-        first_product = starts_of(counts**2)
+        counts = np.bincount(owner, minlength=n)
+        first_cut, first_product = starts_of(counts), starts_of(counts**2)
+        # Scores that the cuts of each example touch, each once: no two examples share one.
+        touched = np.sort(np.unique(entry_score, return_index=True)[1])
+        support = entry_score[touched]
         self._cuts = _Cuts(
             first_cut,
-            np.concatenate((old.losses[kept], found.losses[new]))[order],
-            np.concatenate((old.multipliers[kept], np.zeros(len(new))))[order],
-            np.concatenate((old.idle[kept], np.zeros(len(new), np.int64)))[order],
+            merged(old.losses, found.losses[new]),
+            merged(old.multipliers, np.zeros(len(new))),
+            merged(old.idle, np.zeros(len(new), np.int64)),
             first_entry,
             entry_score,
             np.concatenate((old.entry_value, found.entry_value))[entries],
             first_product,
             np.zeros(first_product[-1]),
-            first_support,
+            np.searchsorted(touched, first_entry[first_cut]),
             support,
             *self._parts.place(support),
         )
-        numbers = np.concatenate((kept, np.full(len(new), -1)))[order]
+        numbers = merged(np.arange(len(old.losses)), np.full(len(new), -1))
         _fill_products(
             tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
             self._parts.features,
@@ -233,37 +220,12 @@ class BlockFrankWolfe:
             self.weights = self._parts.project(self._sums)
 
 
-def _gather(lengths: IntArray, starts: IntArray) -> tuple[IntArray, IntArray]:
-    """New starts of runs of entries put one after the other, and the index that does it."""
-    first = starts_of(lengths)
-    return first, np.repeat(starts - first[:-1], lengths) + np.arange(first[-1])
-
-
 def _no_cuts(n_examples: int) -> _Cuts:
     none, no_numbers, zeros = np.zeros(0), np.zeros(0, np.int64), np.zeros(n_examples + 1, np.int64)
     return _Cuts(
         zeros, none, none, no_numbers, np.zeros(1, np.int64), no_numbers, none, zeros, none,
         zeros, no_numbers, no_numbers, no_numbers, no_numbers, np.zeros(0, np.bool_),
     )  # fmt: skip
-
-
-@compiled
-def _find_support(
-    first_cut: IntArray, first_entry: IntArray, entry_score: IntArray, n_scores: int
-) -> tuple[IntArray, IntArray]:
-    """Scores that the cuts of each example touch, each once."""
-    seen = np.zeros(n_scores, np.bool_)
-    first = np.zeros(len(first_cut), np.int64)
-    support = np.empty(len(entry_score), np.int64)
-    end = 0
-    for i in range(len(first_cut) - 1):
-        for e in range(first_entry[first_cut[i]], first_entry[first_cut[i + 1]]):
-            if not seen[entry_score[e]]:
-                seen[entry_score[e]] = True
-                support[end] = entry_score[e]
-                end += 1
-        first[i + 1] = end
-    return first, support[:end].copy()
 
 
 @compiled

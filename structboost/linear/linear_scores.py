@@ -57,7 +57,7 @@ class LinearScores:
         self.offsets = stack.offsets
         self.layouts: list[KindLayout] = []
         blocks = []
-        n_features = self.n_weights = self.n_scores = 0
+        first_feature = self.n_weights = self.n_scores = 0
         for kind, part in kinds.items():
             bounded = is_bounded(part)
             rows = np.asarray(stack.rows[kind], dtype=np.float64)
@@ -66,19 +66,11 @@ class LinearScores:
             else:
                 rows = np.column_stack((rows, np.ones(len(rows))))
             n_rows, n_columns = rows.shape
-            layout = KindLayout(
-                kind,
-                n_rows,
-                n_columns,
-                part.n_channels,
-                bounded,
-                n_features,
-                self.n_weights,
-                self.n_scores,
-            )
-            self.layouts.append(layout)
+            sizes = n_rows, n_columns, part.n_channels
+            first = first_feature, self.n_weights, self.n_scores
+            self.layouts.append(KindLayout(kind, *sizes, bounded, *first))
             blocks.append(rows.ravel())
-            n_features += rows.size
+            first_feature += rows.size
             self.n_weights += n_columns * part.n_channels
             self.n_scores += n_rows * part.n_channels
         self.has_bounds = any(a.bounded for a in self.layouts)
@@ -94,13 +86,10 @@ class LinearScores:
         flat = np.empty(self.n_scores)
         rows = {}
         for a in self.layouts:
-            rows[a.kind] = flat[a.first_score : a.first_score + a.n_rows * a.n_channels].reshape(
-                a.n_rows, a.n_channels
-            )
-            features = self.features[a.first_feature : a.first_feature + a.n_rows * a.n_columns]
-            np.matmul(
-                features.reshape(a.n_rows, a.n_columns), self.matrix(weights, a), out=rows[a.kind]
-            )
+            features = self.features[a.first_feature :][: a.n_rows * a.n_columns]
+            out = flat[a.first_score :][: a.n_rows * a.n_channels].reshape(a.n_rows, a.n_channels)
+            rows[a.kind] = out
+            np.matmul(features.reshape(a.n_rows, a.n_columns), self.matrix(weights, a), out=out)
         return flat, StackedParts(rows, self.offsets)
 
     @staticmethod
@@ -165,13 +154,7 @@ class FoundOutputs(NamedTuple):
 
 
 def merge_kinds(found: Separation, parts: LinearScores, scores: StackedParts) -> FoundOutputs:
-    """Flat form of a separation that was made at ``scores``.
-
-    Raises
-    ------
-    TaskError
-        If the separation has not one output, finite, for each example.
-    """
+    """Flat form of a separation made at ``scores``; TaskError unless it has one output each."""
     n = parts.n_examples
     losses = np.asarray(found.losses, dtype=np.float64)
     if len(losses) != n:

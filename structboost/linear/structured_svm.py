@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ _LESS_NEW = 0.6
 _LEAST_NEW = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class StructuredSVM:
     """Linear structured SVM, trained to a certified duality gap.
 
@@ -92,29 +94,18 @@ class StructuredSVM:
         Whether Ctrl-C ended the fit.
     """
 
-    w_: Any
-    history_: list[dict[str, Any]]
-    objective_: float
-    interrupted_: bool
-
-    def __init__(
-        self,
-        task: Task,
-        *,
-        C: float = 1.0,
-        tol: float = 1e-3,
-        max_epochs: int = 1000,
-        average: bool = True,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.task = task
-        self.C = C
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.average = average
-        self.random_state = random_state
-        self.verbose = verbose
+    task: Task
+    _: KW_ONLY
+    C: float = 1.0
+    tol: float = 1e-3
+    max_epochs: int = 1000
+    average: bool = True
+    random_state: Any = None
+    verbose: int = 0
+    w_: Any = field(init=False)
+    history_: list[dict[str, Any]] = field(init=False)
+    objective_: float = field(init=False)
+    interrupted_: bool = field(init=False)
 
     @deferred_interrupts()
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -169,9 +160,7 @@ class StructuredSVM:
         if not hasattr(self, "w_"):
             raise NotFittedError("This StructuredSVM is not fitted yet; call fit(X, Y) first.")
         stack = stacked_inputs(self.task, X)
-        matrices = (
-            self.w_ if isinstance(self.w_, dict) else {kind: self.w_ for kind in self.task.kinds}
-        )
+        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self.task.kinds, self.w_)
         for kind, part in self.task.kinds.items():
             checked_features(stack.rows[kind], len(matrices[kind]) - (not is_bounded(part)))
         parts = LinearScores(self.task.kinds, stack)
@@ -217,7 +206,6 @@ class _Run:
         self.primal = np.inf
         self.bound = -np.inf
         self.history: list[dict[str, Any]] = []
-
         self.truth = KeptTruth()
 
     @property
@@ -225,10 +213,7 @@ class _Run:
         return float(self.history[-1]["gap"])
 
     def optimise(self) -> bool:
-        """Train; False if Ctrl-C ended it.
-
-        Before the first exact pass there is no model, and Ctrl-C is raised.
-        """
+        """Train; False if Ctrl-C ended it, which is raised before the first exact pass."""
         bar = ProgressBar(self.tol, self.svm.max_epochs) if self.svm.verbose else None
         try:
             weights, share_of_new = self.best, 1.0
@@ -245,11 +230,8 @@ class _Run:
                 if not self.svm.average:
                     weights = self.solver.weights.copy()
                     continue
-                share_of_new = (
-                    min(1.0, _MORE_NEW * share_of_new)
-                    if better
-                    else max(_LEAST_NEW, _LESS_NEW * share_of_new)
-                )
+                factor = _MORE_NEW if better else _LESS_NEW
+                share_of_new = min(1.0, max(_LEAST_NEW, factor * share_of_new))
                 weights = (1.0 - share_of_new) * self.best + share_of_new * mean
             raise_if_interrupted()
         except KeyboardInterrupt:
@@ -262,10 +244,7 @@ class _Run:
         return True
 
     def _exact_pass(self, weights: FloatArray) -> bool:
-        """Loss-augmented argmax of every example at ``weights``: certificate and new cuts.
-
-        Returns whether ``weights`` are the best so far.
-        """
+        """Certificate and new cuts at ``weights``; returns whether they are the best so far."""
         flat, scores = self.parts.scores(weights)
         separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
         found = merge_kinds(separated, self.parts, scores)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
+from structboost.columns import Terms, TermsByKind
 from structboost.exceptions import TaskError
 from structboost.files.schema import Schema
-from structboost.task import Task
-from structboost.validation import checked_positive
+from structboost.task import KeptTruth, Task
+from structboost.validation import checked_positive, checked_regularisation
 
 
 class Cut(NamedTuple):
@@ -32,42 +32,61 @@ class Cut(NamedTuple):
     loss: float
 
 
-class CutOracle(Protocol):
-    """Cutting planes of the risk over the columns so far (1-slack form).
+class ColumnOracle(ABC):
+    """What a hinge master asks about the examples at the columns so far, whose terms it holds.
 
-    The training set stays where the engine put it; a master sees losses and products only.
+    Parameters
+    ----------
+    kinds : iterable of str
+    example_weights : ndarray, shape (n_examples,)
+        Share of each example in the risk; they sum to 1.
 
     Attributes
     ----------
-    n_columns : int
+    columns : TermsByKind
     calls : int
         Passes of the loss-augmented argmax over all examples.
-    example_weights : ndarray, shape (n_examples,)
-        Share of each example in the risk; they sum to 1.
     """
 
-    calls: int
-    example_weights: FloatArray
+    def __init__(self, kinds: Iterable[str], example_weights: FloatArray) -> None:
+        self.columns = TermsByKind(kinds)
+        self.example_weights = example_weights
+        self.calls = 0
+        self._truth = KeptTruth()
 
     @property
     def n_columns(self) -> int:
         """Number of columns."""
+        return self.columns.n_columns
 
+    @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind and return the number of the first."""
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns; ``terms`` number them from 0."""
+        self.columns.add(terms, n_new)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept`` and renumber the others."""
+        self.columns.keep(kept)
 
+
+class CutOracle(ColumnOracle):
+    """Cutting planes of the risk over the columns so far (1-slack form).
+
+    The training set stays where the engine put it; a master sees losses and products only.
+    """
+
+    @abstractmethod
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
         """Cut of the risk at ``weights``, its products with the columns, and the risk itself."""
 
+    @abstractmethod
     def risk_at(self, weights: FloatArray) -> float:
         """Risk at ``weights``, without keeping a cut."""
 
+    @abstractmethod
     def products(
         self,
         cuts: Sequence[Cut],
@@ -76,18 +95,23 @@ class CutOracle(Protocol):
     ) -> FloatArray:
         """Products of the cuts with all columns, or with the ``n_columns`` that ``terms`` make."""
 
+    @abstractmethod
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
         """Sum of multiplier times measure over the cuts, by kind: the duals for pricing."""
 
+    @abstractmethod
     def forget(self, cuts: Sequence[Cut]) -> None:
         """Drop cuts for good."""
 
+    @abstractmethod
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
         """Arrays that :meth:`restored_cuts` makes the cuts of again."""
 
+    @abstractmethod
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """What the arrays of :meth:`state` must be, given the number of learners of each kind."""
 
+    @abstractmethod
     def restored_cuts(
         self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
     ) -> list[tuple[Cut, FloatArray]]:
@@ -162,6 +186,8 @@ class Formulation(ABC):
     works_on_shards : bool
         Whether the master sees the training set through :meth:`Problem.cut_oracle` only, so that
         any engine can train it.
+    takes_infinite_C : bool
+        Whether C may be infinite.
     can_spread : bool
         Whether the master implements :meth:`RestrictedMaster.spread`.
     can_resume : bool
@@ -177,6 +203,7 @@ class Formulation(ABC):
 
     works_on_shards: ClassVar[bool] = False
     can_choose_C: ClassVar[bool] = False
+    takes_infinite_C: ClassVar[bool] = False
     can_spread: bool = False
     can_resume: bool = False
     has_probabilities: bool = False
@@ -207,8 +234,8 @@ class Formulation(ABC):
         return
 
     def check_C(self, C: Any) -> None:
-        """Raise if C is out of its range: by default a finite number above 0."""
-        checked_positive(C, "C")
+        """Raise if C is out of its range: a number above 0, finite unless ``takes_infinite_C``."""
+        (checked_regularisation if self.takes_infinite_C else checked_positive)(C, "C")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities at which these scores minimise the expected loss, where it is 0/1.
@@ -248,6 +275,7 @@ class RestrictedMaster(ABC):
         self.C = C
         self.weights = np.zeros(0)
         self.risk = np.inf
+        self._calls = 0
 
     @property
     def primal(self) -> float:
@@ -265,13 +293,13 @@ class RestrictedMaster(ABC):
         return 0
 
     @property
-    @abstractmethod
     def oracle_calls(self) -> int:
         """How often the outputs of all examples were searched or summed over."""
+        return self._calls
 
-    @abstractmethod
     def set_C(self, C: float) -> None:
         """Continue with another C; columns and weights stay."""
+        self.C = C
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
@@ -283,13 +311,13 @@ class RestrictedMaster(ABC):
             Number of the first new learner.
         """
 
-    @abstractmethod
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero."""
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
-    @abstractmethod
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``; their weights must be zero."""
+        self.weights = self.weights[kept]
 
     @abstractmethod
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:

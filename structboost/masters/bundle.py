@@ -77,13 +77,7 @@ class Bundle(ABC):
         raise NotImplementedError(f"{type(self).__name__} proves nothing without a ridge.")
 
     def _solve_by_bundle(self, accuracy: Callable[[], float], max_cuts: int = _MAX_CUTS) -> bool:
-        """Cut until the center is within ``accuracy()`` of the optimum over the columns.
-
-        Returns
-        -------
-        reached : bool
-            False if ``max_cuts`` cuts were too few.
-        """
+        """Cut until the center is within ``accuracy()`` of the optimum; whether it came there."""
         promise = 1.0 if np.isinf(self.step_length) else _PROMISE
         for _ in range(max_cuts):
             target = accuracy()
@@ -138,13 +132,7 @@ class Bundle(ABC):
         return weights
 
     def _cut(self, weights: FloatArray) -> float:
-        """Add the cut at ``weights``, keep them if they are the best; returns their objective.
-
-        Raises
-        ------
-        SolverError
-            If the objective is not finite.
-        """
+        """Add the cut at ``weights``, keep them if they are the best; returns their objective."""
         risk = self._new_cut(weights)
         objective = self._objective(weights, risk)
         if not np.isfinite(objective):

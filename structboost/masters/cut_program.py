@@ -116,17 +116,9 @@ class CutProgram:
             self._slack_at = self._slack_at - np.searchsorted(gone, self._slack_at)
 
     def solve(self, *, cold: bool = False) -> CutSolution:
-        """Optimum of the program.
+        """Optimum of the program; ``cold``: from nothing, not from where the last solve ended.
 
-        Parameters
-        ----------
-        cold : bool
-            Whether to begin from nothing, not from where the last solve ended.
-
-        Raises
-        ------
-        SolverError
-            If neither the warm nor a cold solve gives an answer that passes the checks.
+        SolverError if no answer passes the checks.
         """
         self._send()
         if cold:
@@ -233,13 +225,7 @@ def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
 
 
 def _checked(status: Any) -> None:
-    """HiGHS reports errors by return codes only.
-
-    Raises
-    ------
-    SolverError
-        If it reports one.
-    """
+    """Raise SolverError if HiGHS reports an error, which it does by return codes only."""
     if status == highspy.HighsStatus.kError:
         raise SolverError(
             "HiGHS refused a change of the restricted master; please report this as a bug."

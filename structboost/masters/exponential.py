@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,9 @@ from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.coordinate_descent import channel_weights, column_edges, update_coordinates
 from structboost.masters.pair_margins import pair_probabilities
 from structboost.shards.responses import StoredResponses
-from structboost.task import OutputCodes
 from structboost.validation import (
     checked_choice,
     checked_not_negative,
-    checked_regularisation,
     checked_whole_number,
 )
 
@@ -62,6 +60,7 @@ class Exponential(Formulation):
 
     can_choose_C: ClassVar[bool] = True
     has_probabilities = True
+    takes_infinite_C: ClassVar[bool] = True
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
@@ -71,10 +70,6 @@ class Exponential(Formulation):
         checked_choice(self.solver, "solver", SOLVERS)
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
-
-    def check_C(self, C: Any) -> None:
-        """Raise if C is out of its range, which includes infinity."""
-        checked_regularisation(C, "C")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Softmax of twice the scores."""
@@ -88,43 +83,19 @@ class Exponential(Formulation):
         TaskError
             If the task has no codes, or examples have several parts.
         """
-        codes = problem.task.codes(problem.Y)
-        return ExponentialMaster(
-            codes, problem.only_kind(), problem.example_weights, C, self, problem.random_state
-        )
+        return ExponentialMaster(problem, C, self)
 
 
 class ExponentialMaster(RestrictedMaster):
-    """Exponential loss over all pairs, one weak learner on one channel a column.
+    """Exponential loss over all pairs, one weak learner on one channel a column."""
 
-    Parameters
-    ----------
-    codes : OutputCodes
-    kind : str
-        The kind of the parts, one part an example.
-    example_weights : ndarray, shape (n_examples,)
-        They sum to 1.
-    C : float
-        May be infinite.
-    formulation : Exponential
-    random_state : RandomState
-        Draws the order of the later sweeps.
-    """
-
-    def __init__(
-        self,
-        codes: OutputCodes,
-        kind: str,
-        example_weights: FloatArray,
-        C: float,
-        formulation: Exponential,
-        random_state: np.random.RandomState,
-    ) -> None:
+    def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
         super().__init__(C)
+        codes = problem.task.codes(problem.Y)
         self.formulation = formulation
-        self._random = random_state
+        self._random = problem.random_state
+        self._kind = problem.only_kind()
         n_outputs = len(codes.codes)
-        self._kind = kind
         self._order = np.argsort(codes.labels, kind="stable")
         labels = codes.labels[self._order]
         self._labels = labels
@@ -135,13 +106,12 @@ class ExponentialMaster(RestrictedMaster):
         self._signs = np.empty((code.shape[1], n_outputs, n_outputs), np.int8)
         for signs, column in zip(self._signs, code.T, strict=True):
             np.subtract.outer(column, column, out=signs)
-        self._rho = codes.losses[labels].T * example_weights[self._order] / (n_outputs - 1)
+        self._rho = codes.losses[labels].T * problem.example_weights[self._order] / (n_outputs - 1)
         self._pairs = self._rho.copy()
         self._log_scale = 0.0
         self._answers = StoredResponses(len(labels))
         self._terms = Terms.none()
         self._solves = 0
-        self._calls = 0
         self.risk = float(self._rho.sum())
 
     @property
@@ -153,15 +123,6 @@ class ExponentialMaster(RestrictedMaster):
     def min_edge(self) -> float:
         """A unit of weight costs 1, and nothing where C is infinite."""
         return 0.0 if np.isinf(self.C) else 1.0
-
-    @property
-    def oracle_calls(self) -> int:
-        """Coordinate updates and evaluations of the whole gradient."""
-        return self._calls
-
-    def set_C(self, C: float) -> None:
-        """Continue with another C."""
-        self.C = C
 
     def start_at(self, weights: FloatArray) -> None:
         """Continue from other weights of the columns."""
@@ -183,12 +144,12 @@ class ExponentialMaster(RestrictedMaster):
         """Append columns of weight zero, each one learner on one channel."""
         check_single_terms(terms[self._kind], n_new, "exponential")
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+        super().add_columns(terms, n_new)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
         self._terms = self._terms.of_columns(kept)
-        self.weights = self.weights[kept]
+        super().keep_columns(kept)
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """One round of FCD from ``selected``, or L-BFGS-B; ``tolerance`` is not used."""
@@ -209,9 +170,7 @@ class ExponentialMaster(RestrictedMaster):
         """Violation (16) of the KKT condition of every weight."""
         self._calls += 1
         excess = self._edges(self._channel_duals()) - self.min_edge
-        excess[self.weights >= self._largest] = np.minimum(
-            excess[self.weights >= self._largest], 0.0
-        )
+        excess = np.where(self.weights >= self._largest, np.minimum(excess, 0.0), excess)
         return np.where(self.weights > 0, np.abs(excess), np.maximum(excess, 0.0))
 
     def bound(self, largest_edge: float) -> float | None:
@@ -233,10 +192,7 @@ class ExponentialMaster(RestrictedMaster):
         With C infinite, the logarithm of the risk: its gradient does not vanish with the risk.
         """
         self._calls += 1
-        by_output = self._code.astype(np.float64) @ self._scores(weights)
-        pairs = self._rho * np.exp(
-            by_output - by_output[self._labels, np.arange(len(self._labels))]
-        )
+        pairs = self._rho * np.exp(-self._margins(weights))
         duals = np.zeros((self._code.shape[1], len(self._order)))
         channel_weights(pairs, self._signs, self._starts, duals)
         edges = self._edges(duals)
@@ -249,17 +205,12 @@ class ExponentialMaster(RestrictedMaster):
     def _largest(self) -> float:
         return LARGEST_WEIGHT if np.isinf(self.C) else np.inf
 
-    def _margins(self) -> FloatArray:
+    def _margins(self, weights: FloatArray) -> FloatArray:
         """F_{y_i} - F_y of every pair, shape (n_outputs, n_examples)."""
-        scores = self._scores(self.weights)
+        scores = np.zeros((self._code.shape[1], len(self._order)))
+        self._answers.add_scores(self._terms.weighted(weights), 0, scores)
         by_output = self._code.astype(np.float64) @ scores
         return np.asarray(by_output[self._labels, np.arange(len(self._labels))] - by_output)
-
-    def _scores(self, weights: FloatArray) -> FloatArray:
-        """Scores, shape (n_channels, n_examples)."""
-        out = np.zeros((self._code.shape[1], len(self._order)))
-        self._answers.add_scores(self._terms.weighted(weights), 0, out)
-        return out
 
     def _edges(self, duals: FloatArray) -> FloatArray:
         """Edges of all columns; duals are (n_channels, n_examples)."""
@@ -276,7 +227,7 @@ class ExponentialMaster(RestrictedMaster):
 
     def _refresh(self) -> None:
         """Compute pair weights afresh, scaled so that none exceeds its rho: exp stays in range."""
-        margins = self._margins()
+        margins = self._margins(self.weights)
         top = float(-margins[self._rho > 0].min(initial=np.inf))
         self._log_scale = top if np.isfinite(top) else 0.0
         self._pairs = self._rho * np.exp(-margins - self._log_scale)

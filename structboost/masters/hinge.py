@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.columns import Terms
-from structboost.masters.base import CutOracle, RestrictedMaster
+from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
 from structboost.masters.bundle import Bundle
 from structboost.masters.cut_pool import CutPool
 from structboost.masters.cut_program import CutProgram
 
-
-class Oracle(Protocol):
-    """What every hinge master asks of its oracle."""
-
-    calls: int
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-
-    def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns; ``terms`` number them from 0."""
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept`` and renumber the others."""
-
-
-OracleType = TypeVar("OracleType", bound=Oracle)
+OracleType = TypeVar("OracleType", bound=ColumnOracle)
 
 
 class HingeMaster(RestrictedMaster, Generic[OracleType]):
@@ -44,7 +24,7 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 
     Parameters
     ----------
-    oracle : Oracle
+    oracle : ColumnOracle
     C : float
     pool : CutPool
     norm : float, optional
@@ -86,14 +66,14 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         products = self._products(terms, n_new)
         self.oracle.add_columns(terms, n_new)
         self.pool.add_columns(products)
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+        super().add_columns(terms, n_new)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
         self.oracle.keep_columns(kept)
         self.program.keep_columns(kept)
         self.pool.keep_columns(kept)
-        self.weights = self.weights[kept]
+        super().keep_columns(kept)
 
     def bound(self, largest_edge: float) -> float | None:
         """Dual multipliers divided by the largest edge are feasible."""

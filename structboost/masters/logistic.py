@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, check_single_terms
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.runtime.growing import GrowingMatrix
-from structboost.task import OutputCodes
-from structboost.validation import checked_choice, checked_positive, checked_regularisation
+from structboost.validation import checked_choice, checked_positive
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")
 _MAX_ITERATIONS = 1000
@@ -42,6 +41,7 @@ class Logistic(Formulation):
         regulariser the loss has no minimiser, and this is what stops.
     """
 
+    takes_infinite_C: ClassVar[bool] = True
     regulariser: str = "frobenius"
     smoothing: float = 1e-2
     gradient_tolerance: float = 1e-4
@@ -52,10 +52,6 @@ class Logistic(Formulation):
         checked_choice(self.regulariser, "regulariser", REGULARISERS)
         checked_positive(self.smoothing, "smoothing")
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
-
-    def check_C(self, C: Any) -> None:
-        """Raise unless C is a number above 0, infinity included."""
-        checked_regularisation(C, "C")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """``q (e - (e - 1) q)``, normalised, with q the softmax of the scores.
@@ -68,8 +64,7 @@ class Logistic(Formulation):
 
     def master(self, problem: Problem, C: float) -> LogisticMaster:
         """L-BFGS over the learners so far."""
-        codes = problem.task.codes(problem.Y)
-        return LogisticMaster(codes, problem.only_kind(), problem.example_weights, C, self)
+        return LogisticMaster(problem, C, self)
 
 
 class LogisticMaster(RestrictedMaster):
@@ -81,27 +76,19 @@ class LogisticMaster(RestrictedMaster):
     # A learner that was chosen once is never chosen again.
     drops_idle_columns = False
 
-    def __init__(
-        self,
-        codes: OutputCodes,
-        kind: str,
-        example_weights: FloatArray,
-        C: float,
-        formulation: Logistic,
-    ) -> None:
+    def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
         super().__init__(C)
+        codes = problem.task.codes(problem.Y)
         self.formulation = formulation
-        self._kind = kind
+        self._kind = problem.only_kind()
         self._code = codes.codes.astype(np.float64)
         self._labels = codes.labels
         self._margins = codes.losses[codes.labels]
-        self._shares = example_weights
+        self._shares = problem.example_weights
         self._answers = GrowingMatrix(len(codes.labels), np.float32)
         self._terms = Terms.none()
-        self._calls = 0
-        self.risk: float = self._loss_and_duals(np.zeros((len(codes.labels), self._code.shape[1])))[
-            0
-        ]
+        no_scores = np.zeros((len(codes.labels), self._code.shape[1]))
+        self.risk, _ = self._loss_and_duals(no_scores)
 
     @property
     def primal(self) -> float:
@@ -113,15 +100,6 @@ class LogisticMaster(RestrictedMaster):
         """l1 norm of the gradient that a re-fit leaves on its own learners."""
         return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
 
-    @property
-    def oracle_calls(self) -> int:
-        """Evaluations of loss and gradient."""
-        return self._calls
-
-    def set_C(self, C: float) -> None:
-        """Continue with another C."""
-        self.C = C
-
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
         return self._answers.append(responses)
@@ -130,12 +108,12 @@ class LogisticMaster(RestrictedMaster):
         """Append columns of weight zero, each one learner on one channel."""
         check_single_terms(terms[self._kind], n_new, "logistic")
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+        super().add_columns(terms, n_new)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
         self._terms = self._terms.of_columns(kept)
-        self.weights = self.weights[kept]
+        super().keep_columns(kept)
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """L-BFGS from the weights so far, to the gradient tolerance (step 6 of Algorithm 1)."""
@@ -153,13 +131,7 @@ class LogisticMaster(RestrictedMaster):
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Objective and its gradient."""
         self._calls += 1
-        matrix = self._matrix(weights)
-        loss, duals = self._loss_and_duals(self._scores(matrix))
-        penalty, slope = self._penalty(matrix)
-        gradient = slope - self._responses @ duals.astype(np.float32)
-        return loss + penalty, np.asarray(
-            gradient[self._terms.learners, self._terms.channels], np.float64
-        )
+        return self._with_more(weights, np.zeros((0, len(self._labels))))
 
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
         """Lowest objective with a few more learners (section 2.1); the master does not change.
@@ -186,38 +158,35 @@ class LogisticMaster(RestrictedMaster):
             penalty, slope = self._penalty(own)
             return loss + penalty, (slope - new @ duals).ravel()
 
-        def every(flat: FloatArray) -> tuple[float, FloatArray]:
-            old, own = flat[: len(self.weights)], flat[len(self.weights) :].reshape(edges.shape)
-            whole = self._matrix(old)
-            loss, duals = self._loss_and_duals(self._scores(whole) + new.T @ own)
-            penalty, slope = self._penalty(np.vstack((whole, own)))
-            by_old = (slope[: len(whole)] - self._responses @ duals.astype(np.float32))[
-                self._terms.learners, self._terms.channels
-            ]
-            return loss + penalty, np.concatenate(
-                (by_old, (slope[len(whole) :] - new @ duals).ravel())
-            )
-
         if how == "line_search":
             return held + float(minimize_scalar(along, bracket=(0.0, 1.0), tol=1e-3).fun)
         if how == "column_search":
             return held + self._minimised(column, np.zeros(edges.size))[1]
-        return self._minimised(every, np.concatenate((self.weights, np.zeros(edges.size))))[1]
+        start = np.concatenate((self.weights, np.zeros(edges.size)))
+        return self._minimised(lambda flat: self._with_more(flat, new), start)[1]
+
+    def _with_more(self, flat: FloatArray, new: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and its gradient by the weights, then by those of ``new`` learners."""
+        old, own = np.split(flat, [len(self.weights)])
+        matrix, own = self._matrix(old), own.reshape(len(new), self._code.shape[1])
+        loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ own)
+        penalty, slope = self._penalty(np.vstack((matrix, own)))
+        by_old = slope[: len(matrix)] - self._responses @ duals.astype(np.float32)
+        by_new = slope[len(matrix) :] - new @ duals
+        by_column = by_old[self._terms.learners, self._terms.channels]
+        return loss + penalty, np.concatenate((by_column, by_new.ravel()))
 
     def _minimised(
         self, function: Callable[..., Any], start: FloatArray
     ) -> tuple[FloatArray, float]:
         """Minimiser and minimum by L-BFGS, to the gradient tolerance."""
+        gradient_tolerance = self.formulation.gradient_tolerance
         answer = minimize(
             function,
             start,
             jac=True,
             method="L-BFGS-B",
-            options={
-                "gtol": self.formulation.gradient_tolerance,
-                "ftol": 1e-12,
-                "maxiter": _MAX_ITERATIONS,
-            },
+            options={"gtol": gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
         )
         return np.asarray(answer.x, np.float64), float(answer.fun)
 

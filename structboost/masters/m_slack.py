@@ -14,9 +14,9 @@ from structboost.columns import Terms
 from structboost.masters.base import Formulation, Problem
 from structboost.masters.cut_pool import CutPool
 from structboost.masters.hinge import HingeMaster
-from structboost.masters.slack_oracle import SlackCuts, SlackOracle
+from structboost.masters.slack_oracle import SlackOracle
 from structboost.runtime.compiled import compiled
-from structboost.task import Measure
+from structboost.task import Measure, Separation
 
 _MAX_IDLE = 3
 _MIN_NEW_ROWS = 500
@@ -32,10 +32,7 @@ class MSlack(Formulation):
 
     def master(self, problem: Problem, C: float) -> MSlackMaster:
         """A linear program whose constraints come when they are violated."""
-        oracle = SlackOracle(
-            problem.task, problem.X, problem.Y, problem.offsets, problem.example_weights
-        )
-        return MSlackMaster(oracle, C)
+        return MSlackMaster(SlackOracle(problem), C)
 
 
 class MSlackMaster(HingeMaster[SlackOracle]):
@@ -80,13 +77,13 @@ class MSlackMaster(HingeMaster[SlackOracle]):
         weights = self.weights if np.isinf(self.risk) else self._solve_program()
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
         for _ in range(_MAX_SOLVES):
-            cuts, risk = self.oracle.slack_cuts_at(weights, limit)
+            cuts, violations, risk = self.oracle.slack_cuts_at(weights, limit)
             objective = float(weights.sum()) + self.C * risk
             if objective < self.primal:
                 self.weights, self.risk = weights.copy(), risk
             if self.n_cuts and self.primal - self.dual_value <= tolerance * self.primal:
                 return
-            if not self._add_violated(cuts, limit):
+            if not self._add_violated(cuts, violations, limit):
                 # The worst ones may all be in the program already, with slack: look further down.
                 limit *= 4
                 if self.n_cuts and (len(cuts.losses) == 0 or limit > _MAX_LIMIT):
@@ -100,30 +97,30 @@ class MSlackMaster(HingeMaster[SlackOracle]):
         self._slacks = solution.slacks
         return solution.weights
 
-    def _add_violated(self, cuts: SlackCuts, limit: int) -> bool:
+    def _add_violated(self, cuts: Separation, violations: FloatArray, limit: int) -> bool:
         """Add up to ``limit`` constraints that the program's slacks violate, the worst first."""
+        assert cuts.slacks is not None
+        assert cuts.weights is not None
         known = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
-        slack = (
-            np.where(known >= 0, self._slacks[known], 0.0)
-            if len(self._slack_number)
-            else np.zeros(len(known))
-        )
-        excess = (cuts.violations - slack) * cuts.costs
-        chosen = np.flatnonzero(cuts.violations - slack > 1e-9)
-        chosen = np.sort(chosen[np.argsort(-excess[chosen], kind="stable")[:limit]])
+        # A new slack is 0; -1 finds the zero at the end.
+        excess = violations - np.append(self._slacks, 0.0)[known]
+        chosen = np.flatnonzero(excess > 1e-9)
+        worst = np.argsort(-(excess * cuts.weights)[chosen], kind="stable")
+        chosen = np.sort(chosen[worst[:limit]])
         if not len(chosen):
             return False
         fresh = chosen[known[chosen] < 0]
         new_slacks, first = np.unique(cuts.slacks[fresh], return_index=True)
-        costs = cuts.costs[fresh][first]
+        costs = cuts.weights[fresh][first]
         for number, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
             self._slack_number[int(slack_id)] = number
         self.program.add_slacks(self.C * costs)
         self._costs = np.concatenate((self._costs, costs))
-        self._add_rows(cuts, chosen)
+        numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
+        self._add_rows(cuts, chosen, numbers)
         return True
 
-    def _add_rows(self, cuts: SlackCuts, chosen: IntArray) -> None:
+    def _add_rows(self, cuts: Separation, chosen: IntArray, numbers: IntArray) -> None:
         measures, owners = {}, {}
         for kind, difference in cuts.differences.items():
             indptr = cuts.indptr[kind]
@@ -139,7 +136,6 @@ class MSlackMaster(HingeMaster[SlackOracle]):
         for kind, measure in measures.items():
             self._measures[kind] = self._measures[kind].append(measure)
             self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + self.n_cuts))
-        numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
         self.pool.add([None] * len(chosen), products, cuts.losses[chosen], numbers)
 
     def _drop_idle_rows(self) -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.masters.base import Formulation, Problem
-from structboost.masters.pair_margins import PAIRS, PairMargins, PairMaster, pair_probabilities
-from structboost.validation import checked_choice
+from structboost.masters.base import Problem
+from structboost.masters.pair_margins import PairFormulation, PairMaster
 
 _MAX_NEWTON_STEPS = 200
 _FINEST = 1e-9
@@ -31,7 +30,7 @@ _NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
-class NormBounded(Formulation):
+class NormBounded(PairFormulation):
     """Exponential loss over pairs, ``||w||_1 <= theta``: (4), (III-C) of MultiBoost.MO and .ECC.
 
     ``C`` of the trainer is theta.  The equality of the paper is reached whenever any column has a
@@ -44,27 +43,9 @@ class NormBounded(Formulation):
         (ECC).
     """
 
-    pairs: str = "outputs"
-
-    @property
-    def has_probabilities(self) -> bool:  # type: ignore[override]
-        """Whether the pairs are the wrong outputs."""
-        return self.pairs == "outputs"
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Softmax of twice the scores."""
-        return pair_probabilities(scores)
-
-    def check(self) -> None:
-        """Raise if a parameter is out of its range."""
-        checked_choice(self.pairs, "pairs", PAIRS)
-
     def master(self, problem: Problem, C: float) -> NormBoundedMaster:
         """Newton's method on the simplex."""
-        kind = problem.only_kind()
-        return NormBoundedMaster(
-            PairMargins(problem.task.codes(problem.Y), kind, problem.example_weights, self.pairs), C
-        )
+        return NormBoundedMaster(problem, C, self.pairs)
 
 
 class NormBoundedMaster(PairMaster):
@@ -74,8 +55,8 @@ class NormBoundedMaster(PairMaster):
     positive weight, one without effect that takes what theta leaves, and the one of largest edge.
     """
 
-    def __init__(self, pairs: PairMargins, theta: float) -> None:
-        super().__init__(pairs, theta)
+    def __init__(self, problem: Problem, theta: float, pairs: str) -> None:
+        super().__init__(problem, theta, pairs)
         # The rest of theta is the weight of a column without effect.
         self._rest = theta
         self._precise = False
@@ -93,15 +74,13 @@ class NormBoundedMaster(PairMaster):
 
     def set_C(self, C: float) -> None:
         """Continue with another theta; the weights keep their proportions."""
-        scale = C / self.C
-        self.weights = self.weights * scale
-        self._rest *= scale
+        self._scale(C / self.C)
         self.C = C
         self.risk = _exp(self._log_objective(self.weights))
 
     def duals(self) -> dict[str, FloatArray]:
         """U of (15), summed over the pairs of an example with their signs."""
-        return self._pairs.duals(self._distribution())
+        return self.duals_of(self._distribution())
 
     def bound(self, largest_edge: float) -> float | None:
         """``sum(u - u log u) - theta v``: the dual of Theorem 1 at the u of (15)."""
@@ -122,6 +101,11 @@ class NormBoundedMaster(PairMaster):
         finally:
             # Also where Ctrl-C ends it: the risk is that of the weights.
             self.risk = _exp(self._log_objective(self.weights))
+
+    def _scale(self, factor: float) -> None:
+        self.weights = self.weights * factor
+        self._rest *= factor
+        self.C *= factor
 
     def _newton(self, value: float, target: float) -> tuple[float, float]:
         """Newton steps until the gap is within ``target`` or nothing is gained; both values."""
@@ -155,12 +139,7 @@ class NormBoundedMaster(PairMaster):
             self.weights, self._rest = self.weights * 0.0, self.C
             for _ in range(steps):
                 self._newton(self._log_objective(self.weights), _ON_THE_WAY)
-                scale = min(_NORM_STEP, theta / self.C)
-                self.weights, self._rest, self.C = (
-                    self.weights * scale,
-                    self._rest * scale,
-                    self.C * scale,
-                )
+                self._scale(min(_NORM_STEP, theta / self.C))
             reached, _ = self._newton(self._log_objective(self.weights), target)
         finally:
             self.C = theta
@@ -204,8 +183,8 @@ class NormBoundedMaster(PairMaster):
         away, steepest = int(used[np.argmin(edges[used])]), int(np.argmax(edges))
         if away == steepest:
             return None
-        gain = self._margins(steepest) - self._margins(away)
-        exponents = self._logs - self.weights @ self._pairs.matrix
+        gain = self._margins_of(steepest) - self._margins_of(away)
+        exponents = self._logs - self.weights @ self.matrix
         low, high = 0.0, float(weights[away])
         # The objective is convex along the way: halve on the sign of its slope.
         for _ in range(60):
@@ -220,12 +199,9 @@ class NormBoundedMaster(PairMaster):
         self.weights, self._rest = weights[:-1], float(weights[-1])
         return new
 
-    def _margins(self, column: int) -> FloatArray:
+    def _margins_of(self, column: int) -> FloatArray:
         """Margins of a column on every pair; the one after the last is without effect."""
-        matrix = self._pairs.matrix
-        return (
-            matrix[column].astype(np.float64) if column < len(matrix) else np.zeros(matrix.shape[1])
-        )
+        return self.matrix[column] if column < len(self.matrix) else np.zeros(len(self._logs))
 
     def _direction(
         self, free: IntArray, distribution: FloatArray, edges: FloatArray
@@ -249,10 +225,10 @@ class NormBoundedMaster(PairMaster):
     def _curvature(self, free: IntArray, distribution: FloatArray) -> FloatArray:
         """``sum_p u_p rho_pj rho_pk``; unless ``_precise``, in single precision, few pairs."""
         if self._precise:
-            whole = self._pairs.matrix[free].astype(np.float64)
+            whole = self.matrix[free]
             return (whole * distribution) @ whole.T
         pairs = np.flatnonzero(distribution > _NEGLIGIBLE * distribution.max())
-        rows = self._pairs.matrix[free].astype(np.float32)
+        rows = self.matrix[free].astype(np.float32)
         if len(pairs) < 0.8 * len(distribution):
             rows = np.ascontiguousarray(rows[:, pairs])
         else:
@@ -260,19 +236,19 @@ class NormBoundedMaster(PairMaster):
         return np.asarray((rows * distribution[pairs].astype(np.float32)) @ rows.T, np.float64)
 
     def _log_objective(self, weights: FloatArray) -> float:
-        exponents = self._logs - weights @ self._pairs.matrix
+        exponents = self._logs - weights @ self.matrix
         top = float(exponents.max())
         return top + float(np.log(np.exp(exponents - top).sum()))
 
     def _distribution(self) -> FloatArray:
         """u, normalised to sum 1."""
-        exponents = self._logs - self.weights @ self._pairs.matrix
+        exponents = self._logs - self.weights @ self.matrix
         u = np.exp(exponents - exponents.max())
         return np.asarray(u / u.sum())
 
     def _edges(self, distribution: FloatArray) -> FloatArray:
         """``u' rho[h_j]`` of every column."""
-        return np.asarray(self._pairs.matrix @ distribution)
+        return np.asarray(self.matrix @ distribution)
 
 
 def _exp(log_objective: float) -> float:

@@ -50,12 +50,6 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
 
     The risk is the mean hinge loss under the example weights.
 
-    Parameters
-    ----------
-    oracle : CutOracle
-    theta : float
-        Bound of the l1 norm.
-
     Attributes
     ----------
     dual_value : float

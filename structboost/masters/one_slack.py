@@ -44,6 +44,19 @@ _ENOUGH_USED = 0.6
 # Relative difference between sums of the same numbers in another order.
 _ROUNDING = 1e-9
 
+# What a checkpoint holds of each cut of the pool, and of the curvature that the last step left.
+_OF_CUTS = {
+    "idle": Array("int64", ("n_cuts",), low=0),
+    "multipliers": Array("float64", ("n_cuts",), low=0.0),
+    "duals": Array("float64", ("n_cuts",), low=0.0),
+    "numbers": Array("int64", ("n_cuts",), low=0, rising=True),
+}
+_OF_CURVATURE = {
+    "known_cuts": Array("int64", ("n_known",), low=0),
+    "known_gram": Array("float64", ("n_known", "n_known")),
+    "known_columns": Array("bool", ("n_live",)),
+}
+
 
 @dataclass(frozen=True)
 class OneSlack(Formulation):
@@ -87,12 +100,7 @@ class OneSlack(Formulation):
 class OneSlackMaster(CuttingPlaneMaster):
     """Cutting planes for (9) over the columns so far.
 
-    Parameters
-    ----------
-    oracle : CutOracle
-    C : float
-    stabilize : bool
-        False is Algorithm 2 as printed: no center, no cut ever dropped.
+    If not to ``stabilize``, it is Algorithm 2 as printed: no center, no cut ever dropped.
     """
 
     def __init__(self, oracle: CutOracle, C: float, *, stabilize: bool = True) -> None:
@@ -125,39 +133,26 @@ class OneSlackMaster(CuttingPlaneMaster):
             "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
             "step": self.step_length, "calls": self.oracle.calls,
         }  # fmt: skip
-        pool, curvature = self.pool, self.pool.curvature
-        arrays = {
-            "weights": self.weights, "matrix": pool.matrix, "losses": pool.losses,
-            "idle": pool.idle, "multipliers": pool.multipliers, "duals": pool.duals,
-            "numbers": pool.numbers, "known_cuts": curvature.cuts, "known_gram": curvature.gram,
-            "known_columns": curvature.positive,
-        }  # fmt: skip
+        pool = self.pool
+        known: tuple[NDArray[Any], ...] = pool.curvature
+        arrays = {"weights": self.weights, "matrix": pool.matrix, "losses": pool.losses}
+        arrays |= {name: getattr(pool, name) for name in _OF_CUTS}
+        arrays |= dict(zip(_OF_CURVATURE, known, strict=True))
         return numbers, arrays | self.oracle.state(pool.cuts[1:])
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """What the arrays of a state must be."""
-        arrays = {
+        own = {
             "weights": Array("float64", ("n_live",), low=0.0),
             "matrix": Array("float64", ("n_cuts", "n_live")),
             "losses": Array("float64", ("n_cuts",)),
-            "idle": Array("int64", ("n_cuts",), low=0),
-            "multipliers": Array("float64", ("n_cuts",), low=0.0),
-            "duals": Array("float64", ("n_cuts",), low=0.0),
-            "numbers": Array("int64", ("n_cuts",), low=0, rising=True),
-            "known_cuts": Array("int64", ("n_known",), low=0),
-            "known_gram": Array("float64", ("n_known", "n_known")),
-            "known_columns": Array("bool", ("n_live",)),
         }
-        return {"": Part(arrays), **self.oracle.schema(n_learners)}
+        return {"": Part(own | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go to a state that :meth:`schema` accepted, in a master with its columns and no cuts.
 
-        Raises
-        ------
-        DamagedFileError
-            If the cuts or the risk, computed again, differ from those of the state: it belongs to
-            other data.
+        DamagedFileError if the cuts or the risk, computed again, differ: it belongs to other data.
         """
         _check_state(numbers, arrays, self.C)
         matrix, losses = arrays["matrix"], arrays["losses"]
@@ -174,13 +169,10 @@ class OneSlackMaster(CuttingPlaneMaster):
         self.dual_value, self.step_length = numbers["dual_value"], numbers["step"]
         pool = self.pool
         pool.add(cuts, matrix[1:], losses[1:])
-        pool.numbers, pool.n_made = arrays["numbers"], numbers["n_made"]
-        pool.idle, pool.multipliers, pool.duals = (
-            arrays[name] for name in ("idle", "multipliers", "duals")
-        )
-        pool.curvature = Curvature(
-            arrays["known_cuts"], arrays["known_gram"], arrays["known_columns"]
-        )
+        for name in _OF_CUTS:
+            setattr(pool, name, arrays[name])
+        pool.n_made = numbers["n_made"]
+        pool.curvature = Curvature(*(arrays[name] for name in _OF_CURVATURE))
         self.oracle.calls = numbers["calls"]
 
     def spread(self, limit: float) -> None:
@@ -266,13 +258,7 @@ class OneSlackMaster(CuttingPlaneMaster):
 
 
 def _check_state(numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], C: float) -> None:
-    """Compare the numbers and arrays of a state with each other: compiled code trusts them.
-
-    Raises
-    ------
-    DamagedFileError
-        If they do not fit together.
-    """
+    """Compare the numbers and arrays of a state with each other: compiled code trusts them."""
     with damaged_content():
         for name in ("risk", "dual_value"):
             finite_number(numbers[name], name, 0.0)

@@ -9,6 +9,7 @@ dense.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,9 @@ from scipy.special import softmax
 
 from structboost._typing import FloatArray
 from structboost.columns import Terms
-from structboost.masters.base import RestrictedMaster
+from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.runtime.growing import GrowingMatrix
-from structboost.task import OutputCodes
+from structboost.validation import checked_choice
 
 PAIRS = ("bits", "outputs")
 
@@ -32,85 +33,40 @@ def pair_probabilities(scores: FloatArray) -> FloatArray:
     return np.asarray(softmax(2.0 * scores, axis=1))
 
 
-class PairMargins:
+@dataclass(frozen=True)
+class PairFormulation(Formulation):
+    """Exponential loss over pairs, one of ``PAIRS``."""
+
+    pairs: str = "outputs"
+
+    def check(self) -> None:
+        """Raise if a parameter is out of its range."""
+        checked_choice(self.pairs, "pairs", PAIRS)
+
+    @property
+    def has_probabilities(self) -> bool:  # type: ignore[override]
+        """Whether the pairs are the wrong outputs."""
+        return self.pairs == "outputs"
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Softmax of twice the scores."""
+        return pair_probabilities(scores)
+
+
+class PairMaster(RestrictedMaster):
     """Pairs of all examples, and their margins on the columns so far.
 
     Parameters
     ----------
-    codes : OutputCodes
-        Of -1 and 1 where the pairs are bits.
-    kind : str
-        The kind of the parts, one part an example.
-    example_weights : ndarray, shape (n_examples,)
-        They sum to 1.
+    problem : Problem
+        Its codes are of -1 and 1 where the pairs are bits.
+    C : float
     pairs : {"bits", "outputs"}
 
     Attributes
     ----------
-    weights : ndarray, shape (n_pairs,)
+    pair_weights : ndarray, shape (n_pairs,)
         Number of examples times the example's weight, times the loss of the output.
-    """
-
-    def __init__(
-        self, codes: OutputCodes, kind: str, example_weights: FloatArray, pairs: str
-    ) -> None:
-        n = len(codes.labels)
-        self._kind = kind
-        self._n_examples = n
-        self._n_channels = codes.codes.shape[1]
-        code = codes.codes.astype(np.float64)
-        own = code[codes.labels]
-        if pairs == "bits":
-            # Pair (i, l): the sign of the bit on channel l.
-            self._signs = np.einsum("il,lk->ilk", own, np.eye(self._n_channels))
-            weights = np.repeat(example_weights[:, None] * n, self._n_channels, axis=1)
-        else:
-            self._signs = own[:, None, :] - code[None, :, :]
-            weights = codes.losses[codes.labels] * example_weights[:, None] * n
-        kept = weights.ravel() > 0
-        self._examples = np.repeat(np.arange(n), weights.shape[1])[kept]
-        self._signs = self._signs.reshape(-1, self._n_channels)[kept]
-        self.weights = weights.ravel()[kept]
-        self._answers = GrowingMatrix(n)
-        self._margins = GrowingMatrix(len(self.weights), np.float64)
-
-    @property
-    def matrix(self) -> FloatArray:
-        """Margins, shape (n_columns, n_pairs)."""
-        return self._margins.rows
-
-    def add_responses(self, responses: NDArray[np.generic]) -> int:
-        """Append learners; returns the number of the first."""
-        return self._answers.append(responses)
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns."""
-        columns, learners, channels, coefficients = terms[self._kind]
-        rows = np.zeros((n_new, len(self.weights)))
-        for t in range(len(columns)):
-            response = self._answers.rows[learners[t]].astype(np.float64)
-            rows[columns[t]] += (
-                coefficients[t] * self._signs[:, channels[t]] * response[self._examples]
-            )
-        self._margins.append(rows)
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
-        self._margins.keep(kept)
-
-    def duals(self, pair_weights: FloatArray) -> dict[str, FloatArray]:
-        """Signed weight of every (part, channel)."""
-        signed = pair_weights[:, None] * self._signs
-        out = np.zeros((self._n_examples, self._n_channels))
-        np.add.at(out, self._examples, signed)
-        return {self._kind: out}
-
-
-class PairMaster(RestrictedMaster):
-    """Masters of an exponential loss over pairs.
-
-    Attributes
-    ----------
     oracle_calls : int
         Steps taken.
     """
@@ -119,12 +75,29 @@ class PairMaster(RestrictedMaster):
     # taken back.
     drops_idle_columns = False
 
-    def __init__(self, pairs: PairMargins, C: float) -> None:
+    def __init__(self, problem: Problem, C: float, pairs: str) -> None:
         super().__init__(C)
-        self._pairs = pairs
-        self._calls = 0
-        self._logs = np.log(pairs.weights)
-        self.risk = float(pairs.weights.sum())
+        codes = problem.task.codes(problem.Y)
+        self._n_examples = n = len(codes.labels)
+        self._n_channels = codes.codes.shape[1]
+        self._kind = problem.only_kind()
+        code = codes.codes.astype(np.float64)
+        own = code[codes.labels]
+        if pairs == "bits":
+            # Pair (i, l): the sign of the bit on channel l.
+            signs = np.einsum("il,lk->ilk", own, np.eye(self._n_channels))
+            weights = np.repeat(problem.example_weights[:, None] * n, self._n_channels, axis=1)
+        else:
+            signs = own[:, None, :] - code[None, :, :]
+            weights = codes.losses[codes.labels] * problem.example_weights[:, None] * n
+        kept = weights.ravel() > 0
+        self._examples = np.repeat(np.arange(n), weights.shape[1])[kept]
+        self._signs = signs.reshape(-1, self._n_channels)[kept]
+        self.pair_weights = weights.ravel()[kept]
+        self._answers = GrowingMatrix(n)
+        self._margins = GrowingMatrix(len(self.pair_weights), np.float64)
+        self._logs = np.log(self.pair_weights)
+        self.risk = float(self.pair_weights.sum())
 
     @property
     def primal(self) -> float:
@@ -132,20 +105,30 @@ class PairMaster(RestrictedMaster):
         return self.risk
 
     @property
-    def oracle_calls(self) -> int:
-        """Steps taken."""
-        return self._calls
+    def matrix(self) -> FloatArray:
+        """Margins, shape (n_columns, n_pairs)."""
+        return self._margins.rows
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
-        return self._pairs.add_responses(responses)
+        return self._answers.append(responses)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero."""
-        self._pairs.add_columns(terms, n_new)
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+        rows = np.zeros((n_new, len(self.pair_weights)))
+        for column, learner, channel, coefficient in zip(*terms[self._kind], strict=True):
+            response = self._answers.rows[learner].astype(np.float64)
+            rows[column] += coefficient * self._signs[:, channel] * response[self._examples]
+        self._margins.append(rows)
+        super().add_columns(terms, n_new)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
-        self._pairs.keep_columns(kept)
-        self.weights = self.weights[kept]
+        self._margins.keep(kept)
+        super().keep_columns(kept)
+
+    def duals_of(self, pair_weights: FloatArray) -> dict[str, FloatArray]:
+        """Signed weight of every (part, channel) under weights of the pairs."""
+        out = np.zeros((self._n_examples, self._n_channels))
+        np.add.at(out, self._examples, pair_weights[:, None] * self._signs)
+        return {self._kind: out}

@@ -16,13 +16,7 @@ _FORMULATIONS = Registry(
 
 
 def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) -> Formulation:
-    """The formulation itself, or the one of a name.
-
-    Raises
-    ------
-    ValueError
-        If no formulation has this name, or ``stabilize`` is False where nothing reads it.
-    """
+    """The formulation itself, or the one of a name; ValueError if none has it."""
     if not isinstance(formulation, Formulation):
         made: Formulation = _FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
         return made

@@ -13,11 +13,7 @@ _FIRST_ROOM = 16
 class GrowingMatrix:
     """A C-contiguous matrix whose room doubles: appending a row copies the others rarely.
 
-    Parameters
-    ----------
-    n_columns : int
-    dtype : dtype, optional
-        By default that of the first rows.
+    Without a ``dtype`` it has that of the first rows.
     """
 
     def __init__(self, n_columns: int, dtype: Any = None) -> None:

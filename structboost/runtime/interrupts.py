@@ -15,20 +15,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 # Seconds after which a Ctrl-C that nobody looked at is raised wherever the main thread stands.
 GRACE = 2.0
 
 
 class _Deferral:
-    """The Ctrl-C of one block.
-
-    Parameters
-    ----------
-    grace : float or None
-        None: only a second Ctrl-C is raised at once.
-    """
+    """The Ctrl-C of one block; without ``grace`` only a second one is raised at once."""
 
     def __init__(self, grace: float | None) -> None:
         self.is_pending = False
@@ -115,11 +109,7 @@ def raise_if_interrupted() -> None:
         _current.raise_if_pending()
 
 
-class _Trainer(Protocol):
-    interrupted_: bool
-
-
-Trainer = TypeVar("Trainer", bound=_Trainer)
+Trainer = TypeVar("Trainer", bound=Any)
 
 
 def uninterrupted(trainer: Trainer) -> Trainer:

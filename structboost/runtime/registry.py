@@ -10,15 +10,7 @@ from structboost.validation import checked_choice
 
 
 class Registry:
-    """Names of plug-ins of one sort.
-
-    Parameters
-    ----------
-    argument : str
-        The parameter that takes these names, for errors.
-    places : dict of str to str
-        ``"module:attribute"`` of each plug-in.
-    """
+    """Plug-ins by name, for a parameter, each at ``"module:attribute"``."""
 
     def __init__(self, argument: str, places: Mapping[str, str]) -> None:
         self._argument = argument
@@ -31,23 +23,11 @@ class Registry:
         return isinstance(name, str) and name in self._places
 
     def check(self, name: Any) -> str:
-        """``name``, if it is one of ours.
-
-        Raises
-        ------
-        ValueError
-            If it is none; the message lists all.
-        """
+        """``name``, if it is one of ours; else a ValueError that lists all."""
         return checked_choice(name, self._argument, tuple(self._places))
 
     def __getitem__(self, name: Any) -> Any:
-        """The plug-in called ``name``.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
+        """The plug-in called ``name``; ValueError if there is none."""
         place = self._places[self.check(name)]
         if isinstance(place, str):
             module, attribute = place.split(":")
@@ -55,13 +35,7 @@ class Registry:
         return place
 
     def add(self, name: str, plug_in: Any) -> None:
-        """Give a plug-in a name; registering the same one again changes nothing.
-
-        Raises
-        ------
-        ValueError
-            If another plug-in has the name.
-        """
+        """Give a plug-in a name; ValueError if another one has it."""
         if name in self._places and self[name] is not plug_in:
             raise ValueError(
                 f"{self._argument}={name!r} is already {self[name]!r}; take another name."

@@ -140,13 +140,7 @@ class BinnedTable:
 
 @dataclass(frozen=True)
 class StoredCodes:
-    """Rows ``first <= p < last`` of a table on disk, opened where they are needed.
-
-    Parameters
-    ----------
-    table : BinnedTable
-    first, last : int
-    """
+    """Rows ``first <= p < last`` of a table on disk, opened where they are needed."""
 
     table: BinnedTable
     first: int

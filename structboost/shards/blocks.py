@@ -106,7 +106,7 @@ def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int,
         if n <= largest and ends[0] == ends[1]:
             runs.append((first, n))
         else:
-            half = _half(n)
+            half = 1 << ((n - 1).bit_length() - 1)
             ahead += [(first + half, n - half), (first, half)]
     return runs
 
@@ -114,39 +114,6 @@ def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int,
 def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
     """Which of ``n_shares`` shares of about equally many blocks a block belongs to."""
     return block * n_shares // n_blocks
-
-
-def _half(n_blocks: int) -> int:
-    """Largest power of two below ``n_blocks``."""
-    return 1 << ((n_blocks - 1).bit_length() - 1)
-
-
-@compiled
-def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
-    # Two neighbours of equal size become one, in the place of the first; at the end the odd ones,
-    # the last first.
-    n = len(sums)
-    step = 1
-    while step < n:
-        for first in range(0, n - step, 2 * step):
-            if first + 2 * step <= n:
-                sums[first] += sums[first + step]
-        step *= 2
-    total = np.zeros(sums.shape[1])
-    beyond = n
-    is_first = True
-    size = 1
-    while beyond > 0:
-        if n & size:
-            beyond -= size
-            if is_first:
-                total[:] = sums[beyond]
-                is_first = False
-            else:
-                total[:] = sums[beyond] + total
-        size *= 2
-    return total
 
 
 @compiled
@@ -181,6 +148,15 @@ def close_tree(open_sums: NDArray[np.float64], n_blocks: int) -> NDArray[np.floa
             else:
                 total += open_sums[level]
     return total
+
+
+@compiled
+def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
+    open_sums = np.empty((tree_depth(len(sums)), sums.shape[1]))
+    for block in range(len(sums)):
+        add_to_tree(open_sums, block, sums[block])
+    return close_tree(open_sums, len(sums))
 
 
 class NodeSum(NamedTuple):

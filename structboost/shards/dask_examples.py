@@ -36,32 +36,23 @@ class Partition(NamedTuple):
 
 
 class DaskTrainingSet(TrainingSet):
-    """Examples in partitions that are made by a cluster.
-
-    Parameters
-    ----------
-    task : Task
-    X, Y : Dask collections
-    partitions : sequence of Partition
-    """
+    """Examples in partitions that are made by a cluster."""
 
     def __init__(self, task: Task, X: Any, Y: Any, partitions: Sequence[Partition]) -> None:
         self.task, self.X, self.Y = task, X, Y
         self._partitions = partitions
         self._first = np.cumsum([0, *(len(next(iter(p.sizes.values()))) for p in partitions)])
         self.offsets = {
-            kind: np.concatenate(
-                ([0], np.cumsum(np.concatenate([p.sizes[kind] for p in partitions])))
-            ).astype(np.int64)
+            kind: np.cumsum(
+                np.concatenate([[0], *(p.sizes[kind] for p in partitions)]), dtype=np.int64
+            )
             for kind in task.kinds
         }
         if not self.n_examples:
             raise ValueError("X is empty; give at least one example.")
-        full = next(p for p in partitions if len(next(iter(p.sizes.values()))))
-        first = int(
-            self._first[next(p for p, partition in enumerate(partitions) if partition is full)]
-        )
-        self.n_features = delayed(_widths)(task, full.X, first).compute()
+        full = int(np.flatnonzero(np.diff(self._first))[0])
+        widths = delayed(_widths)(task, partitions[full].X, int(self._first[full]))
+        self.n_features = widths.compute()
 
     def check_engine(self, engine: Engine) -> None:
         """Raise ValueError unless the engine takes Dask collections."""
@@ -85,19 +76,12 @@ class DaskTrainingSet(TrainingSet):
         n_rows = int(starts[-1])
         rows = np.arange(n_rows) if exact or n_rows <= SAMPLED_ROWS else sampled_rows(n_rows)
         ends = np.searchsorted(rows, starts[self._first])
-        picked = [
-            delayed(_picked)(
-                self.task,
-                partition.X,
-                int(self._first[p]),
-                kind,
-                rows[first:last] - starts[self._first[p]],
-            )
-            for p, (partition, first, last) in enumerate(
-                zip(self._partitions, ends[:-1], ends[1:], strict=True)
-            )
-            if last > first
-        ]
+        picked = []
+        for p, partition in enumerate(self._partitions):
+            first, own = int(self._first[p]), rows[ends[p] : ends[p + 1]]
+            if len(own):
+                at = own - starts[first]
+                picked.append(delayed(_picked)(self.task, partition.X, first, kind, at))
         return np.concatenate(compute(*picked))
 
     def _source(
@@ -108,13 +92,7 @@ class DaskTrainingSet(TrainingSet):
         weights: FloatArray,
         in_shards: FeaturesInShards,
     ) -> Delayed:
-        """Made where the shard will be, of pieces of partitions.
-
-        Raises
-        ------
-        TaskError
-            If an example is so large that it must be split over blocks.
-        """
+        """Made where the shard will be, of pieces of partitions."""
         if blocks.splits_examples:
             raise TaskError(
                 "An example of a Dask collection has too many parts to stay in one block; give X "
@@ -138,12 +116,7 @@ class DaskTrainingSet(TrainingSet):
 def dask_training_set(task: Task, X: Any, Y: Any) -> DaskTrainingSet:
     """Examples of Dask collections.
 
-    Parameters
-    ----------
-    X : dask array, data frame or bag
-        A row, or an element, is an input.
-    Y : dask array, series or bag, or array
-        As many outputs, partitioned alike where it is a bag.
+    A row of X, or an element of a bag, is an input; a bag of Y must be partitioned as X is.
     """
     partitions = (_bag_partitions if hasattr(X, "to_avro") else _row_partitions)(task, X, Y)
     return DaskTrainingSet(task, X, Y, partitions)
@@ -181,12 +154,8 @@ def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
     if not hasattr(Y, "to_avro") or X.npartitions != Y.npartitions:
         raise ValueError("X is a Dask bag, so Y must be a bag with as many partitions.")
     inputs, outputs = X.to_delayed(), Y.to_delayed()
-    sizes = compute(
-        *(
-            delayed(_sizes)(task, x, y, p)
-            for p, (x, y) in enumerate(zip(inputs, outputs, strict=True))
-        )
-    )
+    pairs = enumerate(zip(inputs, outputs, strict=True))
+    sizes = compute(*(delayed(_sizes)(task, x, y, p) for p, (x, y) in pairs))
     n_before = 0
     for of_partition in sizes:
         if isinstance(of_partition, Failure):

@@ -145,13 +145,7 @@ class TrainingSet(ABC):
 
 
 class ArrayTrainingSet(TrainingSet):
-    """Examples in this process.
-
-    Parameters
-    ----------
-    task : Task
-    X, Y : sequence
-    """
+    """Examples in this process."""
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task, self.X, self.Y = task, X, Y
@@ -175,13 +169,7 @@ class ArrayTrainingSet(TrainingSet):
 
 
 class TableTrainingSet(TrainingSet):
-    """Rows of a table on disk, one per example.
-
-    Raises
-    ------
-    TaskError
-        If the task has several kinds of parts, or looks at its inputs.
-    """
+    """Rows of a table on disk, one per example of a task that does not look at its inputs."""
 
     def __init__(self, task: Task, X: BinnedTable, Y: Sequence[Any]) -> None:
         kind = kind_of_rows(task, "a BinnedTable")
@@ -208,13 +196,7 @@ class TableTrainingSet(TrainingSet):
 
 
 def kind_of_rows(task: Task, what: str) -> str:
-    """The kind of a task with one part per example, which does not look at its inputs.
-
-    Raises
-    ------
-    TaskError
-        If it is another task.
-    """
+    """The kind of a task with one part per example, which does not look at its inputs."""
     kinds = list(task.kinds)
     if len(kinds) != 1 or task.reads_inputs:
         raise TaskError(

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, TermsByKind
+from structboost.columns import Terms
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
-from structboost.masters.base import Cut
+from structboost.masters.base import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.examples import TrainingSet
 from structboost.shards.group import ShardGroup
 from structboost.shards.measures import BlockMeasure, block_measure
-from structboost.task import KeptTruth, Measure, StackedParts
+from structboost.shards.shard import loss_and_risk
+from structboost.task import Measure, StackedParts
 from structboost.task_calls import separation
 
 # By kind: terms whose coefficients are multiplied by the weights of their columns.
@@ -27,13 +28,7 @@ _SAVED = {"learners": "learners", "channels": "channels", "weights": "coefficien
 
 
 class ShardedDuals:
-    """Signed weight of every (part, channel) of a kind, left where the parts are.
-
-    Parameters
-    ----------
-    group : ShardGroup
-    kind : str
-    """
+    """Signed weight of every (part, channel) of a kind, left where the parts are."""
 
     def __init__(self, group: ShardGroup, kind: str) -> None:
         self._group = group
@@ -57,7 +52,7 @@ class ShardedDuals:
         return self._group.duals(self._kind)
 
 
-class ShardedOracle:
+class ShardedOracle(CutOracle):
     """Cuts of the risk over the columns so far (1-slack form).
 
     Parameters
@@ -74,18 +69,10 @@ class ShardedOracle:
     def __init__(
         self, training_set: TrainingSet, group: ShardGroup, example_weights: FloatArray
     ) -> None:
+        super().__init__(group.n_channels, example_weights)
         self.group = group
-        self.example_weights = example_weights
-        self.calls = 0
         self._training_set = training_set
-        self._truth = KeptTruth()
         self._models: dict[int, Model] = {}
-        self._columns = TermsByKind(group.n_channels)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return self._columns.n_columns
 
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
@@ -95,11 +82,11 @@ class ShardedOracle:
         """Cut of the risk at ``weights``, its products with the columns, and the risk itself."""
         raise_if_interrupted()
         self.calls += 1
-        return self._cut(self._columns.weighted(weights))
+        return self._cut(self.columns.weighted(weights))
 
     def risk_at(self, weights: FloatArray) -> float:
         """Risk at ``weights`` without a cut that stays; not counted as a call."""
-        cut, _, risk = self._cut(self._columns.weighted(weights))
+        cut, _, risk = self._cut(self.columns.weighted(weights))
         self.forget([cut])
         return risk
 
@@ -110,20 +97,12 @@ class ShardedOracle:
         n_columns: int | None = None,
     ) -> FloatArray:
         """Products <V, R> with all columns, or with the ``n_columns`` that ``terms`` make."""
-        terms = self._columns.terms if terms is None else terms
+        terms = self.columns.terms if terms is None else terms
         n_columns = self.n_columns if n_columns is None else n_columns
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
         found = self.group.products([cut.number for cut in cuts], terms)
         return _column_products(found, terms, n_columns)
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns; ``terms`` number them from 0."""
-        self._columns.add(terms, n_new)
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept`` and renumber the others."""
-        self._columns.keep(kept)
 
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
         """Signed weight of every (part, channel): the sum of multiplier times measure (mu of (11)).
@@ -191,7 +170,7 @@ class ShardedOracle:
         return [self._cut(model)[:2] for model in models]
 
     def _cut(self, model: Model) -> tuple[Cut, FloatArray, float]:
-        wanted = self._columns.terms
+        wanted = self.columns.terms
         if self.group.blocks.splits_examples:
             loss, risk, measures = self._whole_cut(model)
             number, sums = self.group.keep_cut(measures, wanted)
@@ -206,24 +185,17 @@ class ShardedOracle:
         examples = self._training_set
         scores = StackedParts(self.group.scores(model), examples.offsets)
         found = separation(examples.task, examples.X, examples.Y, scores, truth=self._truth)
-        violation = found.violations(scores)
-        share = np.where(violation > 0, self.example_weights, 0.0)
-        blocks = self.group.blocks
+        share, loss, risk = loss_and_risk(found, scores, self.example_weights)
+        blocks, n_channels = self.group.blocks, self.group.n_channels
         of_blocks = {
-            kind: _split(
-                difference,
-                found.indptr[kind],
-                share,
-                blocks.rows[kind],
-                self.group.n_channels[kind],
-            )
+            kind: _split(difference, found.indptr[kind], share, blocks.rows[kind], n_channels[kind])
             for kind, difference in found.differences.items()
         }
         measures = [
             {kind: of_kind[first : first + n] for kind, of_kind in of_blocks.items()}
             for first, n in self.group.layout.nodes
         ]
-        return float(share @ found.losses), float(share @ np.maximum(violation, 0.0)), measures
+        return loss, risk, measures
 
 
 def _column_products(found: FloatArray, terms: Mapping[str, Terms], n_columns: int) -> FloatArray:

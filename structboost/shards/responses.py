@@ -39,12 +39,7 @@ class Responses(ABC):
 
 
 class StumpResponses(Responses):
-    """Stumps are looked up in the codes of their features: nothing is kept for a learner.
-
-    Parameters
-    ----------
-    binned : BinnedFeatures
-    """
+    """Stumps are looked up in the codes of their features: nothing is kept for a learner."""
 
     def __init__(self, binned: BinnedFeatures) -> None:
         self.codes = binned.codes
@@ -152,12 +147,7 @@ class UnionResponses(Responses):
 
 
 class StoredResponses(Responses):
-    """Answers of any learners, kept as a matrix.
-
-    Parameters
-    ----------
-    n_rows : int
-    """
+    """Answers of any learners, kept as a matrix."""
 
     def __init__(self, n_rows: int) -> None:
         self._answers = GrowingMatrix(n_rows)

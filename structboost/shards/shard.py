@@ -21,7 +21,7 @@ from structboost.shards.responses import (
     StumpResponses,
     UnionResponses,
 )
-from structboost.task import KeptTruth, StackedParts, Task
+from structboost.task import KeptTruth, Separation, StackedParts, Task
 from structboost.task_calls import separation
 from structboost.weak.base import ShardFeatures
 from structboost.weak.binning import (
@@ -151,17 +151,17 @@ class Shard:
         measures: dict[str, list[BlockMeasure]] = {kind: [] for kind in self.n_channels}
         for b in range(len(self.blocks)):
             first, last = (int(i) for i in self.blocks.examples[b : b + 2])
-            scores = StackedParts(self._scores(model, b), self._offsets(b))
+            # First row of each example of the block, from 0.
+            offsets = {kind: at[first : last + 1] - at[first] for kind, at in self.offsets.items()}
+            scores = StackedParts(self._scores(model, b), offsets)
             X = None if self.X is None else examples_between(self.X, first, last)
             Y = examples_between(self.Y, first, last)
             found = separation(
                 self.task, X, Y, scores, self.first_example + first, truth=self._truth[b]
             )
-            violation = found.violations(scores)
-            # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
-            share = np.where(violation > 0, self.example_weights[first:last], 0.0)
-            sums[b, 0] = share @ found.losses
-            sums[b, 1] = share @ np.maximum(violation, 0.0)
+            share, sums[b, 0], sums[b, 1] = loss_and_risk(
+                found, scores, self.example_weights[first:last]
+            )
             for kind, difference in found.differences.items():
                 measure = block_measure(
                     difference, self.n_channels[kind], found.indptr[kind], share
@@ -264,13 +264,6 @@ class Shard:
             rows[kind] = out.T
         return rows
 
-    def _offsets(self, b: int) -> dict[str, IntArray]:
-        """First row of each example of a block, from 0."""
-        first, last = self.blocks.examples[b : b + 2]
-        return {
-            kind: starts[first : last + 1] - starts[first] for kind, starts in self.offsets.items()
-        }
-
     def _add_products(
         self,
         measures: Mapping[str, Sequence[BlockMeasure]],
@@ -285,6 +278,16 @@ class Shard:
             of_kind = out[at : at + n]
             self.responses[kind].add_products(terms, measures[kind][b], start, of_kind)
             at += n
+
+
+def loss_and_risk(
+    found: Separation, scores: StackedParts, example_weights: FloatArray
+) -> tuple[FloatArray, float, float]:
+    """Weights of the violated outputs, and the loss and the risk that they make."""
+    violation = found.violations(scores)
+    # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
+    share = np.where(violation > 0, example_weights, 0.0)
+    return share, float(share @ found.losses), float(share @ np.maximum(violation, 0.0))
 
 
 def _size(wanted: Mapping[str, Terms]) -> int:

@@ -11,15 +11,7 @@ from structboost.validation import check_examples
 
 
 def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
-    """The training set that X and Y are, by where X is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X and Y are not equally many examples.
-    TaskError
-        If the task does not fit X.
-    """
+    """The training set that X and Y are, by where X is; an error if the task does not fit them."""
     if hasattr(X, "__dask_graph__"):
         from structboost.shards.dask_examples import dask_training_set  # needs Dask
 

@@ -27,10 +27,10 @@ from structboost import (
 )
 from structboost.columns import Terms
 from structboost.masters.norm_bounded import NormBoundedMaster
-from structboost.masters.pair_margins import PairMargins
 from structboost.masters.stage_wise import StageWiseMaster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
 from structboost.weak.stump import StumpFamily
+from tests.helpers.problems import problem_of
 
 FACES = [
     AdaBoostMOClassifier(max_rounds=15),
@@ -100,10 +100,10 @@ def test_coded_task_keeps_the_contract():
 def random_master(pairs, theta, seed, n_columns=8):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, 20)
-    codes = (MulticlassTask(3) if pairs == "outputs" else CodedTask(exhaustive_code(3))).codes(y)
-    margins = PairMargins(codes, "x", np.full(20, 1 / 20), pairs)
+    task = MulticlassTask(3) if pairs == "outputs" else CodedTask(exhaustive_code(3))
+    master = NormBoundedMaster(problem_of(task, y), theta, pairs)
     responses = rng.choice([-1, 1], size=(n_columns, 20)).astype(np.int8)
-    margins.add_responses(responses)
+    master.add_responses("x", responses)
     terms = [
         (j, j, c, 1.0 if pairs == "bits" else float(sign))
         for j in range(n_columns)
@@ -112,9 +112,7 @@ def random_master(pairs, theta, seed, n_columns=8):
     columns, learners, channels, coefficients = (
         np.array(column) for column in zip(*terms, strict=True)
     )
-    master = NormBoundedMaster(margins, theta)
-    master.weights = np.zeros(n_columns)
-    margins.add_columns({"x": Terms(columns, learners, channels, coefficients)}, n_columns)
+    master.add_columns({"x": Terms(columns, learners, channels, coefficients)}, n_columns)
     return master, y, responses, columns, learners, channels, coefficients
 
 
@@ -187,8 +185,7 @@ def test_another_theta_keeps_the_proportions_and_reaches_its_optimum(pairs, star
 @pytest.mark.filterwarnings("error")
 def test_a_stage_that_tells_no_pair_apart_changes_nothing():
     y = np.arange(12) % 3
-    margins = PairMargins(MulticlassTask(3).codes(y), "x", np.full(12, 1 / 12), "outputs")
-    master = StageWiseMaster(margins, np.inf)
+    master = StageWiseMaster(problem_of(MulticlassTask(3), y), np.inf, "outputs")
     first = master.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
     # The same sign for all classes, then the first class against the others.
     terms = Terms(
@@ -212,20 +209,17 @@ def separable_master(theta, seed):
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(y))[:120]
     stumps = StumpFamily(X[rows], (-1.0, 1.0))
-    margins = PairMargins(
-        CodedTask(exhaustive_code(3)).codes(y[rows]), "x", np.full(120, 1 / 120), "bits"
-    )
+    task = CodedTask(exhaustive_code(3))
+    master = NormBoundedMaster(problem_of(task, y[rows]), theta, "bits")
     learners = [
         found.learner
         for found in stumps.price(rng.normal(size=(120, 3)) + exhaustive_code(3)[y[rows]], 13)
     ]
     n = len(learners)
-    margins.add_responses(stumps.responses(learners))
+    master.add_responses("x", stumps.responses(learners))
     each = np.arange(3 * n)
-    margins.add_columns({"x": Terms(each, each // 3, each % 3, np.tile((1.0, 1.0, 1.0), n))}, 3 * n)
-    master = NormBoundedMaster(margins, theta)
-    master.weights = np.zeros(3 * n)
-    return master, margins
+    master.add_columns({"x": Terms(each, each // 3, each % 3, np.tile((1.0, 1.0, 1.0), n))}, 3 * n)
+    return master
 
 
 @pytest.mark.parametrize("theta", [30.0, 300.0, 3000.0, 30000.0])
@@ -233,27 +227,27 @@ def separable_master(theta, seed):
 def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
     """A large norm is a hard margin: its optimum is that of a linear program, but for the pairs'
     number over theta."""
-    master, margins = separable_master(theta, seed)
-    n = len(master.weights)
+    master = separable_master(theta, seed)
+    n, margins = len(master.weights), master.matrix
     master.solve(1e-6)
-    u = np.exp(-(master.weights @ margins.matrix - (master.weights @ margins.matrix).min()))
+    u = np.exp(-(master.weights @ margins - (master.weights @ margins).min()))
     u /= u.sum()
-    edges = margins.matrix @ u
+    edges = margins @ u
     assert theta * edges.max() - master.weights @ edges <= 1e-4
-    n_pairs = margins.matrix.shape[1]
+    n_pairs = margins.shape[1]
     program = linprog(
-        np.append(np.zeros(n), -1.0), np.hstack((-margins.matrix.T, np.ones((n_pairs, 1)))),
+        np.append(np.zeros(n), -1.0), np.hstack((-margins.T, np.ones((n_pairs, 1)))),
         np.zeros(n_pairs),
         np.append(np.ones(n), 0.0)[None], [1.0], bounds=[(0, None)] * n + [(None, None)],
     )  # fmt: skip
-    smallest = (master.weights @ margins.matrix).min() / theta
+    smallest = (master.weights @ margins).min() / theta
     assert -program.fun - np.log(n_pairs) / theta <= smallest <= -program.fun + 1e-9
 
 
 @pytest.mark.parametrize("steps", [1, 150, 210, 290])
 def test_ctrl_c_leaves_weights_and_risk_that_belong_together(steps, monkeypatch):
     """Also in the midst of the smaller norms on the way to a large one."""
-    master, _ = separable_master(3000.0, 0)
+    master = separable_master(3000.0, 0)
     # So sparse that Newton's method stops far away, after 200 steps, and the path of norms is
     # taken.
     master.weights[:2], master._rest = 1500.0, 0.0
@@ -320,13 +314,13 @@ def test_a_column_once_drawn_stays():
     """Weights are optimal over all columns that were ever drawn, not over those used of late."""
     X, y = load_wine(return_X_y=True)
     model = MultiBoostECCClassifier(theta=20, max_rounds=120, random_state=0).fit(X, y)
-    member, n = model.model_.members["x"], len(y)
-    margins = PairMargins(MulticlassTask(3).codes(y), "x", np.full(n, 1 / n), "outputs")
-    margins.add_responses(member.learners.responses(X))
+    member = model.model_.members["x"]
+    master = NormBoundedMaster(problem_of(MulticlassTask(3), y), model.theta_, "outputs")
+    master.add_responses("x", member.learners.responses(X))
     terms = Terms(member.columns, member.term_learners, member.channels, member.coefficients)
-    margins.add_columns({"x": terms}, len(model.model_.weights))
-    u = np.exp(-model.model_.weights @ margins.matrix)
-    edges = margins.matrix @ (u / u.sum())
+    master.add_columns({"x": terms}, len(model.model_.weights))
+    u = np.exp(-model.model_.weights @ master.matrix)
+    edges = master.matrix @ (u / u.sum())
     r = model.model_.weights @ edges / model.theta_
     assert edges.max() <= r * (1 + 1e-3)
 

@@ -28,6 +28,7 @@ from structboost.weak.free_sign import CHOICES, FreeSign
 from structboost.weak.patch import PatchFamily, Pooling
 from structboost.weak.piecewise import PiecewiseFamily
 from structboost.weak.stump import StumpFamily
+from tests.helpers.problems import problem_of
 
 
 def random_master(C, regulariser, seed=0):
@@ -35,7 +36,7 @@ def random_master(C, regulariser, seed=0):
     y = rng.integers(0, 3, 15)
     # Smooth on the scale of the steps that differences are taken with.
     formulation = Logistic(regulariser, smoothing=0.3)
-    master = LogisticMaster(MulticlassTask(3).codes(y), "x", np.full(15, 1 / 15), C, formulation)
+    master = LogisticMaster(problem_of(MulticlassTask(3), y), C, formulation)
     responses = rng.normal(size=(4, 15)).astype(np.float32)
     master.add_responses("x", responses)
     learners, channels = np.repeat(np.arange(4), 3), np.tile(np.arange(3), 4)
@@ -118,9 +119,7 @@ def test_theorem_2_bound_on_the_greedy_gap():
     family = FeatureFamily(X)
     responses = family.responses(range_of(family))
     scale = family._scales
-    master = LogisticMaster(
-        MulticlassTask(3).codes(y), "x", np.full(400, 1 / 400), float("inf"), Logistic()
-    )
+    master = LogisticMaster(problem_of(MulticlassTask(3), y), float("inf"), Logistic())
     master.add_responses("x", responses)
     learners, channels = np.repeat(np.arange(121), 3), np.tile(np.arange(3), 121)
     master.add_columns({"x": Terms(np.arange(363), learners, channels, np.ones(363))}, 363)
@@ -182,9 +181,7 @@ def digits_master(n_learners=5):
         formulation=Logistic(), pricing=FreeSign(), columns_per_channel=1,
     ).fit(X, y)  # fmt: skip
     family = FeatureFamily(X)
-    master = LogisticMaster(
-        MulticlassTask(10).codes(y), "x", np.full(300, 1 / 300), 1e3, Logistic()
-    )
+    master = LogisticMaster(problem_of(MulticlassTask(10), y), 1e3, Logistic())
     learners = trainer.model_.members["x"].learners
     chosen = [family._learner(int(f) % 65) for f in learners.feature]
     master.add_responses("x", family.responses(chosen))

@@ -26,6 +26,7 @@ from structboost import (
 from structboost.columns import Terms
 from structboost.masters.coordinate_descent import closed_form
 from structboost.masters.exponential import LARGEST_WEIGHT, ExponentialMaster
+from tests.helpers.problems import problem_of
 
 INFINITE = float("inf")
 
@@ -56,10 +57,8 @@ def random_master(solver, C, seed=0, tau_max=100_000, epsilon=1e-6, n_columns=12
     """A master over random columns, responses and codes that differ by class."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, 25)
-    master = ExponentialMaster(
-        MulticlassTask(3).codes(y), "x", np.full(25, 1 / 25), C,
-        Exponential(solver, tau_max, epsilon), np.random.RandomState(0),
-    )  # fmt: skip
+    formulation = Exponential(solver, tau_max, epsilon)
+    master = ExponentialMaster(problem_of(MulticlassTask(3), y), C, formulation)
     responses = rng.choice([-1, 1], size=(n_columns, 25)).astype(np.int8)
     channels = rng.integers(0, 3, n_columns)
     first = master.add_responses("x", responses)
@@ -170,14 +169,8 @@ def test_updates_are_right_where_pair_weights_are_below_all_doubles(C):
     """Columns with one error each on separable data: margins grow until pair weights underflow."""
     n, n_classes = 30, 3
     y = np.arange(n) % n_classes
-    master = ExponentialMaster(
-        MulticlassTask(n_classes).codes(y),
-        "x",
-        np.full(n, 1 / n),
-        C,
-        Exponential("fcd", 1),
-        np.random.RandomState(0),
-    )
+    problem = problem_of(MulticlassTask(n_classes), y)
+    master = ExponentialMaster(problem, C, Exponential("fcd", 1))
     responses = np.array(
         [np.where((y == k % n_classes) ^ (np.arange(n) == k), 1, -1) for k in range(n)], np.int8
     )
@@ -215,10 +208,8 @@ def test_infinite_C_caps_weights_alike():
     """A column without errors gets the largest weight by either solver, and nothing overflows."""
     y = np.array([0, 0, 1, 1])
     for solver in ("fcd", "lbfgs"):
-        master = ExponentialMaster(
-            MulticlassTask(2).codes(y), "x", np.full(4, 0.25), INFINITE,
-            Exponential(solver, 5, 1e-12), np.random.RandomState(0),
-        )  # fmt: skip
+        problem, formulation = problem_of(MulticlassTask(2), y), Exponential(solver, 5, 1e-12)
+        master = ExponentialMaster(problem, INFINITE, formulation)
         master.add_responses("x", np.array([[1, 1, -1, -1]], np.int8))
         master.add_columns({"x": Terms(np.array([0]), np.array([0]), np.array([0]), np.ones(1))}, 1)
         master.solve(0.0, np.array([0]))
