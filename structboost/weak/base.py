@@ -127,7 +127,7 @@ class WeakLearnerFamily(ABC):
         """
         raise NotImplementedError(
             f"The family {self.name!r} has no price_shared, which this pricing rule needs; take "
-            "stumps."
+            "'stump' or 'feature'."
         )
 
     def price_groups(

@@ -26,7 +26,7 @@ from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
 # Norm of a linear function of weight 1, beside stumps that answer -1 and 1.
-RADIUS = 2.0
+RADIUS = 3.0
 # Share by which the norm of a learner in a checkpoint may be larger: rounding.
 _ROUNDING = 1e-9
 # Standard deviations around the mean that diagrams show.

@@ -20,11 +20,15 @@ from structboost import (
     StructBoostRanker,
     TaskError,
 )
+from structboost.ensemble import load_model
+from structboost.exceptions import ModelFileError
+from structboost.files.schema import DamagedFileError
 from structboost.weak.linear_function import RADIUS, LinearFunctionFamily
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
 from structboost.weak.union import UnionFamily
 from tests.engines.test_engines import ChainTask, problem
+from tests.helpers.damaged_files import put_together, taken_apart
 
 WINE = load_wine(return_X_y=True)
 
@@ -275,3 +279,44 @@ def test_a_ranker_learns_with_a_union():
     stumps = StructBoostRanker(C=C).fit(X[::2], y[::2])
     assert union.history_[-1]["gap"] <= 0.01
     assert union.score(X[1::2], y[1::2]) > stumps.score(X[1::2], y[1::2])
+
+
+def test_damaged_unions_are_refused(tmp_path):
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = (X.sum(axis=1) > 0).astype(int) + (X[:, 2] > 1)
+    model = StructBoostClassifier(C=30.0, tol=0.05, weak_learner=["linear", "stump"]).fit(X, y)
+    path = tmp_path / "model.npz"
+    model.save(path)
+    header, arrays = taken_apart(path.read_bytes())
+    assert header["kinds"]["x"]["family"] == "linear+stump"
+    assert set(arrays["x/learners/member"].tolist()) == {0, 1}
+
+    def refused(name, change):
+        path.write_bytes(put_together(header, {**arrays, name: change(arrays[name])}, sealed=True))
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+    refused("x/learners/member", np.zeros_like)
+    refused("x/learners/member", lambda member: member - 1)
+    refused("x/learners/0/scales", lambda scales: -scales)
+    refused("x/learners/0/coefficients", lambda coefficients: coefficients[:, 1:])
+    refused("x/learners/1/threshold", lambda threshold: threshold[1:])
+    header["kinds"]["x"]["family"] = "linear+forest"
+    refused("weights", np.copy)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1.0]], "more or fewer coefficients"),
+        ([[9.0, 0.0, 0.0, 0.0]], "norm above"),
+        ([[float("nan"), 0.0, 0.0, 0.0]], "its coefficient is"),
+        ([["x", 0.0, 0.0, 0.0]], "its coefficient is"),
+    ],
+)
+def test_functions_of_a_damaged_checkpoint_are_refused(values, message):
+    family = UnionFamily([LinearFunctionFamily(made(0)[0])])
+    with pytest.raises(DamagedFileError, match=message):
+        family.restored([0, values])
+    with pytest.raises(DamagedFileError, match="its family is"):
+        family.restored([1, values])
