@@ -7,19 +7,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ours.given_columns import exponential_descent
 from benchmarks.ours.methods import class_scores_of
 from benchmarks.runner.datasets import Dataset, Table
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
-from structboost import Code, CodedTask, Exponential, MulticlassTask, StageWise, StructBoost, Tied
+from structboost import (
+    Code,
+    CodedTask,
+    Exponential,
+    MulticlassTask,
+    Problem,
+    StageWise,
+    StructBoost,
+    Tied,
+)
+from structboost.columns import Terms
+from structboost.masters.exponential import ExponentialMaster
 from structboost.tasks.codings import coding_matrix, random_column
 
 CHECKPOINTS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
 ROUNDS = 500
 TRAIN_SHARE = 0.75
 ACCURACIES = (1e-3, 1e-4, 1e-6)
+MOST_PASSES = 500
 SHOWN = ("primal", "bound", "gap", "certified", "columns", "oracle_calls")
 
 
@@ -184,6 +196,55 @@ def race(report: Report, train: Table, n_classes: int, rounds: int, C: float) ->
         found[name] = {f"{a:g}": _reached(trace, optimum * (1 + a)) for a in ACCURACIES}
         found[name]["end"] = trace[-1][1] / optimum - 1.0
     return found
+
+
+def exponential_descent(
+    model: Any, train: Table, n_classes: int, C: float, solver: str, start: np.ndarray
+) -> list[tuple[float, float]]:
+    """(CPU seconds, objective) of a solver on a model's columns, until it gains nothing more."""
+    master = _exponential_master(model, train, n_classes, C, solver)
+    master.start_at(start)
+    trace: list[tuple[float, float]] = []
+    began = time.process_time()
+
+    def note(value: float) -> None:
+        trace.append((time.process_time() - began, value))
+
+    if solver == "lbfgs":
+        bounds = [(0.0, None)] * len(start)
+        options = {"ftol": 1e-13, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 20_000}
+        minimize(
+            *(master.value_and_gradient, start),
+            **{"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options},
+            callback=lambda intermediate_result: note(intermediate_result.fun),
+        )
+        return trace
+    for _ in range(MOST_PASSES):
+        before = master.primal
+        master.solve(0.0, np.arange(len(start)))
+        note(master.primal)
+        if before - master.primal < 1e-10 * master.primal:
+            break
+    return trace
+
+
+def _exponential_master(
+    model: Any, train: Table, n_classes: int, C: float, solver: str
+) -> ExponentialMaster:
+    """A master with the columns of a model and without weights."""
+    member = model.members["x"]
+    task, n = MulticlassTask(n_classes), len(train.y)
+    formulation = Exponential(solver, tau_max=2, epsilon=1e-9)
+    random = np.random.RandomState(0)
+    offsets = {"x": np.arange(n + 1)}
+    problem = Problem(task, train.X, train.y, offsets, np.full(n, 1.0 / n), random)
+    master = ExponentialMaster(problem, C, formulation)
+    master.add_responses("x", member.learners.responses(train.X).astype(np.int8))
+    order = np.argsort(member.columns)
+    fields = (member.columns, member.term_learners, member.channels)
+    terms = Terms(*(of_terms[order] for of_terms in fields), np.ones(len(order)))
+    master.add_columns({"x": terms}, len(order))
+    return master
 
 
 def _reached(trace: list[tuple[float, float]], objective_value: float) -> float | None:

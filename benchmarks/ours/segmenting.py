@@ -151,10 +151,9 @@ def _crf(
     model.labels(shared.test[0])  # compiled before the clock
     pairs = list(zip(shared.test, test.known(), strict=True))
     labels, argmax_seconds = timed(lambda: [model.labels(*pair) for pair in pairs])
-    margins = _margins(test, lambda i: model.margins(shared.test[i]))
     last = trainer.history_[-1]
     return {
-        **_scores(test.counts, labels, margins),
+        **_scores(test, labels, lambda i: model.margins(shared.test[i])),
         "C": C,
         "linear_C": settings.linear_C,
         "validation": sorted(validation.items()),
@@ -174,19 +173,17 @@ def _alone(
     (model, C), seconds = timed(fit_alone, method, train, codebook, seed)
     rows = [rows_alone(test, codebook, i) for i in range(len(test.names))]
     given = test.known()
-    labels = [_kept(model.predict(block), own) for block, own in zip(rows, given, strict=True)]
-    margins = _margins(test, lambda i: _signed(model.decision_function(rows[i])))
-    facts = {"C": C, "seconds": seconds, "gap": None, "rounds": None}
-    return {**_scores(test.counts, labels, margins), **facts}
+    answers = [(model.predict(block), own) for block, own in zip(rows, given, strict=True)]
+    labels = [own if given is None else np.where(given < 0, own, given) for own, given in answers]
+    scores = _scores(test, labels, lambda i: _signed(model.decision_function(rows[i])))
+    return {**scores, "C": C, "seconds": seconds}
 
 
 def _unaries(test: Images, answers: list[np.ndarray]) -> Result:
     """All classifiers together, of the groups of features and of all of them, and no CRF."""
     probabilities = [combined(answer) for answer in answers]
-    margins = _margins(test, lambda i: _signed(probabilities[i]))
     labels = [p.argmax(axis=1) for p in probabilities]
-    facts = dict.fromkeys(("C", "seconds", "gap", "rounds"))
-    return {**_scores(test.counts, labels, margins), **facts}
+    return _scores(test, labels, lambda i: _signed(probabilities[i]))
 
 
 def fit_alone(
@@ -222,36 +219,29 @@ def rows_alone(part: Images, codebook: np.ndarray | None, i: int) -> np.ndarray:
     return scribble_features(described, scribbled_labels(described, part.strokes[i]))
 
 
-def _kept(labels: np.ndarray, given: np.ndarray | None) -> np.ndarray:
-    """Labels, those given as they are."""
-    return labels if given is None else np.where(given < 0, labels, given)
-
-
-def _margins(test: Images, margins_of: Callable[[int], np.ndarray]) -> list[np.ndarray] | None:
-    """Margins of two labels, beyond all others where the label is given; None of more labels."""
-    if test.n_labels > 2:
-        return None
-    pairs = [(margins_of(i), given) for i, given in enumerate(test.known())]
-    return [m if g is None else np.where(g < 0, m, 1e9 * (2 * g - 1)) for m, g in pairs]
-
-
 def _signed(decision: np.ndarray) -> np.ndarray:
     """The foreground's margin, of one column or of two."""
     return decision if decision.ndim == 1 else decision[:, 1] - decision[:, 0]
 
 
 def _scores(
-    counts: list[np.ndarray], labels: Sequence[np.ndarray], margins: Sequence[np.ndarray] | None
+    test: Images, labels: Sequence[np.ndarray], margins_of: Callable[[int], np.ndarray]
 ) -> Result:
-    """Scores over all images; image by image and over all margins where there are two labels."""
+    """Scores over all images; image by image and over all margins where there are two labels.
+
+    Where a label is given, its margin is beyond all others.
+    """
+    counts = test.counts
     scores = superpixel_scores(counts, labels)
     found: Result = {"mean_iou": scores.mean_iou, **scores.as_record()}
-    if margins is not None:
+    if test.n_labels == 2:
+        pairs = [(margins_of(i), given) for i, given in enumerate(test.known())]
+        margins = [m if g is None else np.where(g < 0, m, 1e9 * (2 * g - 1)) for m, g in pairs]
         stacked = np.concatenate(counts)
         weights = stacked.sum(axis=1)
         found["precision_recall"] = break_even(stacked, np.concatenate(margins), weights)
-        pairs = zip(counts, labels, strict=True)
-        found["by_image"] = [superpixel_scores([c], [own]).mean_iou for c, own in pairs]
+        each = zip(counts, labels, strict=True)
+        found["by_image"] = [superpixel_scores([c], [own]).mean_iou for c, own in each]
     return found
 
 

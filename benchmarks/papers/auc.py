@@ -15,20 +15,9 @@ from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Split, load, parts
 from benchmarks.runner.limits import run_limited
 from benchmarks.runner.protocol import AUC, QUICK, Method, Protocol, tuned_unit, version
-from benchmarks.runner.records import (
-    Record,
-    by,
-    datasets_of,
-    grouped,
-    largest,
-    mean,
-    median,
-    over,
-    pick,
-    record,
-    summary,
-)
+from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import largest, mean, median, over, summary
 from benchmarks.runner.tables import Column, field, table, with_std
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit

@@ -9,7 +9,8 @@ from benchmarks.ours import methods as ours
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import load
 from benchmarks.runner.protocol import ERROR, QUICK, Method, Objective, Protocol, tuned_unit
-from benchmarks.runner.records import Record, by, datasets_of, pick, record, summary
+from benchmarks.runner.records import Record, by, datasets_of, pick, record
+from benchmarks.runner.statistics import summary
 from benchmarks.runner.tables import Column, table, with_std
 from benchmarks.runner.targets import Target, all_of
 from benchmarks.runner.units import Finished, Unit

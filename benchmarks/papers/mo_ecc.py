@@ -11,8 +11,9 @@ from benchmarks.ours.coded import ROUNDS, Setting
 from benchmarks.papers import PRINTED
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Table, load
-from benchmarks.runner.records import Record, by, datasets_of, mean, most, over, pick, record, std
+from benchmarks.runner.records import Record, by, datasets_of, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import mean, most, over, std
 from benchmarks.runner.tables import Column, aligned, blocks, field, table, with_std
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit

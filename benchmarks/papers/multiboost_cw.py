@@ -11,21 +11,9 @@ from benchmarks.papers import PRINTED
 from benchmarks.runner import plots, tables
 from benchmarks.runner.datasets import Dataset, Table, load
 from benchmarks.runner.limits import run_limited
-from benchmarks.runner.records import (
-    Record,
-    by,
-    datasets_of,
-    grouped,
-    largest,
-    mean,
-    median,
-    over,
-    pick,
-    record,
-    status,
-    std,
-)
+from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import largest, mean, median, over, status, std
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, all_of
 from benchmarks.runner.units import Finished, Result, Unit

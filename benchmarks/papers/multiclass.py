@@ -11,17 +11,8 @@ from benchmarks.peers import classifiers as peers
 from benchmarks.runner import plots, tables
 from benchmarks.runner.datasets import load
 from benchmarks.runner.protocol import QUICK, REPEATS, Method, Protocol, tuned_unit
-from benchmarks.runner.records import (
-    Record,
-    by,
-    datasets_of,
-    mean,
-    median,
-    over,
-    pick,
-    record,
-    summary,
-)
+from benchmarks.runner.records import Record, by, datasets_of, pick, record
+from benchmarks.runner.statistics import mean, median, over, summary
 from benchmarks.runner.tables import field
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit

@@ -12,19 +12,9 @@ from benchmarks.ours.engines import ALONE, CLUSTERS, POOLS, SIDE_BY_SIDE, Engine
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import load
 from benchmarks.runner.limits import run_limited
-from benchmarks.runner.records import (
-    Record,
-    by,
-    exponent,
-    grouped,
-    median,
-    most,
-    over,
-    pick,
-    record,
-    status,
-)
+from benchmarks.runner.records import Record, by, grouped, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import exponent, median, most, over, status
 from benchmarks.runner.tables import Column, blocks, field, table
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit

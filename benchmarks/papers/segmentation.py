@@ -10,19 +10,9 @@ import numpy as np
 from benchmarks.ours import segmenting
 from benchmarks.ours.segmenting import BASELINE, OURS, Source
 from benchmarks.runner import tables
-from benchmarks.runner.records import (
-    Record,
-    by,
-    datasets_of,
-    grouped,
-    mean,
-    over,
-    pick,
-    record,
-    std,
-    summary,
-)
+from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import mean, over, std, summary
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit

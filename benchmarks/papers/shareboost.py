@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ours import patches, sparse
+from benchmarks.ours import sparse
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Table, given_partition, load, parts
-from benchmarks.runner.records import Record, exponent, known, mean, pick, record, std
+from benchmarks.runner.records import Record, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import exponent, known, mean, std
 from benchmarks.runner.tables import aligned, blocks, number, pivot, with_std
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Finished, Result, Unit
@@ -36,12 +37,11 @@ PAPER_ERROR = 0.0071
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     data = load(name, data_dir)
+    version = f"{data.content} {code_version([sparse.__name__])}"
     if name == "mnist":
         rounds = QUICK_ROUNDS if quick else ROUNDS
-        version = f"{data.content} {code_version([patches.__name__])}"
-        run = lambda: patches.path(*given_partition(name, data_dir), rounds)  # noqa: E731
+        run = lambda: sparse.patch_templates(*given_partition(name, data_dir), rounds)  # noqa: E731
         return [Unit("shareboost", name, "patches", {"rounds": rounds}, version, run)]
-    version = f"{data.content} {code_version([sparse.__name__])}"
 
     def unit(method: str, order: int, size: int) -> Unit:
         params, run = {"order": order, "n_classes": size}, partial(_path, data, method, order, size)

@@ -11,8 +11,9 @@ from benchmarks.runner import tables
 from benchmarks.runner.datasets import Table, given_partition, load, made_table, split
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
 from benchmarks.runner.protocol import timed
-from benchmarks.runner.records import Record, exponent, grouped, median, over, pick, record, status
+from benchmarks.runner.records import Record, grouped, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import exponent, median, over, status
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Finished, Result, Unit

@@ -12,8 +12,9 @@ from benchmarks.ours import trackers
 from benchmarks.ours.trackers import METHODS, OPENCV_MIL, Sequence, load_sequence
 from benchmarks.papers import PRINTED
 from benchmarks.runner import plots, tables
-from benchmarks.runner.records import Record, by, datasets_of, mean, median, over, pick, record, std
+from benchmarks.runner.records import Record, by, datasets_of, pick, record
 from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import mean, median, over, std
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Unit

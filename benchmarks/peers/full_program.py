@@ -7,12 +7,16 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ours.given_columns import m_slack_ranking
 from benchmarks.ours.methods import ONE_SLACK
 from benchmarks.runner.datasets import Split, Table
 from benchmarks.runner.protocol import timed
+from structboost import Problem, RankingTask
+from structboost.columns import Terms
+from structboost.masters.m_slack import MSlackMaster
+from structboost.masters.slack_oracle import SlackOracle
 
 MAX_PAIRS = 30_000
+TOLERANCE = 1e-6
 SOLVERS = ("highs-ds", "highs-ipm")
 
 
@@ -26,8 +30,8 @@ def compare(limit: float, tables: Split, C: float) -> dict[str, Any]:
     with threadpool_limits(1):
         columns = ONE_SLACK.fit(table, {"C": C}).model_.members["x"].learners
         responses = columns.responses(table.X)
-        m_slack_ranking(table, responses, C)
-        ours, objective = m_slack_ranking(table, responses, C)
+        m_slack(table, responses, C)
+        objective, ours = timed(m_slack, table, responses, C)
         answers = {solver: _solved(table, responses, C, solver, limit) for solver in SOLVERS}
     seconds, optimum, solver = min((*answer, name) for name, answer in answers.items())
     return {
@@ -47,6 +51,20 @@ def compare(limit: float, tables: Split, C: float) -> dict[str, Any]:
 def pairs(y: np.ndarray) -> int:
     """Number of pairs of a positive and a negative row."""
     return int(y.sum()) * int((1 - y).sum())
+
+
+def m_slack(table: Table, responses: np.ndarray, C: float) -> float:
+    """Objective of the m-slack master with all columns at once."""
+    task, X, Y = RankingTask(), [table.X], [table.y]
+    random = np.random.RandomState(0)
+    oracle = SlackOracle(Problem(task, X, Y, task.stack(X).offsets, np.ones(1), random))
+    oracle.add_responses("x", responses.astype(np.int8))
+    master = MSlackMaster(oracle, C)
+    numbers = np.arange(len(responses))
+    terms = Terms(numbers, numbers, np.zeros_like(numbers), np.ones(len(numbers)))
+    master.add_columns({"x": terms}, len(numbers))
+    master.solve(TOLERANCE)
+    return master.primal
 
 
 def _solved(

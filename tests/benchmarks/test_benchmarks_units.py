@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.runner import tables
-from benchmarks.runner.records import FIELDS, record, summary, write_json
+from benchmarks.runner.records import FIELDS, record, write_json
 from benchmarks.runner.sources import code_version, imported_sources
+from benchmarks.runner.statistics import summary
 from benchmarks.runner.units import Runner, Unit, share
 from structboost import InterruptedFitWarning
 
