@@ -97,6 +97,7 @@ from .weak.label_augmented import LabelAugmented as LabelAugmented
 from .weak.linear import LDAFamily as LDAFamily
 from .weak.linear import PerceptronFamily as PerceptronFamily
 from .weak.linear import SVMFamily as SVMFamily
+from .weak.linear_function import LinearFunctionFamily as LinearFunctionFamily
 from .weak.patch import PatchFamily as PatchFamily
 from .weak.patch import Pooling as Pooling
 from .weak.piecewise import PiecewiseFamily as PiecewiseFamily
@@ -110,5 +111,6 @@ from .weak.registry import register_weak_learner as register_weak_learner
 from .weak.stump import StumpFamily as StumpFamily
 from .weak.table import LearnerTable as LearnerTable
 from .weak.tree import TreeFamily as TreeFamily
+from .weak.union import UnionFamily as UnionFamily
 
 __version__: str
