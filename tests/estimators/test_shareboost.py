@@ -154,7 +154,7 @@ def test_the_path_of_one_run(tmp_path):
     np.testing.assert_array_equal(
         ShareBoostClassifier.load(tmp_path / "model").predict(X), model.predict(X)
     )
-    with pytest.raises(TypeError, match="Only stumps compile"):
+    with pytest.raises(TypeError, match="Only stumps and linear functions compile"):
         model.model_.compile()
 
 
