@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -13,11 +13,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from structboost._typing import FloatArray, IntArray
+from structboost.boosting import AUTO
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator, TaxonomyClassifier
-from structboost.estimators.parameters import estimator
+from structboost.estimators.parameters import estimator, is_same
 from structboost.files.checkpoint import Checkpoint
 from structboost.masters.base import Formulation
+from structboost.masters.exponential import Exponential
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
@@ -29,8 +31,15 @@ from structboost.validation import (
     shown,
     validated_table,
 )
+from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
+
+# What is said of the objective, the weak learners and the solver.
+_OBJECTIVE = (
+    "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
+    "spread", "engine", "checkpoint", "taxonomy", "class_weight",
+)  # fmt: skip
 
 
 @estimator
@@ -68,7 +77,7 @@ class _StructBoostEstimator(BoostedEstimator):
         each fold), columns, rounds (means over the folds), seconds.
     """
 
-    C: float | str = "auto"
+    C: float | str = AUTO
     tol: float = 0.01
     formulation: str | Formulation = "one_slack"
     stabilize: bool = True
@@ -96,13 +105,51 @@ class _StructBoostEstimator(BoostedEstimator):
 class StructBoostClassifier(TaxonomyClassifier, _StructBoostEstimator):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
+    By default it boosts trees stage-wise on the exponential loss, which needs no C and has no
+    certificate (docs/decisions/default-classifier.md).  As soon as C, ``formulation``,
+    ``weak_learner``, ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel``, ``spread``,
+    ``engine``, ``checkpoint``, ``taxonomy`` or ``class_weight`` is given, it minimises the hinge
+    loss over stumps, to a certified gap.
+
     Parameters
     ----------
+    C : float or "auto"
+        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the C of
+        the smallest loss on held-out samples, and then trains on all of them.  With
+        ``early_stopping`` the part that is held out for it serves for both.  The stage-wise default
+        is not regularised: there ``C_`` is infinite.
+    formulation : {"auto", "one_slack", "m_slack", "exponential"} or Formulation
+        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
+        the stage-wise exponential loss if nothing is given (see above), else ``"one_slack"``.
+    weak_learner : str or callable
+        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees of
+        depth 3 if nothing is given (see above), else stumps.
     pricing : {"own", "best", "label_augmented"} or PricingRule
         Whether each channel has weak learners of its own, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
     """
+
+    formulation: str | Formulation = AUTO
+    weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
+
+    @property
+    def _is_left_open(self) -> bool:
+        """Whether nothing is said of what is minimised, over which weak learners, and how."""
+        return all(is_same(getattr(self, name), getattr(type(self), name)) for name in _OBJECTIVE)
+
+    def _formulation(self) -> str | Formulation:
+        if self._is_left_open:
+            return Exponential(tau_max=1)
+        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        settings = super()._settings(task) | {"formulation": self._formulation()}
+        if self._is_left_open:
+            return settings | {"C": np.inf, "weak_learner": "tree", "columns_per_channel": 1}
+        if is_same(self.weak_learner, AUTO):
+            settings["weak_learner"] = "stump"
+        return settings
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """The pricing rule; ``label_augmented`` needs the label codes of a taxonomy."""

@@ -52,3 +52,11 @@ def _documentation(cls: Any, parameters: list[str]) -> str:
         names = parameters if section == "Parameters" else sorted(entries)
         blocks.append("\n".join((section, "-" * len(section), *(entries[name] for name in names))))
     return "\n\n".join(blocks) + "\n"
+
+
+def is_same(value: Any, other: Any) -> bool:
+    """Whether two values of a parameter are one: the same object, or equal plain values."""
+    plain = (str, int, float)
+    return value is other or (
+        isinstance(value, plain) and type(value) is type(other) and value == other
+    )

@@ -24,7 +24,9 @@ from structboost.training import Plan
 _FACTOR = 10**0.5
 _MAX_STEPS = 14
 # Relative gap at which a fit of the path stops.
-_COARSE = 0.1
+_COARSE = 0.2
+# Share of the loss in the objective below which a larger C changes nothing.
+_SATISFIED = 0.1
 # Steps without a smaller held-out loss after which the path ends.
 _PATIENCE = 2
 # Rounds of a fold along the whole path, as a multiple of the largest number per fit.
@@ -165,9 +167,7 @@ class _Path:
     def is_done(self) -> bool:
         """Whether a larger C changes nothing, or the rounds are used up."""
         share = max(loop.master.C * loop.master.risk / loop.master.primal for loop in self._loops)
-        return bool(
-            share <= self._settings.tol or self._rounds >= _ROUNDS * self._settings.max_rounds
-        )
+        return bool(share <= _SATISFIED or self._rounds >= _ROUNDS * self._settings.max_rounds)
 
     def first_model(self) -> tuple[Ensemble, list[Record]]:
         """The model of the first fold, and its records."""

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from structboost import (
+    MultiBoostCWClassifier,
     RankingTask,
     StructBoost,
     StructBoostClassifier,
@@ -31,6 +32,7 @@ X, y = load_iris(return_X_y=True)
     ("estimator", "n_checks"),
     [
         (StructBoostClassifier(max_rounds=10), 62),
+        (StructBoostClassifier(max_rounds=5, weak_learner="stump"), 62),
         (StructBoostRanker(max_rounds=10), 41),
         (StructuredSVMClassifier(), 62),
     ],
@@ -56,6 +58,30 @@ def test_labels_pipelines_grids_and_frames():
     assert list(model.feature_names_in_) == list("abcd")
     assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
     assert model.score(frame, names) > 0.95
+
+
+def test_stage_wise_trees_are_the_default_until_something_is_said_of_the_objective():
+    default = StructBoostClassifier(max_rounds=20).fit(X, y)
+    same = MultiBoostCWClassifier(
+        C=float("inf"), tau_max=1, weak_learner="tree", max_rounds=20
+    ).fit(X, y)
+    np.testing.assert_array_equal(default.decision_function(X), same.decision_function(X))
+    assert default.C_ == np.inf
+    assert default.history_[-1]["gap"] is None
+    assert not hasattr(default, "C_path_")
+    said = {"C": 5.0, "formulation": "one_slack", "weak_learner": "stump", "spread": 0.1}
+    for name, value in said.items():
+        model = StructBoostClassifier(**{"C": 5.0, name: value}, max_rounds=5).fit(X, y)
+        assert model.history_[-1]["bound"] is not None
+    trainer = StructBoostClassifier(engine="serial", max_rounds=5).fit(X, y)
+    assert trainer.C_path_
+
+
+def test_the_default_outlives_a_copy_and_a_file(tmp_path):
+    model = clone(StructBoostClassifier(max_rounds=5)).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
 def test_early_stopping_keeps_the_best_round():

@@ -82,10 +82,10 @@ def test_losses_without_probabilities_have_no_such_method():
     with_them = (
         MultiBoostCWClassifier(), MultiBoostClassifier(), AdaBoostECCClassifier(),
         MultiBoostECCClassifier(), ShareBoostClassifier(),
-        StructBoostClassifier(formulation="exponential"),
+        StructBoostClassifier(formulation="exponential"), StructBoostClassifier(),
     )  # fmt: skip
     without = (
-        StructBoostClassifier(), StructBoostClassifier(formulation="m_slack"),
+        StructBoostClassifier(C=1.0), StructBoostClassifier(formulation="m_slack"),
         MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
         AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
         MultiBoostCWClassifier(taxonomy=[0, [1, 2]]), StructBoostClassifier(formulation="none"),

@@ -152,17 +152,17 @@ def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
     with pytest.raises(ValueError, match="give at least two"):
         StructBoost(task, C="auto").fit(X[:1], y[:1])
     with pytest.raises(ValueError, match="give C as a number"):
-        StructBoostClassifier().fit(X[[0, 60]], y[[0, 60]])
+        StructBoostClassifier(weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
     with pytest.raises(ValueError, match="give C as a number"):
         StructBoostRanker().fit(X[[0, 60]], y[[0, 60]])
     table = BinnedTable.from_array(tmp_path / "table", X)
     with pytest.raises(ValueError, match="X is a BinnedTable; give C as a number"):
-        StructBoostClassifier().fit(table, y)
+        StructBoostClassifier(weak_learner="stump").fit(table, y)
 
 
 def test_a_class_with_one_member_is_trained_on():
     rows = np.r_[0:30, 50:80, 100]
-    model = StructBoostClassifier(**QUICK).fit(X[rows], y[rows])
+    model = StructBoostClassifier(weak_learner="stump", **QUICK).fit(X[rows], y[rows])
     assert len(model.classes_) == 3
     assert model.predict(X[[100]]) == 2
 
@@ -180,14 +180,16 @@ def test_features_that_say_nothing_give_an_empty_model():
 def test_early_stopping_and_c_share_one_held_out_part():
     data, label = load_breast_cancer(return_X_y=True)
     model = StructBoostClassifier(
-        early_stopping=True, n_iter_no_change=3, random_state=0, **QUICK
+        weak_learner="stump", early_stopping=True, n_iter_no_change=3, random_state=0, **QUICK
     ).fit(data, label)
     assert all(len(record["losses"]) == 1 for record in model.C_path_)
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
 
 
 def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
-    search = GridSearchCV(StructBoostClassifier(**QUICK), {"C": [0.5, "auto"]}, cv=3)
+    search = GridSearchCV(
+        StructBoostClassifier(weak_learner="stump", **QUICK), {"C": [0.5, "auto"]}, cv=3
+    )
     best = search.fit(X, y).best_estimator_
     assert search.best_params_ == {"C": "auto"}
     best.save(tmp_path / "model")
@@ -270,7 +272,7 @@ def test_a_broken_run_resumes_with_the_same_c(tmp_path):
 
 def test_the_path_is_drawn():
     pytest.importorskip("matplotlib").use("Agg")
-    model = StructBoostClassifier(**QUICK).fit(X, y)
+    model = StructBoostClassifier(weak_learner="stump", **QUICK).fit(X, y)
     display = CPathDisplay.from_estimator(model, name="iris")
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
