@@ -1,4 +1,8 @@
-"""The quadratic step of the proximal bundle method, by its dual."""
+"""The quadratic step of the proximal bundle method, by its dual.
+
+Compiled in loops over single numbers: array expressions take numba several times as long to
+compile (docs/decisions/first-use.md).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.masters.products import (
+    BLAS,
+    ORDERED,
     inner_product,
     inner_products,
     solution,
@@ -94,7 +100,7 @@ def proximal_step(
         tolerance,
         max_iterations,
         *known,
-        ordered,
+        ORDERED if ordered else BLAS,
     )
     return weights, gap, n_iterations, Curvature(cuts, gram, positive)
 
@@ -112,108 +118,186 @@ def _proximal_step(
     known_cuts: IntArray,
     known_gram: FloatArray,
     known_positive: NDArray[np.bool_],
-    ordered: bool,
+    blas: IntArray,
 ) -> tuple[FloatArray, float, int, IntArray, FloatArray, NDArray[np.bool_]]:
     """The same, the fields of the curvature one by one."""
     # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
     # first. Their rows stand together: a Newton step then touches them only, and a pass over all
-    # cuts finds the next.
-    order, n_known, gram = _free_cuts(multipliers, known_cuts, known_gram)
-    n_free = len(order)
-    rows, level, own = matrix[order], losses[order], multipliers[order]
+    # cuts finds the next. Where there may be more, arrays have room behind them.
+    n_cuts, n_columns = matrix.shape
+    order, n_known, n_free = _free_cuts(multipliers, known_cuts)
+    all_rows, all_level, all_own = _gathered(matrix, losses, multipliers, order, n_free)
+    gram = np.zeros((2 * n_free, 2 * n_free))
+    _copy_products(multipliers, known_cuts, known_gram, gram)
     positive = known_positive.copy()
-    is_free = multipliers > 0
-    unclipped = center - step + step * weighted_rows(own, rows, ordered)
-    weights = np.maximum(unclipped, 0.0)
+    weights = np.empty(n_columns)
+    unclipped = weighted_rows(all_own[:n_free], all_rows[:n_free], blas)
+    for j in range(n_columns):
+        unclipped[j] = center[j] - step + step * unclipped[j]
     n_iterations = 0
     stuck = False
     while True:
-        slope = losses - times_vector(matrix, weights, ordered)
-        slack = inner_product(own, slope[order], ordered) / budget
-        steepest = int(np.argmax(slope))
+        _clip(unclipped, weights)
+        slope = _shortfalls(losses, matrix, weights, blas)
+        steepest = _largest(slope)
+        own = all_own[:n_free]
+        slack = inner_product(own, _picked(slope, order[:n_free]), blas) / budget
         gap = budget * (slope[steepest] - slack)
         if gap <= tolerance or stuck or n_iterations >= max_iterations:
-            multipliers[:] = 0.0
-            multipliers[order] = own
-            return (
-                weights,
-                gap,
-                n_iterations,
-                order[:n_known],
-                gram[:n_known, :n_known].copy(),
-                positive,
-            )
-        if not is_free[steepest]:
-            is_free[steepest] = True
+            for i in range(n_cuts):
+                multipliers[i] = 0.0
+            for i in range(n_free):
+                multipliers[order[i]] = own[i]
+            return weights, gap, n_iterations, order[:n_known], _corner(gram, n_known), positive
+        if not _is_in(steepest, order[:n_free]):
+            if n_free == len(all_rows):
+                all_rows = _enlarged(all_rows, 2 * n_free, n_columns)
+            for j in range(n_columns):
+                all_rows[n_free, j] = matrix[steepest, j]
+            order[n_free] = steepest
+            all_level[n_free] = losses[steepest]
+            all_own[n_free] = 0.0
             n_free += 1
-            order = np.append(order, steepest)
-            level = np.append(level, losses[steepest])
-            own = np.append(own, 0.0)
-            rows = _with_row(rows, n_free - 1, matrix[steepest])
+            if n_free > len(gram):
+                gram = _enlarged(gram, 2 * n_free, 2 * n_free)
+        rows, level, own = all_rows[:n_free], all_level[:n_free], all_own[:n_free]
         inner_tolerance = max(0.1 * gap, 0.5 * tolerance)
         at_rest = False
+        slope = _shortfalls(level, rows, weights, blas)
+        entering = _largest(slope)
+        slack = inner_product(own, slope, blas) / budget
         while not at_rest:
             n_iterations += 1
-            if len(gram) < n_free:
-                gram = _enlarged(gram, 2 * n_free)
-            _update_gram(rows[:n_known], unclipped, positive, gram, ordered)
-            _extend_gram(rows[:n_free], positive, n_known, gram, ordered)
+            _update_gram(rows[:n_known], unclipped, positive, gram, blas)
+            _extend_gram(rows, positive, n_known, gram, blas)
             n_known = n_free
-            free_slope = level - times_vector(rows[:n_free], weights, ordered)
-            slack = inner_product(own, free_slope, ordered) / budget
-            direction = _newton_direction(
-                gram, step, own, free_slope - slack, int(np.argmax(free_slope)), ordered
-            )
-            change = weighted_rows(direction, rows[:n_free], ordered)
-            gain = inner_product(level, direction, ordered)
+            direction = _newton_direction(gram, step, own, slope, slack, entering, blas)
+            change = weighted_rows(direction, rows, blas)
+            gain = inner_product(level, direction, blas)
             length = _step_length(gain, change, unclipped, step, own, direction)
             if length <= 0:
                 stuck = True
                 break
-            own += length * direction
-            own[own < 1e-14 * budget] = 0.0
-            own *= budget / own.sum()
-            unclipped += (length * step) * change
-            weights = np.maximum(unclipped, 0.0)
-            free_slope = level - times_vector(rows[:n_free], weights, ordered)
-            left = budget * (free_slope.max() - inner_product(own, free_slope, ordered) / budget)
+            _move(own, direction, length, budget)
+            for j in range(n_columns):
+                unclipped[j] += (length * step) * change[j]
+            _clip(unclipped, weights)
+            slope = _shortfalls(level, rows, weights, blas)
+            entering = _largest(slope)
+            slack = inner_product(own, slope, blas) / budget
+            left = budget * (slope[entering] - slack)
             at_rest = left <= inner_tolerance or n_iterations >= max_iterations
 
 
 @compiled
-def _free_cuts(
-    multipliers: FloatArray, known_cuts: IntArray, known_gram: FloatArray
-) -> tuple[IntArray, int, FloatArray]:
-    """Cuts with a multiplier, the ``n_known`` known ones first, and the products of those."""
-    kept = np.flatnonzero(multipliers[known_cuts] > 0)
-    is_new = multipliers > 0
-    is_new[known_cuts] = False
-    n_known = len(kept)
-    order = np.concatenate((known_cuts[kept], np.flatnonzero(is_new)))
-    gram = np.zeros((2 * len(order), 2 * len(order)))
-    for i in range(n_known):
-        for j in range(n_known):
-            gram[i, j] = known_gram[kept[i], kept[j]]
-    return order, n_known, gram
+def _free_cuts(multipliers: FloatArray, known_cuts: IntArray) -> tuple[IntArray, int, int]:
+    """Cuts with a multiplier, the known ones first; how many are known, and how many there are."""
+    order = np.empty(len(multipliers), np.int64)
+    is_known = np.zeros(len(multipliers), np.bool_)
+    n_known = 0
+    for cut in known_cuts:
+        is_known[cut] = True
+        if multipliers[cut] > 0:
+            order[n_known] = cut
+            n_known += 1
+    n_free = n_known
+    for cut in range(len(multipliers)):
+        if multipliers[cut] > 0 and not is_known[cut]:
+            order[n_free] = cut
+            n_free += 1
+    return order, n_known, n_free
 
 
 @compiled
-def _with_row(rows: FloatArray, at: int, row: FloatArray) -> FloatArray:
-    """``rows`` with ``row`` at its place; twice as large where it was full."""
-    if at == len(rows):
-        grown = np.empty((2 * len(rows), rows.shape[1]))
-        grown[: len(rows)] = rows
-        rows = grown
-    rows[at] = row
-    return rows
+def _gathered(
+    matrix: FloatArray, losses: FloatArray, multipliers: FloatArray, order: IntArray, n_free: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rows, losses and multipliers of the free cuts."""
+    rows = np.empty((2 * n_free, matrix.shape[1]))
+    level, own = np.empty(len(losses)), np.empty(len(losses))
+    for i in range(n_free):
+        level[i], own[i] = losses[order[i]], multipliers[order[i]]
+        for j in range(matrix.shape[1]):
+            rows[i, j] = matrix[order[i], j]
+    return rows, level, own
 
 
 @compiled
-def _enlarged(gram: FloatArray, size: int) -> FloatArray:
-    """``gram`` with room for more cuts."""
-    grown = np.zeros((size, size))
-    grown[: len(gram), : len(gram)] = gram
+def _copy_products(
+    multipliers: FloatArray, known_cuts: IntArray, known_gram: FloatArray, gram: FloatArray
+) -> None:
+    """Fill in the products of the known cuts with a multiplier."""
+    at = 0
+    for i in range(len(known_cuts)):
+        if multipliers[known_cuts[i]] > 0:
+            other = 0
+            for j in range(len(known_cuts)):
+                if multipliers[known_cuts[j]] > 0:
+                    gram[at, other] = known_gram[i, j]
+                    other += 1
+            at += 1
+
+
+@compiled
+def _enlarged(matrix: FloatArray, n_rows: int, n_columns: int) -> FloatArray:
+    """``matrix`` with room for more rows and columns."""
+    grown = np.empty((n_rows, n_columns))
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            grown[i, j] = matrix[i, j]
     return grown
+
+
+@compiled
+def _corner(gram: FloatArray, n: int) -> FloatArray:
+    corner = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            corner[i, j] = gram[i, j]
+    return corner
+
+
+@compiled
+def _clip(unclipped: FloatArray, weights: FloatArray) -> None:
+    for j in range(len(weights)):
+        weights[j] = 0.0 if unclipped[j] < 0.0 else unclipped[j]
+
+
+@compiled
+def _shortfalls(
+    losses: FloatArray, rows: FloatArray, weights: FloatArray, blas: IntArray
+) -> FloatArray:
+    """Loss of each cut less its product with the weights: slopes of the dual."""
+    slope = times_vector(rows, weights, blas)
+    for i in range(len(slope)):
+        slope[i] = losses[i] - slope[i]
+    return slope
+
+
+@compiled
+def _largest(values: FloatArray) -> int:
+    """Position of the first of the largest values."""
+    at = 0
+    for i in range(1, len(values)):
+        if values[i] > values[at]:
+            at = i
+    return at
+
+
+@compiled
+def _picked(values: FloatArray, order: IntArray) -> FloatArray:
+    picked = np.empty(len(order))
+    for i in range(len(order)):
+        picked[i] = values[order[i]]
+    return picked
+
+
+@compiled
+def _is_in(cut: int, order: IntArray) -> bool:
+    for other in order:
+        if other == cut:
+            return True
+    return False
 
 
 @compiled
@@ -222,44 +306,48 @@ def _update_gram(
     unclipped: FloatArray,
     positive: NDArray[np.bool_],
     gram: FloatArray,
-    ordered: bool,
+    blas: IntArray,
 ) -> None:
     """Bring ``positive`` and the products of the known cuts over its columns up to date."""
-    changed = np.flatnonzero((unclipped > 0) != positive)
     n_known = len(rows)
-    block = np.empty((n_known, len(changed)))
-    signed = np.empty((n_known, len(changed)))
-    signs = np.where(positive[changed], -1.0, 1.0)
+    n_changed = 0
+    for j in range(len(positive)):
+        if (unclipped[j] > 0) != positive[j]:
+            n_changed += 1
+    block = np.empty((n_known, n_changed))
+    signed = np.empty((n_known, n_changed))
+    at = 0
+    for j in range(len(positive)):
+        if (unclipped[j] > 0) != positive[j]:
+            sign = -1.0 if positive[j] else 1.0
+            for i in range(n_known):
+                block[i, at] = rows[i, j]
+                signed[i, at] = sign * rows[i, j]
+            positive[j] = not positive[j]
+            at += 1
+    change = inner_products(signed, block, blas)
     for i in range(n_known):
-        row = rows[i]
-        for j in range(len(changed)):
-            block[i, j] = row[changed[j]]
-            signed[i, j] = signs[j] * block[i, j]
-    positive[changed] = ~positive[changed]
-    if n_known and len(changed):
-        gram[:n_known, :n_known] += inner_products(signed, block, ordered)
+        for j in range(n_known):
+            gram[i, j] += change[i, j]
 
 
 @compiled
 def _extend_gram(
-    rows: FloatArray, positive: NDArray[np.bool_], n_known: int, gram: FloatArray, ordered: bool
+    rows: FloatArray, positive: NDArray[np.bool_], n_known: int, gram: FloatArray, blas: IntArray
 ) -> None:
     """Fill the rows of the cuts that became free."""
-    n_free = len(rows)
-    columns = np.flatnonzero(positive)
+    n_free, n_columns = rows.shape
     if n_known == n_free:
         return
-    if len(columns) == 0:
-        gram[n_known:n_free, :n_free] = 0.0
-        gram[:n_free, n_known:n_free] = 0.0
-        return
-    fresh = np.zeros((n_free - n_known, rows.shape[1]))
+    fresh = np.zeros((n_free - n_known, n_columns))
     for i in range(n_known, n_free):
-        for j in columns:
-            fresh[i - n_known, j] = rows[i, j]
-    new = inner_products(fresh, rows, ordered)
-    gram[n_known:n_free, :n_free] = new
-    gram[:n_free, n_known:n_free] = new.T
+        for j in range(n_columns):
+            if positive[j]:
+                fresh[i - n_known, j] = rows[i, j]
+    new = inner_products(fresh, rows, blas)
+    for i in range(n_known, n_free):
+        for j in range(n_free):
+            gram[i, j] = gram[j, i] = new[i - n_known, j]
 
 
 @compiled
@@ -268,8 +356,9 @@ def _newton_direction(
     step: float,
     multipliers: FloatArray,
     slope: FloatArray,
+    slack: float,
     entering: int,
-    ordered: bool,
+    blas: IntArray,
 ) -> FloatArray:
     """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
     n_free = len(multipliers)
@@ -277,33 +366,58 @@ def _newton_direction(
     for i in range(n_free):
         trace += gram[i, i]
     ridge = 1e-10 * step * trace / n_free + 1e-14
-    direction = np.zeros(n_free)
-    moving = multipliers > 0
+    direction = np.empty(n_free)
+    index = np.empty(n_free, np.int64)
+    moving = np.empty(n_free, np.bool_)
+    for i in range(n_free):
+        moving[i] = multipliers[i] > 0
     moving[entering] = True
     while True:
-        index = np.flatnonzero(moving)
-        n = len(index)
-        direction[:] = 0.0
+        n = 0
+        for i in range(n_free):
+            direction[i] = 0.0
+            if moving[i]:
+                index[n] = i
+                n += 1
         if n < 2:
             return direction
         system = np.empty((n, n))
-        right = np.ones((n, 2))
+        right = np.empty((2, n))
         for i in range(n):
             for j in range(n):
                 system[i, j] = step * gram[index[i], index[j]]
             system[i, i] += ridge
-            right[i, 0] = slope[index[i]]
-        moves = solution(system, right, ordered)
-        shift = moves[:, 0].sum() / moves[:, 1].sum()
+            right[0, i] = slope[index[i]] - slack
+            right[1, i] = 1.0
+        moves = solution(system, right, blas)
+        by_slope, by_ones = 0.0, 0.0
         for i in range(n):
-            direction[index[i]] = moves[i, 0] - shift * moves[i, 1]
+            by_slope += moves[0, i]
+            by_ones += moves[1, i]
+        shift = by_slope / by_ones
         blocked = False
-        for i in range(n_free):
-            if moving[i] and multipliers[i] <= 0 and direction[i] < 0:
-                moving[i] = False
+        for i in range(n):
+            k = index[i]
+            direction[k] = moves[0, i] - shift * moves[1, i]
+            if multipliers[k] <= 0 and direction[k] < 0:
+                moving[k] = False
                 blocked = True
         if not blocked:
             return direction
+
+
+@compiled
+def _move(own: FloatArray, direction: FloatArray, length: float, budget: float) -> None:
+    """Move the multipliers, and keep their sum."""
+    total = 0.0
+    for i in range(len(own)):
+        own[i] += length * direction[i]
+        if own[i] < 1e-14 * budget:
+            own[i] = 0.0
+        total += own[i]
+    scale = budget / total
+    for i in range(len(own)):
+        own[i] *= scale
 
 
 @compiled
@@ -325,7 +439,7 @@ def _step_length(
             longest = min(longest, -multipliers[i] / direction[i])
     # The derivative along the direction falls monotonely: safeguarded Newton steps on it.
     low = 0.0
-    high = longest if np.isfinite(longest) else 1.0
+    high = longest if longest < np.inf else 1.0
     length = min(1.0, high)
     for _ in range(60):
         slope = gain

@@ -116,47 +116,62 @@ def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
     return block * n_shares // n_blocks
 
 
-@compiled
-def tree_depth(n_blocks: int) -> int:
-    """Number of sums that :func:`add_to_tree` keeps at most."""
-    depth = 1
-    while 1 << depth <= n_blocks:
-        depth += 1
-    return depth
-
-
-@compiled
-def add_to_tree(open_sums: NDArray[np.float64], block: int, new: NDArray[np.float64]) -> None:
-    """Add the sum of the next ``block`` to `tree_depth` open sums; ``new`` is overwritten."""
-    level = 0
-    while (block >> level) & 1:
-        new += open_sums[level]
-        level += 1
-    open_sums[level] = new
-
-
-@compiled
-def close_tree(open_sums: NDArray[np.float64], n_blocks: int) -> NDArray[np.float64]:
-    """Sum over all blocks."""
-    total: NDArray[np.float64] = np.zeros_like(open_sums[0])
+def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
+    # Two neighbours of equal size become one, in the place of the first; at the end the odd ones,
+    # the last first.
+    n = len(sums)
+    step = 1
+    while step < n:
+        whole = n - n % (2 * step)
+        sums[0 : whole : 2 * step] += sums[step : whole : 2 * step]
+        step *= 2
+    total: NDArray[np.float64] = np.zeros(sums.shape[1])
+    beyond = n
     is_first = True
-    for level in range(len(open_sums)):
-        if (n_blocks >> level) & 1:
-            if is_first:
-                total[:] = open_sums[level]
-                is_first = False
-            else:
-                total += open_sums[level]
+    for level in range(n.bit_length()):
+        if (n >> level) & 1:
+            beyond -= 1 << level
+            total = sums[beyond].copy() if is_first else sums[beyond] + total
+            is_first = False
     return total
 
 
+def tree_depth(n_blocks: int) -> int:
+    """Number of sums that :func:`add_to_tree` keeps at most."""
+    return max(n_blocks, 1).bit_length()
+
+
 @compiled
-def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
-    open_sums = np.empty((tree_depth(len(sums)), sums.shape[1]))
-    for block in range(len(sums)):
-        add_to_tree(open_sums, block, sums[block])
-    return close_tree(open_sums, len(sums))
+def add_to_tree(
+    open_sums: NDArray[np.float64], block: int, new: NDArray[np.float64], size: int
+) -> None:
+    """Add the sum of the next ``block`` to `tree_depth` open sums; ``new`` is overwritten.
+
+    Sums are matrices, of which the first ``size`` rows count.
+    """
+    level = 0
+    while (block >> level) & 1:
+        for i in range(size):
+            for c in range(new.shape[1]):
+                new[i, c] += open_sums[level, i, c]
+        level += 1
+    for i in range(size):
+        for c in range(new.shape[1]):
+            open_sums[level, i, c] = new[i, c]
+
+
+@compiled
+def close_tree(open_sums: NDArray[np.float64], n_blocks: int, total: NDArray[np.float64]) -> None:
+    """Fill ``total`` with the sum over all blocks."""
+    is_first = True
+    for level in range(len(open_sums)):
+        if (n_blocks >> level) & 1:
+            for i in range(len(total)):
+                for c in range(total.shape[1]):
+                    added = open_sums[level, i, c]
+                    total[i, c] = added if is_first else total[i, c] + added
+            is_first = False
 
 
 class NodeSum(NamedTuple):

@@ -73,7 +73,12 @@ def add_measure(
 @compiled
 def entry_values(codes: NDArray[np.uint8], levels: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values of all entries."""
-    return levels[codes] if len(codes) else levels
+    if len(codes) == 0:
+        return levels
+    values = np.empty(len(codes))
+    for e in range(len(codes)):
+        values[e] = levels[codes[e]]
+    return values
 
 
 @compiled

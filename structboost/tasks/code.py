@@ -66,7 +66,7 @@ class CodeTask(Task):
         rivals = _rival_classes(self.class_scores(scores.rows["x"]), self.losses, labels)
         wrong = np.flatnonzero(rivals != labels)
         change = self.code[labels[wrong]] - self.code[rivals[wrong]]
-        entries, channels = np.nonzero(change)
+        entries, channels = (np.ascontiguousarray(at) for at in np.nonzero(change))
         rows = wrong[entries]
         values = change[entries, channels].astype(np.float64)
         indptr = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)

@@ -253,14 +253,18 @@ def _common_bins(
 ) -> None:
     """Commonest bin of each block and feature; ``sizes[1:]`` counts the rows outside it."""
     n_features = len(n_bins)
-    counts = np.zeros(n_bins.max() if n_features else 1, np.int64)
     for f in range(n_features):
+        counts = np.empty(n_bins[f], np.int64)
         for b in range(len(blocks) - 1):
-            counts[:] = 0
+            for k in range(n_bins[f]):
+                counts[k] = 0
             n_rows = blocks[b + 1] - blocks[b]
             for row in range(blocks[b], blocks[b + 1]):
                 counts[codes[f, row]] += 1
-            most = np.argmax(counts)
+            most = 0
+            for k in range(1, n_bins[f]):
+                if counts[k] > counts[most]:
+                    most = k
             common[b, f] = -1
             if counts[most] >= max(1.0, min_share * n_rows):
                 common[b, f] = most

@@ -35,23 +35,36 @@ def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int)
     n_bins = binned.bins.n_bins
     rows = np.flatnonzero(duals.any(axis=1))
     starts = np.searchsorted(rows, binned.blocks)
-    block_totals = _block_totals(rows, starts, duals)
-    out = np.empty((int(n_bins[first:last].sum()) + 1, duals.shape[1]))
-    _fill_histograms(
-        binned.codes,
-        n_bins,
-        binned.blocks,
-        *binned.rare,
-        rows,
-        starts,
-        duals,
-        block_totals,
-        first,
-        last,
-        out[:-1],
-    )
+    block_totals = np.zeros((len(starts) - 1, duals.shape[1]))
+    _add_block_totals(rows, starts, duals, block_totals)
+    ends = np.append(0, np.cumsum(n_bins[first:last]))
+    out = np.empty((int(ends[-1]) + 1, duals.shape[1]))
+    groups = _groups(first, last, n_bins, duals.shape[1])
+    largest = max((int(n_bins[slice(*group)].sum()) for group in groups), default=0)
+    rooms = np.empty((tree_depth(len(block_totals)) + 1, largest, duals.shape[1]))
+    for group in groups:
+        begin, end = ends[group[0] - first], ends[group[1] - first]
+        _fill_histograms(
+            binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals,
+            *group, rooms[:-1], rooms[-1], out[begin:end],
+        )  # fmt: skip
     out[-1] = tree_sum(block_totals)
     return out
+
+
+def _groups(first: int, last: int, n_bins: IntArray, n_channels: int) -> list[tuple[int, int]]:
+    """First and last feature of each group whose histograms fit in the cache together."""
+    groups = []
+    size = 0
+    begin = first
+    for f in range(first, last):
+        size += int(n_bins[f]) * n_channels
+        if size > _GROUP_ENTRIES and f > begin:
+            groups.append((begin, f))
+            begin, size = f, int(n_bins[f]) * n_channels
+    if begin < last:
+        groups.append((begin, last))
+    return groups
 
 
 @compiled
@@ -83,10 +96,11 @@ def best_splits(
     left = np.zeros(n_channels)
     at = 0
     for f in range(len(n_bins)):
-        left[:] = 0.0
-        edges[f] = -np.inf
-        bins[f] = 0
-        flipped[f] = False
+        for c in range(n_channels):
+            left[c] = 0.0
+            edges[f, c] = -np.inf
+            bins[f, c] = 0
+            flipped[f, c] = False
         for b in range(n_bins[f] - 1):
             for c in range(n_channels):
                 left[c] += histograms[at + b, c]
@@ -126,7 +140,8 @@ def best_shared_splits(
     left = np.zeros(n_channels)
     at = 0
     for f in range(len(n_bins)):
-        left[:] = 0.0
+        for c in range(n_channels):
+            left[c] = 0.0
         norms[f] = -np.inf
         bins[f] = 0
         for b in range(n_bins[f] - 1):
@@ -141,26 +156,14 @@ def best_shared_splits(
 
 
 @compiled
-def _block_totals(rows: IntArray, starts: IntArray, duals: FloatArray) -> FloatArray:
+def _add_block_totals(
+    rows: IntArray, starts: IntArray, duals: FloatArray, totals: FloatArray
+) -> None:
     """Sum of the duals of each block and channel."""
-    n_channels = duals.shape[1]
-    totals = np.zeros((len(starts) - 1, n_channels))
     for block in range(len(totals)):
-        for row in rows[starts[block] : starts[block + 1]]:
-            for c in range(n_channels):
-                totals[block, c] += duals[row, c]
-    return totals
-
-
-@compiled
-def _group_end(first: int, last: int, n_bins: IntArray, n_channels: int) -> int:
-    """End of the group of features from ``first`` whose histograms fit in the cache together."""
-    size = n_bins[first] * n_channels
-    end = first + 1
-    while end < last and size + n_bins[end] * n_channels <= _GROUP_ENTRIES:
-        size += n_bins[end] * n_channels
-        end += 1
-    return end
+        for i in range(starts[block], starts[block + 1]):
+            for c in range(duals.shape[1]):
+                totals[block, c] += duals[rows[i], c]
 
 
 @compiled
@@ -178,84 +181,49 @@ def _fill_histograms(
     block_totals: FloatArray,
     first: int,
     last: int,
+    open_sums: FloatArray,
+    partial: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Fill ``out`` with the histograms of the features ``first <= f < last``, group by group."""
+    """Fill ``out`` with the histograms of the features ``first <= f < last``.
+
+    ``open_sums`` and ``partial`` are room for sums along the tree of blocks.
+    """
     n_blocks, n_channels = block_totals.shape
     n_features = len(n_bins)
-    largest = 0
-    beyond = first
-    while beyond < last:
-        begin, beyond = beyond, _group_end(beyond, last, n_bins, n_channels)
-        largest = max(largest, n_bins[begin:beyond].sum())
-    room = np.empty((largest, n_channels))
-    rooms = np.empty((tree_depth(n_blocks), largest, n_channels))
-    at = 0
-    while first < last:
-        beyond = _group_end(first, last, n_bins, n_channels)
-        size = n_bins[first:beyond].sum()
-        partial = room[:size]
-        open_sums = rooms[:, :size]
-        for block in range(n_blocks):
-            # The first of two neighbours waits for the second in its place in the tree.
-            waits = block % 2 == 0
-            sums = open_sums[0] if waits else partial
-            sums[:] = 0.0
-            active = rows[starts[block] : starts[block + 1]]
-            start = 0
-            for f in range(first, beyond):
-                histogram = sums[start : start + n_bins[f]]
-                begin, end = (
-                    rare_indptr[block * n_features + f],
-                    rare_indptr[block * n_features + f + 1],
-                )
-                # A feature is read by its sparse form where that is shorter.
-                if common[block, f] >= 0 and end - begin < len(active):
-                    _fill_rare(
-                        rare_rows[begin:end],
-                        rare_codes[begin:end],
-                        duals[blocks[block] :],
-                        histogram,
-                    )
-                    _complete(histogram, common[block, f], block_totals[block])
-                else:
-                    _fill(codes[f], active, duals, histogram)
-                start += n_bins[f]
-            if not waits:
-                add_to_tree(open_sums, block, partial)
-        out[at : at + size] = close_tree(open_sums, n_blocks)
-        at += size
-        first = beyond
-
-
-@compiled
-def _fill(code: NDArray[Any], rows: IntArray, duals: FloatArray, histogram: FloatArray) -> None:
-    """Add the active rows of a block to the histogram of a feature."""
-    n_channels = duals.shape[1]
-    for row in rows:
-        bin_ = code[row]
-        for c in range(n_channels):
-            histogram[bin_, c] += duals[row, c]
-
-
-@compiled
-def _fill_rare(
-    rows: NDArray[np.uint16], codes: NDArray[Any], duals: FloatArray, histogram: FloatArray
-) -> None:
-    """Add the rows that are outside the common bin; duals begin with the block."""
-    n_channels = duals.shape[1]
-    for e in range(len(rows)):
-        bin_ = codes[e]
-        row = rows[e]
-        for c in range(n_channels):
-            histogram[bin_, c] += duals[row, c]
-
-
-@compiled
-def _complete(histogram: FloatArray, common: int, totals: FloatArray) -> None:
-    """Give the common bin the rest of the totals."""
-    for c in range(len(totals)):
-        others = 0.0
-        for b in range(len(histogram)):
-            others += histogram[b, c]
-        histogram[common, c] = totals[c] - others
+    for block in range(n_blocks):
+        # The first of two neighbours waits for the second in its place in the tree.
+        waits = block % 2 == 0
+        sums = open_sums[0] if waits else partial
+        start = 0
+        for f in range(first, last):
+            code, histogram = codes[f], sums[start : start + n_bins[f]]
+            start += n_bins[f]
+            for b in range(len(histogram)):
+                for c in range(n_channels):
+                    histogram[b, c] = 0.0
+            begin = rare_indptr[block * n_features + f]
+            end = rare_indptr[block * n_features + f + 1]
+            usual = common[block, f]
+            # A feature is read by its sparse form where that is shorter.
+            if usual >= 0 and end - begin < starts[block + 1] - starts[block]:
+                for e in range(begin, end):
+                    bin_ = rare_codes[e]
+                    row = blocks[block] + rare_rows[e]
+                    for c in range(n_channels):
+                        histogram[bin_, c] += duals[row, c]
+                # The common bin gets the rest.
+                for c in range(n_channels):
+                    others = 0.0
+                    for b in range(len(histogram)):
+                        others += histogram[b, c]
+                    histogram[usual, c] = block_totals[block, c] - others
+            else:
+                for i in range(starts[block], starts[block + 1]):
+                    row = rows[i]
+                    bin_ = code[row]
+                    for c in range(n_channels):
+                        histogram[bin_, c] += duals[row, c]
+        if not waits:
+            add_to_tree(open_sums, block, partial, len(out))
+    close_tree(open_sums, n_blocks, out)

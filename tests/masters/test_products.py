@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost.masters.products import (
+    BLAS,
+    ORDERED,
     inner_product,
     inner_products,
     solution,
@@ -29,22 +31,28 @@ def test_ordered_products_are_products(n, m, k, seed):
         rng.normal(size=k),
         rng.normal(size=n),
     )
-    for ordered in (False, True):
-        np.testing.assert_allclose(times_vector(a, v, ordered), a @ v, atol=1e-12)
-        np.testing.assert_allclose(weighted_rows(w, a, ordered), w @ a, atol=1e-12)
-        np.testing.assert_allclose(inner_products(a, b, ordered), a @ b.T, atol=1e-12)
-        assert inner_product(v, 2 * v, ordered) == pytest.approx(2 * (v**2).sum(), abs=1e-12)
+    for blas in (BLAS, ORDERED):
+        np.testing.assert_allclose(times_vector(a, v, blas), a @ v, atol=1e-12)
+        np.testing.assert_allclose(weighted_rows(w, a, blas), w @ a, atol=1e-12)
+        np.testing.assert_allclose(inner_products(a, b, blas), a @ b.T, atol=1e-12)
+        assert inner_product(v, 2 * v, blas) == pytest.approx(2 * (v**2).sum(), abs=1e-12)
 
 
 @given(st.integers(2, 15), st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=50)
-def test_ordered_solutions_solve(n, seed):
+def test_solutions_solve(n, seed):
     rng = np.random.default_rng(seed)
-    system, right = rng.normal(size=(n, n)), rng.normal(size=(n, 2))
+    system, right = rng.normal(size=(n, n)), rng.normal(size=(2, n))
     system[0, 0] = 0.0  # without pivoting it would fail
-    found = solution(system, right, True)
-    size = np.abs(system).max() * np.abs(found).max() + 1.0
-    np.testing.assert_allclose(system @ found, right, atol=1e-10 * size)
+    for blas in (BLAS, ORDERED):
+        found = solution(system, right, blas)
+        size = np.abs(system).max() * np.abs(found).max() + 1.0
+        np.testing.assert_allclose(system @ found.T, right.T, atol=1e-10 * size)
+
+
+def test_a_singular_system_is_an_error():
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        solution(np.zeros((2, 2)), np.ones((2, 2)), BLAS)
 
 
 def test_the_ordered_step_ends_at_the_same_weights():

@@ -33,10 +33,11 @@ def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, 
     sums = rng.normal(size=(n, 2)) * 10 ** rng.uniform(-8, 8, (n, 1))
     expected = plain_tree(sums)
     assert np.array_equal(tree_sum(sums.copy()), expected)
-    open_sums = np.zeros((tree_depth(n), 2))
+    open_sums, total = np.zeros((tree_depth(n), 1, 2)), np.empty((1, 2))
     for b in range(n):
-        add_to_tree(open_sums, b, sums[b].copy())
-    assert np.array_equal(close_tree(open_sums, n), expected)
+        add_to_tree(open_sums, b, sums[b : b + 1].copy(), 1)
+    close_tree(open_sums, n, total)
+    assert np.array_equal(total[0], expected)
     runs = tree_runs(n, largest)
     assert [first for first, _ in runs] == np.cumsum([0, *(size for _, size in runs)])[:-1].tolist()
     joined = join_siblings(
