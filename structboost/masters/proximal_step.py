@@ -347,7 +347,10 @@ def _extend_gram(
     new = inner_products(fresh, rows, blas)
     for i in range(n_known, n_free):
         for j in range(n_free):
-            gram[i, j] = gram[j, i] = new[i - n_known, j]
+            gram[i, j] = new[i - n_known, j]
+    for i in range(n_known, n_free):
+        for j in range(n_free):
+            gram[j, i] = new[i - n_known, j]
 
 
 @compiled
