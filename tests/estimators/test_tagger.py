@@ -109,13 +109,6 @@ def test_unknown_tags_and_forbidden_pairs(tmp_path):
     assert loaded.get_params()["C"] == 30
 
 
-def test_c_is_chosen_on_held_out_sequences():
-    X, y = sentences(40)
-    tagger = StructBoostTagger(max_rounds=5, random_state=0).fit(X, y)
-    assert tagger.score(X, y) > 0.9
-    assert tagger.C_ in [record["C"] for record in tagger.C_path_]
-
-
 def test_early_stopping_and_other_families(tmp_path):
     X, y = sentences(60)
     _, arrays = forms(X)
