@@ -12,6 +12,7 @@ from .decisions.problem import DecisionProblem as DecisionProblem
 from .decisions.problem import SolvedBy as SolvedBy
 from .decisions.programs import LinearProgram as LinearProgram
 from .decisions.programs import ShortestPath as ShortestPath
+from .decisions.tours import Tour as Tour
 from .engines.base import Engine as Engine
 from .engines.local import Serial as Serial
 from .engines.local import Threads as Threads

@@ -21,7 +21,7 @@ from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
 from structboost.estimators.parameters import estimator
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, warn_user
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks.predict_then_optimize import (
     DecisionInput,
@@ -64,9 +64,9 @@ class PredictThenOptimize(BaseEstimator):
         For ``weak_learner="linear"``: whether the prediction of least squares is a feature whose
         weight is hardly regularised.  ``"auto"`` tries both on the held-out instances of
         ``C="auto"``; with a C that is given it takes least squares.
-    spare_solves : bool or None
-        Whether to train on the decisions known so far, and to call the problem's solver only in
-        passes that certify the fit.  None: unless the solver is compiled.
+    spare_solves : bool
+        Whether to train, and to choose C, on the decisions known so far, and to call the problem's
+        solver only in at most 20 passes that certify the fit.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
@@ -96,7 +96,7 @@ class PredictThenOptimize(BaseEstimator):
     C: float | str = "auto"
     weak_learner: WeakLearners = "linear"
     start: str = "auto"
-    spare_solves: bool | None = None
+    spare_solves: bool = False
     tol: float = 0.01
     max_rounds: int = 200
     random_state: Any = None
@@ -138,8 +138,14 @@ class PredictThenOptimize(BaseEstimator):
         self.trainer_ = self._trainer(self._task(problem, truth), C)
         inputs = self.preparation_.inputs(given)
         self.passes_ = []
-        if self._spares(problem):
+        if self.spare_solves:
             self.passes_ = fit_on_known_decisions(self.trainer_, inputs, truth, _MAX_PASSES)
+            if self.passes_[-1]["gap"] > self.tol:
+                warn_user(
+                    f"The gap is {self.passes_[-1]['gap']:.2g} after {_MAX_PASSES} exact passes, "
+                    f"above tol = {self.tol}; raise tol, lower C, or set spare_solves=False.",
+                    ConvergenceWarning,
+                )
         else:
             self.trainer_.fit(inputs, truth)
         self.C_ = float(self.trainer_.C if self._is_linear else self.trainer_.C_)  # type: ignore[union-attr]
@@ -188,9 +194,6 @@ class PredictThenOptimize(BaseEstimator):
             checked_positive(self.C, "C")
         checked_whole_number(self.max_rounds, "max_rounds")
 
-    def _spares(self, problem: DecisionProblem) -> bool:
-        return not problem.is_compiled if self.spare_solves is None else self.spare_solves
-
     def _task(self, problem: DecisionProblem, truth: TrueDecisions) -> PredictThenOptimizeTask:
         n_items = truth.costs.shape[1]
         return PredictThenOptimizeTask(problem, self.preparation_.features, n_items=n_items)
@@ -212,7 +215,7 @@ class PredictThenOptimize(BaseEstimator):
 
         Where solves are spared, the decisions are those that are best for some training instance.
         """
-        if self._spares(problem):
+        if self.spare_solves:
             problem = KnownDecisions(problem, truth.chosen)
         seed = 0 if self.random_state is None else self.random_state
         n_folds = min(_FOLDS, len(given))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 
@@ -60,7 +61,7 @@ def test_spared_solves_end_in_the_same_optimum(weak_learner):
 
     settings = {"C": 10.0, "weak_learner": weak_learner, "start": "none", "tol": 0.01}
     plain = PredictThenOptimize(ROUTES, **settings).fit(x, costs)
-    sparing = PredictThenOptimize(SolvedBy(solve), **settings).fit(x, costs)
+    sparing = PredictThenOptimize(SolvedBy(solve), spare_solves=True, **settings).fit(x, costs)
     last = sparing.passes_[-1]
     assert last["gap"] <= 0.01
     # One solve for each truth, and one in each pass that certifies.
@@ -83,9 +84,17 @@ def test_spared_solves_end_in_the_same_optimum(weak_learner):
 
 def test_c_is_chosen_on_known_decisions_where_solves_are_spared():
     x, costs = travel(20)
-    model = PredictThenOptimize(SolvedBy(ROUTES.solve), start="none", tol=0.05).fit(x, costs)
+    model = PredictThenOptimize(ROUTES, start="none", tol=0.05, spare_solves=True)
+    model.fit(x, costs)
     assert model.path_
     assert model.passes_[-1]["exact_solves"] == len(x) * len(model.passes_)
+
+
+def test_a_gap_that_few_passes_leave_open_is_told(monkeypatch):
+    monkeypatch.setattr("structboost.estimators.decisions._MAX_PASSES", 1)
+    x, costs = travel(2)
+    with pytest.warns(ConvergenceWarning, match="after 1 exact passes"):
+        PredictThenOptimize(ROUTES, C=100.0, tol=1e-6, spare_solves=True).fit(x, costs)
 
 
 def test_features_of_items_and_both():

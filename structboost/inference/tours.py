@@ -1,0 +1,268 @@
+"""The shortest tour through all nodes, by branch and bound on 1-trees (Held and Karp, 1971)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+# What is decided of an edge.
+_FREE, _USED, _BANNED = 0, 1, 2
+# Steps of the bound at the root and below it.
+_ROOT_STEPS = 150
+_STEPS = 30
+# Costs lie in 0..1: a shorter tour is shorter by more than this, and edges in use come first.
+_SLIP = 1e-10
+_FIRST = 1e6
+
+
+def shortest_tour(costs: FloatArray) -> IntArray:
+    """Nodes in the order of the shortest tour.
+
+    Parameters
+    ----------
+    costs : ndarray, shape (n_nodes, n_nodes)
+        Symmetric, of either sign; at least 3 nodes.
+    """
+    n = len(costs)
+    # All tours have n edges: to add the same to each edge changes nothing.
+    shifted = costs - costs[~np.eye(n, dtype=bool)].min()
+    np.fill_diagonal(shifted, 0.0)
+    scaled = np.ascontiguousarray(shifted / (shifted.max() or 1.0))
+    tour = np.empty(n, np.int64)
+    _nearest_and_two_opt(scaled, tour)
+    if n > 3:
+        _branch(scaled, tour)
+    return tour
+
+
+@compiled
+def _length(costs: FloatArray, tour: IntArray) -> float:
+    total: float = costs[tour[-1], tour[0]]
+    for k in range(len(tour) - 1):
+        total += costs[tour[k], tour[k + 1]]
+    return total
+
+
+@compiled
+def _nearest_and_two_opt(costs: FloatArray, tour: IntArray) -> None:
+    """A tour to begin with: always to the nearest node, then reversals that shorten it."""
+    n = len(tour)
+    seen = np.zeros(n, np.bool_)
+    tour[0] = 0
+    seen[0] = True
+    for k in range(1, n):
+        nearest = -1
+        for v in range(n):
+            if not seen[v]:
+                if nearest < 0 or costs[tour[k - 1], v] < costs[tour[k - 1], nearest]:
+                    nearest = v
+        tour[k] = nearest
+        seen[nearest] = True
+    better = True
+    while better:
+        better = False
+        for i in range(n - 2):
+            for j in range(i + 2, n):
+                a, b, c, d = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
+                if a == d:
+                    continue
+                change = costs[a, c] + costs[b, d] - costs[a, b] - costs[c, d]
+                if change < -1e-12 * (costs[a, b] + costs[c, d]):
+                    low, high = i + 1, j
+                    while low < high:
+                        kept = tour[low]
+                        tour[low] = tour[high]
+                        tour[high] = kept
+                        low += 1
+                        high -= 1
+                    better = True
+
+
+@compiled
+def _one_tree(
+    costs: FloatArray,
+    state: IntArray,
+    prices: FloatArray,
+    parent: IntArray,
+    degree: IntArray,
+    ends: IntArray,
+) -> float:
+    """Cheapest 1-tree at costs plus prices: a tree on nodes 1.. and two edges of node 0.
+
+    Edges in use come first, banned ones never.  Infinity where there is none.
+    """
+    n = len(prices)
+    total = 0.0
+    reach = np.empty(n)
+    inside = np.zeros(n, np.bool_)
+    degree[:] = 0
+    reach[:] = np.inf
+    node = 1
+    inside[1] = True
+    for _ in range(n - 2):
+        for v in range(2, n):
+            if not inside[v] and state[node, v] != _BANNED:
+                value = costs[node, v] + prices[node] + prices[v]
+                if state[node, v] == _USED:
+                    value -= _FIRST
+                if value < reach[v]:
+                    reach[v] = value
+                    parent[v] = node
+        node = -1
+        for v in range(2, n):
+            if not inside[v] and reach[v] < np.inf and (node < 0 or reach[v] < reach[node]):
+                node = v
+        if node < 0:
+            return np.inf
+        inside[node] = True
+        total += costs[node, parent[node]] + prices[node] + prices[parent[node]]
+        degree[node] += 1
+        degree[parent[node]] += 1
+    for k in range(2):
+        ends[k] = -1
+        least = np.inf
+        for v in range(1, n):
+            if state[0, v] != _BANNED and not (k == 1 and v == ends[0]):
+                value = costs[0, v] + prices[0] + prices[v]
+                if state[0, v] == _USED:
+                    value -= _FIRST
+                if value < least:
+                    least = value
+                    ends[k] = v
+        if ends[k] < 0:
+            return np.inf
+        total += costs[0, ends[k]] + prices[0] + prices[ends[k]]
+        degree[ends[k]] += 1
+        degree[0] += 1
+    for v in range(n):
+        total -= 2.0 * prices[v]
+    return total
+
+
+@compiled
+def _branch(costs: FloatArray, tour: IntArray) -> None:
+    """Depth first; ``trail`` holds the edges decided, in order, so that they can be freed again."""
+    n = len(tour)
+    best = _length(costs, tour)
+    state = np.zeros((n, n), np.int64)
+    prices = np.zeros(n)
+    parent = np.zeros(n, np.int64)
+    degree = np.zeros(n, np.int64)
+    ends = np.zeros(2, np.int64)
+    n_used = np.zeros(n, np.int64)
+    trail = np.empty((n * n, 2), np.int64)
+    n_trail = 0
+    most = n * n
+    start = np.empty(most, np.int64)  # length of the trail at each depth
+    edge = np.empty((most, 2), np.int64)
+    tried = np.zeros(most, np.int64)
+    depth = 0
+    enter = True
+    steps = _ROOT_STEPS
+    while depth >= 0:
+        if enter:
+            # Bound: prices of nodes go up where the 1-tree has too many edges.
+            found = False
+            pruned = False
+            size = 0.1 * best / n
+            for step in range(steps):
+                bound = _one_tree(costs, state, prices, parent, degree, ends)
+                if bound >= best - _SLIP:
+                    pruned = True
+                    break
+                off = 0
+                for v in range(n):
+                    off += (degree[v] - 2) ** 2
+                if off == 0:
+                    found = True
+                    break
+                if step < steps - 1:
+                    move = min(size, (best - bound) / off)
+                    for v in range(n):
+                        prices[v] += move * (degree[v] - 2)
+                    size *= 0.95
+            steps = _STEPS
+            if found:
+                # All degrees are 2: the 1-tree is a tour.
+                _follow(parent, ends, tour)
+                best = _length(costs, tour)
+                pruned = True
+            chosen = -1
+            if not pruned:
+                for v in range(2, n):
+                    p = parent[v]
+                    if state[v, p] == _FREE and (degree[v] > 2 or degree[p] > 2):
+                        chosen = v
+                        break
+            start[depth] = n_trail
+            if chosen >= 0:
+                edge[depth, 0], edge[depth, 1] = chosen, parent[chosen]
+            else:
+                u = -1
+                if not pruned:
+                    for k in range(2):
+                        if state[0, ends[k]] == _FREE and degree[ends[k]] > 2:
+                            u = ends[k]
+                            break
+                if u < 0:
+                    depth -= 1
+                    enter = False
+                    continue
+                edge[depth, 0], edge[depth, 1] = 0, u
+            tried[depth] = 0
+        while n_trail > start[depth]:
+            n_trail -= 1
+            a, b = trail[n_trail, 0], trail[n_trail, 1]
+            if state[a, b] == _USED:
+                n_used[a] -= 1
+                n_used[b] -= 1
+            state[a, b] = _FREE
+            state[b, a] = _FREE
+        tried[depth] += 1
+        if tried[depth] == 3:
+            depth -= 1
+            enter = False
+            continue
+        a, b = edge[depth, 0], edge[depth, 1]
+        value = _BANNED if tried[depth] == 1 else _USED
+        state[a, b] = value
+        state[b, a] = value
+        trail[n_trail, 0], trail[n_trail, 1] = a, b
+        n_trail += 1
+        if value == _USED:
+            n_used[a] += 1
+            n_used[b] += 1
+            for k in range(2):
+                v = edge[depth, k]
+                if n_used[v] == 2:
+                    for w in range(n):
+                        if w != v and state[v, w] == _FREE:
+                            state[v, w] = _BANNED
+                            state[w, v] = _BANNED
+                            trail[n_trail, 0], trail[n_trail, 1] = v, w
+                            n_trail += 1
+        depth += 1
+        enter = True
+
+
+@compiled
+def _follow(parent: IntArray, ends: IntArray, tour: IntArray) -> None:
+    """Nodes of a 1-tree that is a tour, in their order."""
+    n = len(tour)
+    next_to = np.full((n, 2), -1)
+    for v in range(2, n):
+        p = parent[v]
+        next_to[v, 0 if next_to[v, 0] < 0 else 1] = p
+        next_to[p, 0 if next_to[p, 0] < 0 else 1] = v
+    before = 0
+    tour[0] = 0
+    node = ends[0]
+    for k in range(1, n):
+        tour[k] = node
+        after = next_to[node, 0]
+        if after == before or after < 0:
+            after = next_to[node, 1]
+        before = node
+        node = after

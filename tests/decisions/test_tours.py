@@ -1,0 +1,63 @@
+"""Shortest tours against all tours, and against an integer program."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import LinearProgram, Tour
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([1.0, 1e-8, 1e8]))
+def test_the_tour_is_the_shortest_of_all_whatever_signs_scale_and_ties(seed, scale):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8))
+    problem = Tour(n)
+    table = np.zeros((n, n))
+    costs = rng.normal(size=problem.n_items)
+    if rng.integers(2):
+        costs = np.round(costs)
+    table[np.triu_indices(n, 1)] = costs
+    table += table.T
+    orders = np.array([(0, *order) for order in permutations(range(1, n))])
+    shortest = table[orders, np.roll(orders, -1, axis=1)].sum(axis=1).min()
+    decision = problem.solve(scale * costs + rng.choice([0.0, scale]))
+    assert problem.is_feasible(decision)
+    assert decision @ costs == pytest.approx(shortest, abs=1e-8)
+
+
+def test_twenty_nodes_against_an_integer_program():
+    """Degrees alone bound the tour; circles that do not reach all nodes are cut off one by one."""
+    problem = Tour(20)
+    i, j = np.triu_indices(20, 1)
+    nodes = np.arange(20)[:, None]
+    degrees = ((nodes == i) | (nodes == j)).astype(float)
+    for seed in range(2):
+        costs = np.random.default_rng(seed).normal(size=problem.n_items)
+        A, b = np.zeros((1, len(i))), [0.0]
+        while True:
+            z = LinearProgram(A, b, degrees, np.full(20, 2.0), integrality=True).solve(costs)
+            if problem.is_feasible(z):
+                break
+            circle = np.arange(20) == 0
+            for _ in range(20):
+                ends = (z > 0) & (circle[i] | circle[j])
+                circle[i[ends]] = circle[j[ends]] = True
+            A = np.vstack((A, (circle[i] & circle[j]).astype(float)))
+            b.append(circle.sum() - 1.0)
+        assert problem.solve(costs) @ costs == pytest.approx(z @ costs)
+
+
+def test_two_circles_are_no_tour():
+    problem = Tour(6)
+    two = np.zeros(15)
+    for e, (i, j) in enumerate(zip(*np.triu_indices(6, 1), strict=True)):
+        two[e] = (i < 3) == (j < 3)
+    assert not problem.is_feasible(two)
+    with pytest.raises(ValueError, match="at least 3 nodes"):
+        Tour(2)
