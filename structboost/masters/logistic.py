@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -59,7 +60,7 @@ class Logistic(Formulation):
         The margin of 1 in the loss ``log sum_y exp(Delta + F_y - F_true)`` makes it differ from q.
         """
         share = softmax(scores, axis=1)
-        out = share * (np.e - (np.e - 1.0) * share)
+        out = share * (math.e - (math.e - 1.0) * share)
         return np.asarray(out / out.sum(axis=1, keepdims=True))
 
     def master(self, problem: Problem, C: float) -> LogisticMaster:
