@@ -109,9 +109,9 @@ def families_of(
             ]
         elif features.rows is None:
             raise ValueError(
-                f"X is a {type(features.X).__name__}, which needs formulation='one_slack', "
-                f"weak_learner one or more of {', '.join(map(repr, IN_SHARDS))}, and a pricing by "
-                "name; give X as arrays."
+                f"X stays in shards ({type(features.X).__name__}), which needs "
+                f"formulation='one_slack', weak_learner={' or '.join(map(repr, IN_SHARDS))} (or a "
+                "list of them), and a pricing by name; give X as arrays to use others."
             )
         else:
             rows = features.rows[kind]
