@@ -74,6 +74,7 @@ from .tasks import BoxOverlapTask as BoxOverlapTask
 from .tasks import ChainTask as ChainTask
 from .tasks import CodedTask as CodedTask
 from .tasks import EnumeratedTask as EnumeratedTask
+from .tasks import HierarchicalMultiLabelTask as HierarchicalMultiLabelTask
 from .tasks import MatchingTask as MatchingTask
 from .tasks import MulticlassTask as MulticlassTask
 from .tasks import MultiLabelTask as MultiLabelTask

@@ -23,6 +23,7 @@ from structboost.estimators.parameters import estimator
 from structboost.files.schema import DamagedFileError
 from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts
+from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.validation import checked_choice, checked_weights, shown, validated_table
 
@@ -41,6 +42,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
     pairs : bool
         Whether pairs of labels have scores of their own.  With ``outputs="all"`` for at most 10
         labels.
+    hierarchy : sequence of (parent, child), optional
+        Pairs of labels, at least one, of which the second implies the first; a label may have
+        several parents.
+        Labels of ``y`` then bring those above them, and predictions always have them.  Wrong labels
+        weigh less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
+        ``outputs`` and ``pairs`` keep their defaults.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its loss has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
@@ -49,12 +56,14 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
     Attributes
     ----------
     classes_ : ndarray, shape (n_labels,)
-        The labels; 0 to n_labels - 1 if ``y`` was an indicator matrix.
+        The labels, those of the hierarchy among them; 0 to n_labels - 1 if ``y`` was an indicator
+        matrix.
     """
 
     loss: str = "hamming"
     outputs: str = "all"
     pairs: bool = False
+    hierarchy: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and the labels of its rows.
@@ -76,6 +85,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         checked_choice(self.outputs, "outputs", ("all", "seen"))
         X = validated_table(self, X)
         self.classes_, indicator, self._is_indicator = _indicator(y)
+        edges = None
+        if self.hierarchy is not None:
+            edges = self._hierarchy_edges()
+            if not self._is_indicator:
+                indicator = _indicator(y, self.classes_)[1]
+            indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
@@ -88,8 +103,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
                 random_state=self.random_state,
             )  # fmt: skip
             validation = (held_X, held)
-        sets = indicator if self.outputs == "seen" else None
-        task = MultiLabelTask(len(self.classes_), self.loss, pairs=self.pairs, sets=sets)
+        task = self._task(indicator if self.outputs == "seen" else None, edges)
         self._train(task, (X, indicator), validation, weights)
         return self
 
@@ -110,6 +124,8 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         """Share of the samples whose set of labels is right."""
         found = self._found(self._scores(X))
         _, true, _ = _indicator(y, self.classes_)
+        if isinstance(self.task_, HierarchicalMultiLabelTask):
+            true = self.task_.closed(true)
         return float(accuracy_score(true, found, sample_weight=sample_weight))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -122,6 +138,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
             classes_dtype=self.classes_.dtype.str,
             is_indicator=self._is_indicator,
             sets=None if task.sets is None else task.sets.tolist(),
+            edges=None if self.hierarchy is None else task.edges.tolist(),
         )
 
     @classmethod
@@ -131,15 +148,35 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         with MODEL_FORMAT.damage(path):
             classifier.classes_ = saved_classes(metadata)
             classifier._is_indicator = bool(metadata["is_indicator"])
-            classifier.task_ = MultiLabelTask(
-                len(classifier.classes_),
-                classifier.loss,
-                pairs=classifier.pairs,
-                sets=metadata["sets"],
-            )
+            edges = metadata.get("edges")
+            classifier.task_ = classifier._task(metadata["sets"], edges)
+            if edges is not None:
+                of_labels = classifier.classes_.tolist()
+                classifier.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
             if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
                 raise DamagedFileError("its model is of other labels")
         return classifier
+
+    def _task(self, sets: Any, edges: Any) -> MultiLabelTask:
+        if edges is not None:
+            return HierarchicalMultiLabelTask(len(self.classes_), edges)
+        return MultiLabelTask(len(self.classes_), self.loss, pairs=self.pairs, sets=sets)
+
+    def _hierarchy_edges(self) -> IntArray:
+        """The hierarchy in numbers of labels; labels that only it names join ``classes_``."""
+        if (self.loss, self.outputs, self.pairs) != ("hamming", "all", False):
+            raise ValueError(
+                "hierarchy goes with loss='hamming' and the default outputs and pairs."
+            )
+        above, below = (np.array(end) for end in zip(*self.hierarchy, strict=True))
+        labels = np.union1d(self.classes_, np.concatenate((above, below)))
+        if self._is_indicator and len(labels) > len(self.classes_):
+            raise ValueError(
+                f"hierarchy has labels outside 0..{len(self.classes_) - 1}, the columns of y; give "
+                "pairs (parent, child) of columns."
+            )
+        self.classes_ = labels
+        return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts without regard to the labels: sets of labels hardly repeat."""

@@ -77,8 +77,7 @@ def _maxflow() -> Any:
     except ImportError as error:
         raise ImportError(
             "Minimum cuts need PyMaxflow, which is not installed (it has wheels up to Python "
-            "3.13); "
-            "pip install PyMaxflow, or leave the edges out with SuperpixelCRFTask(pairwise=False)."
+            "3.13); pip install PyMaxflow. SuperpixelCRFTask(pairwise=False) needs none."
         ) from error
     return maxflow
 

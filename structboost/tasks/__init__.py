@@ -5,6 +5,7 @@ from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tasks.chain import ChainTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.enumerated import EnumeratedTask
+from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.matching import MatchingTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.tasks.multiclass import MulticlassTask
@@ -19,6 +20,7 @@ __all__ = [
     "ChainTask",
     "CodedTask",
     "EnumeratedTask",
+    "HierarchicalMultiLabelTask",
     "MatchingTask",
     "MultiLabelTask",
     "MulticlassTask",

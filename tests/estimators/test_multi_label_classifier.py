@@ -89,3 +89,40 @@ def test_c_is_chosen_and_weights_count():
 def test_wrong_labels_are_named(y, message):
     with pytest.raises(ValueError, match=message):
         StructBoostMultiLabelClassifier(C=1, pairs=True).fit(np.zeros((2, 1)), y)
+
+
+def test_a_hierarchy_closes_what_is_given_and_predicted(tmp_path):
+    X, Y = data()
+    kinds = [("animal", "cat"), ("animal", "dog"), ("pet", "cat"), ("alive", "animal")]
+    classifier = StructBoostMultiLabelClassifier(C=50, max_rounds=10, hierarchy=kinds)
+    classifier.fit(X[:100], names(Y[:100]))
+    labels = ["alive", "animal", "cat", "dog", "fish", "pet"]
+    assert classifier.classes_.tolist() == labels
+    assert classifier.history_[-1]["certified"]
+    animal = Y[:, 0] | Y[:, 1]
+    closed = np.column_stack((animal, animal, Y, Y[:, 0]))
+    found = classifier.predict(X)
+    table = np.array([[label in row for label in labels] for row in found])
+    assert (table[:, 0] >= table[:, 1]).all()
+    assert (table[:, [1, 5]] >= table[:, [2]]).all()
+    assert classifier.score(X, names(Y)) == np.mean((table == closed).all(axis=1)) > 0.7
+    classifier.save(tmp_path / "model")
+    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+    assert loaded.predict(X) == found
+    assert set(loaded.hierarchy) == set(kinds)
+    numbered = StructBoostMultiLabelClassifier(
+        C=50, max_rounds=10, hierarchy=[(labels.index(a), labels.index(b)) for a, b in kinds]
+    ).fit(X[:100], np.pad(Y[:100], ((0, 0), (2, 1))))
+    assert np.array_equal(numbered.predict(X), table)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hierarchy": [(0, 3)]}, r"outside 0\.\.2"),
+        ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss='hamming'"),
+    ],
+)
+def test_wrong_hierarchies_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostMultiLabelClassifier(C=1, **options).fit(*data(10))

@@ -1,0 +1,133 @@
+"""Sets of labels that are closed upwards in a hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
+from structboost.inference.closures import best_closed_sets
+from structboost.tasks.multi_label import MultiLabelTask
+
+
+class HierarchicalMultiLabelTask(MultiLabelTask):
+    """An input has any of ``n_labels`` labels, and with a label all labels above it.
+
+    An input is a feature vector; its one part is the input itself.  A channel is a label, and a set
+    scores the sum of its labels.  An output is an array (n_labels,) of 0 and 1 that is closed
+    upwards: where a label is 1, all its parents are.
+
+    The loss is the weight of the labels that are wrong, in all 1.  The argmax is exact: dynamic
+    programming, and a minimum cut where labels have several parents.
+
+    Parameters
+    ----------
+    n_labels : int
+        At least 2.
+    edges : array-like of int, shape (n_edges, 2)
+        Pairs (parent, child) of labels.  A label may have several parents, but none is above
+        itself.
+    decay : float
+        Weight of a label over the mean weight of its parents (Vens and others, Machine Learning
+        2008, section 4.1); 1 weighs all labels the same.
+
+    Raises
+    ------
+    TaskError
+        If a parameter is out of its range, or the edges run in a circle.
+    """
+
+    def __init__(self, n_labels: int, edges: Any, *, decay: float = 0.75) -> None:
+        super().__init__(n_labels)
+        if not 0 < decay <= 1:
+            raise TaskError(f"decay is {decay!r}; give a number above 0, up to 1.")
+        self.decay = float(decay)
+        pairs = np.asarray(edges).reshape(-1, 2)
+        if len(pairs) and (
+            pairs.dtype.kind not in "iu" or not 0 <= pairs.min() <= pairs.max() < self.n_labels
+        ):
+            raise TaskError(
+                f"edges has labels outside 0..{self.n_labels - 1}; give pairs (parent, child)."
+            )
+        self.edges = np.unique(pairs.astype(np.int64), axis=0)
+        shape = (self.n_labels, self.n_labels)
+        above = csr_array((np.ones(len(self.edges)), self.edges.T[::-1]), shape)
+        self._starts, self._parents = above.indptr.astype(np.int64), above.indices.astype(np.int64)
+        self._order = self._parents_first()
+        self.label_weights = self._weights()
+
+    def outputs(self, x: Any) -> Iterator[IntArray]:
+        """All sets that are closed upwards."""
+        return (labels for labels in super().outputs(x) if self._open_edge(labels) is None)
+
+    def closed(self, sets: IntArray) -> IntArray:
+        """The sets, shape (n_sets, n_labels), with all labels above theirs."""
+        found = np.array(sets)
+        for label in self._order[::-1]:
+            for parent in self._parents[self._starts[label] : self._starts[label + 1]]:
+                found[:, parent] |= found[:, label]
+        return found
+
+    def _parents_first(self) -> IntArray:
+        """An order of the labels; TaskError if there is none."""
+        waiting = np.diff(self._starts)
+        order = np.flatnonzero(waiting == 0).tolist()
+        children: list[list[int]] = [[] for _ in range(self.n_labels)]
+        for parent, child in self.edges.tolist():
+            children[parent].append(child)
+        for label in order:  # grows as labels have all their parents
+            for child in children[label]:
+                waiting[child] -= 1
+                if waiting[child] == 0:
+                    order.append(child)
+        if len(order) < self.n_labels:
+            label = int(np.argmax(waiting > 0))
+            raise TaskError(f"edges run in a circle, at label {label} or above it; take one away.")
+        return np.array(order, np.int64)
+
+    def _weights(self) -> FloatArray:
+        """What a wrong label costs."""
+        weights = np.ones(self.n_labels)
+        for label in self._order:
+            above = self._parents[self._starts[label] : self._starts[label + 1]]
+            if len(above):
+                weights[label] = self.decay * weights[above].mean()
+        total: float = weights.sum()
+        return weights / total
+
+    def _best(self, scores: FloatArray, truth: IntArray | None) -> IntArray:
+        if truth is not None:
+            scores = scores + (1 - 2 * truth) * self.label_weights
+        return best_closed_sets(scores, self._order, self._starts, self._parents)
+
+    def _losses(self, truth: IntArray, found: IntArray) -> FloatArray:
+        return np.asarray((truth != found) @ self.label_weights)
+
+    def _open_edge(self, sets: IntArray) -> IntArray | None:
+        """Parent and child of an edge of which only the child is in a set."""
+        parents, children = self.edges.T
+        table = np.atleast_2d(sets)
+        missing = (table[:, children] > table[:, parents]).any(axis=0)
+        return self.edges[np.argmax(missing)] if missing.any() else None
+
+    def _checked(self, y: Any) -> IntArray:
+        labels = super()._checked(y)
+        self._check_closed(labels)
+        return labels
+
+    def _checked_sets(self, sets: Any, name: str) -> IntArray:
+        table = super()._checked_sets(sets, name)
+        self._check_closed(table)
+        return table
+
+    def _check_closed(self, sets: IntArray) -> None:
+        edge = self._open_edge(sets)
+        if edge is not None:
+            raise TaskError(
+                f"A set has label {edge[1]} without {edge[0]}, which is above it; add it, as "
+                "closed(sets) does."
+            )
