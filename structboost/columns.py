@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import Ensemble, KindEnsemble
@@ -106,6 +107,7 @@ class ColumnHolder(Protocol):
     """What holds columns: every restricted master does."""
 
     weights: FloatArray
+    takes_sparse_answers: ClassVar[bool]
 
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
@@ -330,7 +332,7 @@ class ColumnRegistry:
                 raise DamagedFileError("it uses columns that it does not have")
         for kind, of_kind in learners.items():
             if of_kind:
-                self._master.add_responses(kind, self.families[kind].responses(of_kind))
+                self._add_learners(kind, of_kind)
             self._learners[kind] = {learner: i for i, learner in enumerate(of_kind)}
         self._live, self._idle = arrays["live"], arrays["idle"]
         added: dict[str, list[tuple[int, Term]]] = {}
@@ -379,9 +381,16 @@ class ColumnRegistry:
             if learner not in known
         ]
         if new:
-            start = self._master.add_responses(kind, self.families[kind].responses(new))
+            start = self._add_learners(kind, new)
             known.update({learner: start + i for i, learner in enumerate(new)})
         return Terms.of(own, known)
+
+    def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
+        """Give the master new learners; returns the number of the first."""
+        answers = self.families[kind].responses(learners)
+        if sparse.issparse(answers) and not self._master.takes_sparse_answers:
+            answers = answers.toarray()
+        return self._master.add_responses(kind, answers)
 
 
 def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:

@@ -267,9 +267,12 @@ class RestrictedMaster(ABC):
     drops_idle_columns : bool
         Whether the loop may drop columns that had no weight for many rounds: pricing brings them
         back if they matter.
+    takes_sparse_answers : bool
+        Whether :meth:`add_responses` takes sparse answers, too.
     """
 
     drops_idle_columns = True
+    takes_sparse_answers: ClassVar[bool] = False
 
     def __init__(self, C: float) -> None:
         self.C = C

@@ -92,6 +92,8 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
     """Hinge masters with one slack for all examples: a cut is an output for each example."""
 
+    takes_sparse_answers = True
+
     def duals(self) -> dict[str, Any]:
         """The sum of dual multiplier times measure over the cuts."""
         made = self.pool.made

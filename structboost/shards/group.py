@@ -65,15 +65,15 @@ class ShardGroup:
 
         Parameters
         ----------
-        learners : StumpCodes, FunctionCodes, UnionCodes or ndarray, shape (n_new, n_parts)
-            Learners where shards look them up, else answers on all parts.
+        learners : StumpCodes, FunctionCodes, UnionCodes, ndarray or csr_array
+            Learners where shards look them up, else answers on all parts, shape (n_new, n_parts).
         """
         first = self.n_learners[kind]
         if kind in self.in_shards:
             self.n_learners[kind] += learners.n_learners
             call = Call("learn", (kind, learners))
         else:
-            self.n_learners[kind] += len(learners)
+            self.n_learners[kind] += learners.shape[0]
             call = Call(
                 "learn", (kind,), {i: learners[:, rows] for i, rows in enumerate(self._rows(kind))}
             )

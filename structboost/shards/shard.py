@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
@@ -21,6 +22,7 @@ from structboost.shards.responses import (
     StumpResponses,
     UnionResponses,
 )
+from structboost.shards.sparse_responses import SparseResponses
 from structboost.task import KeptTruth, Separation, StackedParts, Task
 from structboost.task_calls import separation
 from structboost.weak.base import ShardFeatures
@@ -135,6 +137,8 @@ class Shard:
 
     def learn(self, kind: str, learners: Any) -> None:
         """Append weak learners, or their answers where they are not looked up here."""
+        if sparse.issparse(learners):
+            self.responses[kind] = SparseResponses.instead_of(self.responses[kind])
         self.responses[kind].add(learners)
 
     def cut(

@@ -201,18 +201,28 @@ class ActiveFeatureFamily(WeakLearnerFamily):
             ways = ways[:1]  # the constant turned around is nothing
         return best_ways(ways, self.responses(ways) @ duals)
 
-    def responses(self, learners: Sequence[ActiveFeature]) -> NDArray[Any]:
-        """Answers on the training parts."""
-        out = np.empty((len(learners), self._n_parts), self._type)
-        for k, learner in enumerate(learners):
+    def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
+        """Answers on the training parts, sparse, shape (n_learners, n_parts)."""
+        everywhere = np.arange(self._n_parts, dtype=np.int32)
+        rows: list[NDArray[np.int32]] = []
+        values: list[NDArray[Any]] = []
+        for learner in learners:
             place = self._place(learner)
-            if place == len(self._known):
-                out[k] = learner.present
-                continue
-            own = slice(*self._parts_of.indptr[place : place + 2])
-            out[k] = learner.absent
-            out[k, self._parts_of.indices[own]] = learner.present
-        return out
+            own = everywhere
+            if place < len(self._known):
+                own = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
+            answers = np.full(len(own), learner.present, self._type)
+            if learner.absent:
+                answers = np.full(self._n_parts, learner.absent, self._type)
+                answers[own] = learner.present
+                own = np.flatnonzero(answers).astype(np.int32)
+                answers = answers[own]
+            rows.append(own)
+            values.append(answers)
+        ends = np.cumsum([0] + [len(own) for own in rows])
+        entries = np.concatenate([*values, np.zeros(0, self._type)])
+        columns = np.concatenate([*rows, np.zeros(0, np.int32)])
+        return sparse.csr_array((entries, columns, ends), (len(learners), self._n_parts))
 
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
         """The learners as arrays."""

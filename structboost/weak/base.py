@@ -149,8 +149,12 @@ class WeakLearnerFamily(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not implement restored().")
 
     @abstractmethod
-    def responses(self, learners: Sequence[Any]) -> NDArray[Any]:
-        """Answers on the training parts, shape (n_learners, n_parts); int8 if they are discrete."""
+    def responses(self, learners: Sequence[Any]) -> Any:
+        """Answers on the training parts, shape (n_learners, n_parts); int8 if they are discrete.
+
+        An array, or a ``scipy.sparse.csr_array`` of sorted rows where most answers are 0.  Masters
+        that do not declare ``takes_sparse_answers`` get arrays.
+        """
 
     @abstractmethod
     def table(self, learners: Sequence[Any]) -> LearnerTable:

@@ -227,7 +227,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
         """The family on the parts of a kind."""
         return cls(features.standardisation(kind, response))
 
-    def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:  # type: ignore[override]
+    def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
         """The functions themselves: the shards compute the answers."""
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 

@@ -63,7 +63,7 @@ class ShardedStumps(StumpSearch):
         edges = [way.left * below + way.right * (totals - below) for way in ways]
         return best_ways(ways, np.array(edges))
 
-    def responses(self, learners: Sequence[Stump]) -> StumpCodes:  # type: ignore[override]
+    def responses(self, learners: Sequence[Stump]) -> StumpCodes:
         """The stumps by their bins: the shards look the answers up."""
         return StumpCodes(
             np.array([s.feature for s in learners], np.int64),

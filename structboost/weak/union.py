@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
@@ -205,7 +206,7 @@ class UnionFamily(WeakLearnerFamily):
             return UnionCodes(member, tuple(parts))
         out = np.empty((len(learners), parts[0].shape[1]), np.float32)
         for i, part in enumerate(parts):
-            out[member == i] = part
+            out[member == i] = part.toarray() if sparse.issparse(part) else part
         return out
 
     def table(self, learners: Sequence[OfMember]) -> UnionTable:

@@ -31,7 +31,7 @@ def test_pricing_equals_all_features(seed, response, per_channel):
         own = [c.edge for c in found if c.channel == channel]
         assert own == pytest.approx(np.sort(edges[:, channel])[::-1][:per_channel])
     learners = [c.learner for c in found]
-    answers = family.responses(learners)
+    answers = family.responses(learners).toarray()
     assert np.allclose([answers[i] @ duals[:, c.channel] for i, c in enumerate(found)],
                        [c.edge for c in found])  # fmt: skip
     rows = family.table(learners)
