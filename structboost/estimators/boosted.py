@@ -249,9 +249,7 @@ class StructBoostRanker(_StructBoostEstimator):
         scores = self.decision_function(X)
         y = column_or_1d(y)
         shares = [
-            1.0
-            - 0.5
-            * (RankingTask().loss(y[rows], scores[rows]) + _swapped_or_tied(y[rows], scores[rows]))
+            1.0 - RankingTask().loss(y[rows], scores[rows])
             for rows in _split_queries(y, qid)
             if len(np.unique(y[rows])) > 1
         ]
@@ -406,8 +404,3 @@ def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
     return np.split(
         order, np.flatnonzero(np.diff(np.unique(ids, return_inverse=True)[1][order])) + 1
     )
-
-
-def _swapped_or_tied(y: NDArray[Any], scores: FloatArray) -> float:
-    """Share of pairs that are not strictly in the right order."""
-    return 1.0 - RankingTask().loss(y, -scores)

@@ -19,7 +19,9 @@ NDCG = 1
 
 
 def value_of_order(scores: FloatArray, levels: IntArray, measure: int) -> float:
-    """Average precision or NDCG of items in the order of ``scores``; of ties relevant ones first.
+    """Average precision or NDCG of items in the order of ``scores``.
+
+    Where relevant and other items are tied, it is the mean of the best and the worst order.
 
     Parameters
     ----------
@@ -30,7 +32,8 @@ def value_of_order(scores: FloatArray, levels: IntArray, measure: int) -> float:
         ``AVERAGE_PRECISION`` or ``NDCG``.
     """
     relevant, others = np.sort(-scores[levels == 1]), np.sort(-scores[levels == 0])
-    return _value(np.searchsorted(others, relevant), measure)
+    ends = (np.searchsorted(others, relevant, side=side) for side in ("left", "right"))
+    return 0.5 * sum(_value(in_front, measure) for in_front in ends)
 
 
 def most_violated_order(

@@ -109,7 +109,7 @@ class RankingTask(Task):
         return (0.5 * signed).reshape(-1, 1)
 
     def loss(self, y: Any, y_pred: Any) -> float:
-        """The loss of the order ``y_pred``; tied pairs are not swapped."""
+        """The loss of the order ``y_pred``; tied pairs count half."""
         if isinstance(y_pred, PairOrder):
             return y_pred.loss
         judged = _judged(y)
@@ -118,7 +118,9 @@ class RankingTask(Task):
         order = y_pred.relevance if isinstance(y_pred, WeightedRelevance) else y_pred
         flat = np.asarray(order, dtype=np.float64).ravel()
         if self.loss_name == "pairs":
-            return judged.violated(flat, 0.0)[1]
+            return max(
+                0.0, 0.5 + 0.5 * (judged.violated(flat, 0.0)[1] - judged.violated(-flat, 0.0)[1])
+            )
         levels = _two_levels(judged, self.loss_name)
         return max(0.0, 1.0 - value_of_order(flat, levels, _AT_THE_TOP[self.loss_name]))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, ndcg_score
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from structboost import RankingTask, StackedParts, StructBoostRanker, TaskError, check_task
 
@@ -43,7 +43,8 @@ def test_the_argmax_equals_all_orders(seed, loss):
     assert task.loss(y, output) + gain == pytest.approx(best)
     assert task.separate_slacks([None], [y], stack, 10).losses == found.losses
     assert task.loss(y, y) == 0
-    assert task.loss(y, np.zeros(n)) == 0
+    best_and_worst = [value(loss, y, sign * y + 0.01 * np.arange(n)) for sign in (1, -1)]
+    assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
 
 
 @pytest.mark.parametrize("loss", ["map", "ndcg"])
@@ -90,3 +91,13 @@ def test_wrong_relevance_and_groups_are_named():
         StructBoostRanker(C=1).fit(X, y, qid=[0, 0, 0], group=[3])
     with pytest.raises(TaskError, match="weighs queries only"):
         StructBoostRanker(C=1, loss="map").fit(X, y, sample_weight=[1, 2, 3])
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000))
+def test_tied_pairs_count_half(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(12) < rng.integers(1, 12)).astype(int)
+    scores = rng.integers(0, 3, size=12).astype(float)
+    assert RankingTask().loss(y, scores) == pytest.approx(1 - roc_auc_score(y, scores))
+    assert RankingTask().loss(y, 0 * scores) == pytest.approx(0.5)
