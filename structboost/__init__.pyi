@@ -74,6 +74,7 @@ from .tasks import BoxOverlapTask as BoxOverlapTask
 from .tasks import ChainTask as ChainTask
 from .tasks import CodedTask as CodedTask
 from .tasks import EnumeratedTask as EnumeratedTask
+from .tasks import GraphTask as GraphTask
 from .tasks import HierarchicalMultiLabelTask as HierarchicalMultiLabelTask
 from .tasks import MatchingTask as MatchingTask
 from .tasks import MulticlassTask as MulticlassTask
@@ -84,6 +85,7 @@ from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask
 from .tasks.chain import Stretch as Stretch
 from .tasks.chain import labelled_stretches as labelled_stretches
+from .tasks.graph import GraphInput as GraphInput
 from .tasks.matching import CandidatePairs as CandidatePairs
 from .tasks.predict_then_optimize import Decision as Decision
 from .tasks.predict_then_optimize import DecisionInput as DecisionInput

@@ -5,6 +5,7 @@ from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tasks.chain import ChainTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.enumerated import EnumeratedTask
+from structboost.tasks.graph import GraphTask
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.matching import MatchingTask
 from structboost.tasks.multi_label import MultiLabelTask
@@ -20,6 +21,7 @@ __all__ = [
     "ChainTask",
     "CodedTask",
     "EnumeratedTask",
+    "GraphTask",
     "HierarchicalMultiLabelTask",
     "MatchingTask",
     "MultiLabelTask",

@@ -1,0 +1,368 @@
+"""Labels of highest score in graphs whose nodes and edges score: exact where a way is known.
+
+Forests by dynamic programming, two labels with submodular scores by a minimum cut.  Other graphs by
+sequential tree-reweighted message passing (Kolmogorov, PAMI 2006), which gives labels and an upper
+bound on the score of all labellings; where edges only say that equal labels are better, by
+alpha-expansion, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.inference.alpha_expansion import expanded_labels
+from structboost.inference.graph_cut import least_energy_labels
+from structboost.runtime.compiled import compiled
+
+# Most sweeps of message passing, and after how many without a better bound it ends.
+_SWEEPS = 300
+_PATIENCE = 10
+# Labels are the best if the bound is this near, relatively.
+_SLIP = 1e-9
+
+
+@dataclass(frozen=True)
+class PairwiseScores:
+    """Scores of one or more graphs side by side; nodes and edges of a graph stand together.
+
+    Parameters
+    ----------
+    unary : ndarray, shape (n_scores,)
+        Scores of the labels of node 0, then those of node 1, and so on.
+    starts : ndarray of int64, shape (n_nodes + 1,)
+        First score of each node.
+    edges : ndarray of int64, shape (n_edges, 2)
+        Pairs of different nodes of one graph; a pair may come again.
+    tables : ndarray, shape (n_pair_scores,)
+        Scores of pairs of labels.
+    table_starts : ndarray of int64, shape (n_edges,)
+        Where the table of each edge begins: a row for each label of its first end.
+    first_nodes, first_edges : ndarray of int64, shape (n_graphs + 1,)
+        First node and first edge of each graph.
+    """
+
+    unary: FloatArray
+    starts: IntArray
+    edges: IntArray
+    tables: FloatArray
+    table_starts: IntArray
+    first_nodes: IntArray
+    first_edges: IntArray
+
+    def values(self, labels: IntArray) -> FloatArray:
+        """Score of a labelling, by graph."""
+        nodes = self.unary[self.starts[:-1] + labels]
+        widths = np.diff(self.starts)[self.edges[:, 1]]
+        left, right = labels[self.edges].T
+        pairs = self.tables[self.table_starts + left * widths + right]
+        return _sums(nodes, self.first_nodes) + _sums(pairs, self.first_edges)
+
+
+def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
+    """Labels of high score, and a bound on the score of all labellings.
+
+    Parameters
+    ----------
+    scores : PairwiseScores
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (n_nodes,)
+    bounds : ndarray, shape (n_graphs,)
+        No labelling of a graph scores more; the score of its labels itself where they are proved to
+        be best.
+
+    Raises
+    ------
+    ImportError
+        If a minimum cut is needed and PyMaxflow is not installed.
+    """
+    labels = np.zeros(len(scores.starts) - 1, np.int64)
+    ends = scores.edges.T.ravel()
+    order = np.argsort(ends, kind="stable")
+    of_node = np.searchsorted(ends[order], np.arange(len(labels) + 1))
+    incident = order % max(1, len(scores.edges))
+    arrays = (
+        scores.unary, scores.starts, scores.edges, scores.tables, scores.table_starts,
+        scores.first_nodes, scores.first_edges, of_node, incident,
+    )  # fmt: skip
+    done = np.zeros(len(scores.first_nodes) - 1, np.bool_)
+    _label_forests(*arrays, labels, done)
+    _label_by_cuts(scores, labels, done)
+    bounds = np.full(len(done), np.inf)
+    _pass_messages(*arrays, labels, done, bounds)
+    values = scores.values(labels)
+    if (bounds - values > _SLIP * (1.0 + np.abs(values)))[~done].any():
+        _expand(scores, labels, values, bounds, done)
+        values = scores.values(labels)
+    proved = done | (bounds - values <= _SLIP * (1.0 + np.abs(values)))
+    return labels, np.where(proved, values, bounds)
+
+
+def _sums(values: FloatArray, starts: IntArray) -> FloatArray:
+    """Sums of consecutive values, some of them empty."""
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return np.bincount(owners, values, len(starts) - 1).astype(np.float64)
+
+
+def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: NDArray[np.bool_]) -> None:
+    """Label and mark the graphs of two labels whose scores are submodular."""
+    counts = np.diff(scores.starts)
+    binary = ~done & (_sums(counts != 2.0, scores.first_nodes) == 0)
+    owners = np.repeat(np.arange(len(done)), np.diff(scores.first_edges))
+    kept = np.flatnonzero(binary[owners])
+    if not len(kept):
+        return
+    tables = scores.tables[scores.table_starts[kept][:, None] + np.arange(4)]
+    gains = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
+    binary[owners[kept[gains < 0]]] = False
+    kept, tables = kept[binary[owners[kept]]], tables[binary[owners[kept]]]
+    nodes = np.flatnonzero(np.repeat(binary, np.diff(scores.first_nodes)))
+    number = np.full(len(labels), -1, np.int64)
+    number[nodes] = np.arange(len(nodes))
+    edges = number[scores.edges[kept]]
+    # Kolmogorov and Zabih, PAMI 2004, section 4.1, for minus the scores.
+    energies = -scores.unary[scores.starts[nodes][:, None] + np.arange(2)]
+    energies[:, 1] += np.bincount(edges[:, 0], tables[:, 0] - tables[:, 2], len(nodes))
+    energies[:, 1] += np.bincount(edges[:, 1], tables[:, 2] - tables[:, 3], len(nodes))
+    gains = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
+    labels[nodes] = least_energy_labels(energies, edges, gains, np.zeros(len(edges)))
+    done |= binary
+
+
+def _expand(
+    scores: PairwiseScores,
+    labels: IntArray,
+    values: FloatArray,
+    bounds: FloatArray,
+    done: NDArray[np.bool_],
+) -> None:
+    """Improve by alpha-expansion labels that are not proved, where equal labels score more."""
+    counts = np.diff(scores.starts)
+    n_labels = int(counts[0])
+    open_ = ~done & (bounds - values > _SLIP * (1.0 + np.abs(values)))
+    open_ &= _sums(counts != float(n_labels), scores.first_nodes) == 0
+    owners = np.repeat(np.arange(len(done)), np.diff(scores.first_edges))
+    kept = np.flatnonzero(open_[owners])
+    tables = scores.tables[scores.table_starts[kept][:, None] + np.arange(n_labels**2)]
+    equal, others = (
+        tables[:, :: n_labels + 1],
+        tables[:, np.flatnonzero(~np.eye(n_labels, dtype=bool))],
+    )
+    weights = equal[:, 0] - others[:, 0]
+    potts = (equal == equal[:, :1]).all(axis=1) & (others == others[:, :1]).all(axis=1)
+    open_[owners[kept[~potts | (weights < 0)]]] = False
+    within = open_[owners[kept]]
+    nodes = np.flatnonzero(np.repeat(open_, np.diff(scores.first_nodes)))
+    if not len(nodes):
+        return
+    number = np.full(len(labels), -1, np.int64)
+    number[nodes] = np.arange(len(nodes))
+    found = labels.copy()
+    found[nodes] = expanded_labels(
+        -scores.unary[scores.starts[nodes][:, None] + np.arange(n_labels)],
+        number[scores.edges[kept[within]]],
+        weights[within],
+        np.repeat(np.arange(len(done)), np.diff(scores.first_nodes))[nodes],
+    )
+    better = scores.values(found) > values
+    labels[:] = np.where(np.repeat(better, np.diff(scores.first_nodes)), found, labels)
+
+
+@compiled
+def _label_forests(
+    unary: FloatArray,
+    starts: IntArray,
+    edges: IntArray,
+    tables: FloatArray,
+    table_starts: IntArray,
+    first_nodes: IntArray,
+    first_edges: IntArray,
+    of_node: IntArray,
+    incident: IntArray,
+    labels: IntArray,
+    done: NDArray[np.bool_],
+) -> None:
+    """Label and mark the graphs without circles, by dynamic programming."""
+    best = unary.copy()
+    edge_up = np.empty(len(labels), np.int64)
+    seen = np.zeros(len(labels), np.bool_)
+    order = np.empty(len(labels), np.int64)
+    for g in range(len(done)):
+        first, last = first_nodes[g], first_nodes[g + 1]
+        n, n_trees = 0, 0
+        for root in range(first, last):
+            if seen[root]:
+                continue
+            n_trees += 1
+            seen[root], edge_up[root], order[n] = True, -1, root
+            at = n
+            n += 1
+            while at < n:
+                for i in range(of_node[order[at]], of_node[order[at] + 1]):
+                    e = incident[i]
+                    v = edges[e, 0] + edges[e, 1] - order[at]
+                    if not seen[v]:
+                        seen[v], edge_up[v], order[n] = True, e, v
+                        n += 1
+                at += 1
+        if first_edges[g + 1] - first_edges[g] != last - first - n_trees:
+            continue
+        done[g] = True
+        for k in range(n - 1, -1, -1):
+            v, e = order[k], edge_up[order[k]]
+            if e < 0:
+                continue
+            above = edges[e, 0] + edges[e, 1] - v
+            width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
+            here, there = (1, width) if edges[e, 1] == v else (width, 1)
+            for a in range(starts[above + 1] - starts[above]):
+                most = -np.inf
+                for b in range(starts[v + 1] - starts[v]):
+                    value = best[starts[v] + b] + tables[table_starts[e] + a * there + b * here]
+                    most = max(most, value)
+                best[starts[above] + a] += most
+        for k in range(n):
+            v, e = order[k], edge_up[order[k]]
+            shift, here = 0, 0
+            if e >= 0:
+                width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
+                here, there = (1, width) if edges[e, 1] == v else (width, 1)
+                shift = table_starts[e] + there * labels[edges[e, 0] + edges[e, 1] - v]
+            most = -np.inf
+            for b in range(starts[v + 1] - starts[v]):
+                value = best[starts[v] + b]
+                if e >= 0:
+                    value += tables[shift + b * here]
+                if value > most:
+                    most = value
+                    labels[v] = b
+
+
+@compiled
+def _pass_messages(
+    unary: FloatArray,
+    starts: IntArray,
+    edges: IntArray,
+    tables: FloatArray,
+    table_starts: IntArray,
+    first_nodes: IntArray,
+    first_edges: IntArray,
+    of_node: IntArray,
+    incident: IntArray,
+    labels: IntArray,
+    done: NDArray[np.bool_],
+    bounds: FloatArray,
+) -> None:
+    """Label the graphs that are not done, and bound their scores."""
+    n_labels = 1
+    for v in range(len(labels)):
+        n_labels = max(n_labels, starts[v + 1] - starts[v])
+    # Messages to the first and to the second end of each edge.
+    messages = np.zeros((2, len(edges), n_labels))
+    belief = np.empty(n_labels)
+    chosen = np.empty(len(labels), np.int64)
+    for g in range(len(done)):
+        if done[g]:
+            continue
+        best_value, stale = -np.inf, 0
+        for _ in range(_SWEEPS):
+            bound = 0.0
+            for sweep in range(2):
+                bound = 0.0
+                for k in range(first_nodes[g + 1] - first_nodes[g]):
+                    v = first_nodes[g] + k if sweep == 0 else first_nodes[g + 1] - 1 - k
+                    n = starts[v + 1] - starts[v]
+                    n_later = 0
+                    for a in range(n):
+                        belief[a] = unary[starts[v] + a]
+                    for i in range(of_node[v], of_node[v + 1]):
+                        e = incident[i]
+                        side = int(edges[e, 1] == v)
+                        for a in range(n):
+                            belief[a] += messages[side, e, a]
+                        n_later += int(edges[e, 1 - side] > v)
+                    if sweep == 0:
+                        chosen[v] = _chosen(
+                            v, unary, starts, edges, tables, table_starts,
+                            of_node, incident, messages, chosen,
+                        )  # fmt: skip
+                    most = -np.inf
+                    for a in range(n):
+                        most = max(most, belief[a])
+                    bound += most
+                    share = 1.0 / max(1, n_later, of_node[v + 1] - of_node[v] - n_later)
+                    for i in range(of_node[v], of_node[v + 1]):
+                        e = incident[i]
+                        side = int(edges[e, 1] == v)
+                        u = edges[e, 1 - side]
+                        if (u > v) != (sweep == 0):
+                            continue
+                        width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
+                        here, there = (1, width) if side == 1 else (width, 1)
+                        n_there = starts[u + 1] - starts[u]
+                        top = -np.inf
+                        for b in range(n_there):
+                            at = table_starts[e] + b * there
+                            value = -np.inf
+                            for a in range(n):
+                                gain = share * (belief[a] - most) - messages[side, e, a]
+                                value = max(value, gain + tables[at + a * here])
+                            messages[1 - side, e, b] = value
+                            top = max(top, value)
+                        for b in range(n_there):
+                            messages[1 - side, e, b] -= top
+                        bound += top
+            value = 0.0
+            for v in range(first_nodes[g], first_nodes[g + 1]):
+                value += unary[starts[v] + chosen[v]]
+            for e in range(first_edges[g], first_edges[g + 1]):
+                width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
+                at = table_starts[e] + chosen[edges[e, 0]] * width
+                value += tables[at + chosen[edges[e, 1]]]
+            if value > best_value:
+                best_value = value
+                for v in range(first_nodes[g], first_nodes[g + 1]):
+                    labels[v] = chosen[v]
+            stale += 1
+            if bound < bounds[g] - _SLIP * (1.0 + abs(bound)):
+                stale = 0
+            bounds[g] = min(bounds[g], bound)
+            if bounds[g] - best_value <= _SLIP * (1.0 + abs(best_value)) or stale == _PATIENCE:
+                break
+
+
+@compiled
+def _chosen(
+    v: int,
+    unary: FloatArray,
+    starts: IntArray,
+    edges: IntArray,
+    tables: FloatArray,
+    table_starts: IntArray,
+    of_node: IntArray,
+    incident: IntArray,
+    messages: FloatArray,
+    chosen: IntArray,
+) -> int:
+    """The best label of a node beside the labels of those before it and messages of the others."""
+    label, most = 0, -np.inf
+    for a in range(starts[v + 1] - starts[v]):
+        value = unary[starts[v] + a]
+        for i in range(of_node[v], of_node[v + 1]):
+            e = incident[i]
+            side = int(edges[e, 1] == v)
+            u = edges[e, 1 - side]
+            if u > v:
+                value += messages[side, e, a]
+            else:
+                width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
+                here, there = (1, width) if side == 1 else (width, 1)
+                value += tables[table_starts[e] + a * here + chosen[u] * there]
+        if value > most:
+            label, most = a, value
+    return label
