@@ -50,6 +50,7 @@ from .masters.base import CutOracle as CutOracle
 from .masters.base import Formulation as Formulation
 from .masters.base import Problem as Problem
 from .masters.base import RestrictedMaster as RestrictedMaster
+from .masters.conditional_likelihood import ConditionalLikelihood as ConditionalLikelihood
 from .masters.exponential import Exponential as Exponential
 from .masters.logistic import Logistic as Logistic
 from .masters.m_slack import MSlack as MSlack
@@ -63,6 +64,7 @@ from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
 from .selection.folds import Fold as Fold
 from .shards.binned_table import BinnedTable as BinnedTable
+from .task import Marginals as Marginals
 from .task import Measure as Measure
 from .task import OutputCodes as OutputCodes
 from .task import PartKind as PartKind

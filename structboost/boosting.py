@@ -31,7 +31,7 @@ from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
-from structboost.task_calls import mean_loss, model_predictions
+from structboost.task_calls import mean_loss, model_marginals, model_predictions
 from structboost.training import Plan, train
 from structboost.validation import check_declares, check_examples, checked_callbacks, shown
 from structboost.weak.families import WeakLearners
@@ -72,10 +72,11 @@ class StructBoost:
         :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  A list
         stands for the union of families: ``["linear", "stump"]``.  A dict names the families of
         each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
-    formulation : {"one_slack", "m_slack", "exponential"} or Formulation
+    formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
         The restricted master.  The first two minimise the hinge loss and have the same optimum
         (Theorem 2.1); the third minimises the exponential loss over all outputs
-        (:class:`structboost.Exponential`).
+        (:class:`structboost.Exponential`); the fourth maximises the conditional likelihood
+        (:class:`structboost.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool
@@ -221,6 +222,15 @@ class StructBoost:
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """Best output of each input, by the task's ``predict``."""
         return model_predictions(self.task, self._fitted(), X)
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
+        """Marginals of each input: probabilities of its parts, where the task gives them.
+
+        An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for.
+        Each entry is what :meth:`structboost.Task.marginals` returns: the joint feature to be
+        expected, shape (n_parts, n_channels), by kind if there are several.
+        """
+        return model_marginals(self.task, self._fitted(), X)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
         """Predictions after each round, with the weights of that round."""

@@ -180,6 +180,21 @@ class Separation:
         return out
 
 
+class Marginals(NamedTuple):
+    """Outputs of every example as random ones, of probability ``~ exp(score)``.
+
+    Parameters
+    ----------
+    expected : dict of str to ndarray, shape (n_rows, n_channels)
+        The joint feature that is to be expected, by kind, its rows those of the stack.
+    log_sums : ndarray, shape (n_examples,)
+        Logarithm of the sum of ``exp(score)`` over all outputs.
+    """
+
+    expected: dict[str, FloatArray]
+    log_sums: FloatArray
+
+
 class KeptTruth:
     """Joint features of the true outputs of fixed examples, computed once and then kept."""
 
@@ -303,6 +318,42 @@ class Task(ABC):
         """
         return True
 
+    def marginals(self, x: Any, scores: Any) -> Any:
+        """The joint feature to be expected where an output has probability ``~ exp(score)``.
+
+        Ensures an array like the scores, by kind if there are several: if joint features are
+        indicators, the probability of each (part, channel).  By default it follows from
+        :meth:`outputs`.  ``formulation="log"`` and ``predict_marginals`` need it.
+
+        Raises
+        ------
+        TaskError
+            If the task defines neither ``marginals`` nor ``outputs``.
+        """
+        expected, _ = listed_marginals(self, x, scores)
+        return expected if len(self.kinds) > 1 else next(iter(expected.values()))
+
+    def log_sum(self, x: Any, scores: Any) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all outputs; by default from `outputs`.
+
+        Its gradient by the scores is :meth:`marginals`: a task overrides both or neither.
+        """
+        return listed_marginals(self, x, scores)[1]
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Batch form of :meth:`marginals` and :meth:`log_sum`."""
+        expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
+        log_sums = np.empty(len(X))
+        for i, x in enumerate(X):
+            own = scores.example(i)
+            found = on_example("marginals", i, self.marginals, x, own)
+            log_sums[i] = on_example("log_sum", i, self.log_sum, x, own)
+            for kind, blocks in expected.items():
+                blocks.append(np.asarray(_of_kind(self.kinds, found, kind, i, "marginals")))
+        return Marginals(
+            {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
+        )
+
     def predict(self, x: Any, scores: Any) -> Any:
         """What a user of the model gets for ``x``; by default the argmax."""
         return self.argmax(x, scores)
@@ -396,6 +447,44 @@ class Task(ABC):
         if best is None:
             raise TaskError("outputs(x) is empty; give at least one output.")
         return best
+
+
+def listed_marginals(task: Task, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
+    """Expected joint feature, by kind, and logarithm of the sum, over :meth:`Task.outputs`.
+
+    Raises
+    ------
+    TaskError
+        If the task does not list its outputs, or has none.
+    """
+    listed = task.outputs(x)
+    if listed is None:
+        raise TaskError(
+            f"{type(task).__name__} has no marginals(x, scores), which formulation='log' and "
+            "predict_marginals need; define marginals and log_sum, or outputs(x)."
+        )
+    by_kind = scores if isinstance(scores, Mapping) else dict.fromkeys(task.kinds, scores)
+    features: list[dict[str, Measure]] = []
+    values = []
+    for output in listed:
+        feature = task.joint_feature(x, output)
+        measures = {
+            kind: measure_of(task.kinds, feature, kind, len(by_kind[kind])) for kind in task.kinds
+        }
+        features.append(measures)
+        values.append(
+            sum(float(m.values @ by_kind[k][m.parts, m.channels]) for k, m in measures.items())
+        )
+    if not values:
+        raise TaskError("outputs(x) is empty; give at least one output.")
+    largest = max(values)
+    weights = np.exp(np.array(values) - largest)
+    total = float(weights.sum())
+    expected = {kind: np.zeros(by_kind[kind].shape) for kind in task.kinds}
+    for measures, weight in zip(features, weights / total, strict=True):
+        for kind, (parts, channels, amounts) in measures.items():
+            np.add.at(expected[kind], (parts, channels), weight * amounts)
+    return expected, largest + float(np.log(total))
 
 
 def separation_at(

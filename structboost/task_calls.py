@@ -16,6 +16,7 @@ from structboost.exceptions import (
 )
 from structboost.task import (
     KeptTruth,
+    Marginals,
     Separation,
     StackedParts,
     Task,
@@ -115,13 +116,54 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     return list(found)
 
 
+def marginals(task: Task, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    """:meth:`Task.marginals_batch` of all examples.
+
+    Raises
+    ------
+    TaskError
+        If shapes are wrong, or values not finite; the message names the example.
+    """
+
+    def alone(i: int) -> Marginals:
+        return task.marginals_batch([X[i]], _scores_of(scores, i))
+
+    n = len(X)
+    found = _noted("marginals_batch", 0, n, lambda: task.marginals_batch(X, scores), alone)
+    shapes = {kind: found.expected[kind].shape for kind in task.kinds}
+    if found.log_sums.shape != (n,) or any(
+        shape != scores.rows[kind].shape for kind, shape in shapes.items()
+    ):
+        raise TaskError(
+            f"marginals_batch gave the shapes {shapes} and log_sums {found.log_sums.shape}; give "
+            "those of the scores, and a number for each example."
+        )
+    wrong = np.flatnonzero(~np.isfinite(found.log_sums))
+    if len(wrong):
+        i = int(wrong[0])
+        raise TaskError(
+            f"log_sum(X[{{sample}}], scores) is {found.log_sums[i]}; it must be finite.", i
+        )
+    return found
+
+
 def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
     """Predictions of ``task`` with the scores of ``model``."""
+    return predictions(task, X, _model_scores(task, model, X))
+
+
+def model_marginals(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
+    """Marginals of each input with the scores of ``model``, by kind if there are several."""
+    scores = _model_scores(task, model, X)
+    found = StackedParts(marginals(task, X, scores).expected, scores.offsets)
+    return [found.example(i) for i in range(len(X))]
+
+
+def _model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
     stack = stacked_inputs(task, X)
-    scores = StackedParts(
+    return StackedParts(
         {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
     )
-    return predictions(task, X, scores)
 
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:

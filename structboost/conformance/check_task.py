@@ -18,6 +18,11 @@ from structboost.conformance.batch_forms import (
     sizes,
 )
 from structboost.conformance.equality import deep_copy, deeply_equal
+from structboost.conformance.marginals import (
+    check_marginals,
+    check_marginals_batch,
+    has_marginals,
+)
 from structboost.conformance.sampled_outputs import (
     TOLERANCE,
     OutputListing,
@@ -91,7 +96,9 @@ def check_task(
 
     If the task defines ``loss_scores``, they must give every output at hand its loss; if it
     overrides ``argmax_batch``, that must find outputs as good as those of the argmax.  If the task
-    lists the codes of all outputs, they must give the augmented values of the argmax.
+    lists the codes of all outputs, they must give the augmented values of the argmax.  If it
+    defines ``marginals`` or ``log_sum``, the first must be the gradient of the second, which no
+    output's score may exceed; both must be the sums over ``outputs(x)``, if there are at most 2000.
 
     Parameters
     ----------
@@ -254,6 +261,8 @@ class _Kit:
         self._call("predict", i, x=self.X[i], scores=_only(scores[1]))
         if added is not None:
             self._check_loss_scores(i, sets, plain + augmented)
+        if has_marginals(self.task):
+            self._check_marginals(i, scores[1], found[False])
         if not self.task.exact_argmax:
             return
         pool = [self.Y[i], *found[False], *found[True]]
@@ -268,6 +277,20 @@ class _Kit:
         check_not_beaten(f"argmax(X[{i}], scores)", plain, rivals, loss_weight=0)
         rivals = plain + augmented + others if self.comparable else augmented + others
         check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, rivals, loss_weight=1)
+
+    def _check_marginals(self, i: int, scores: _Scores, outputs: Sequence[Any]) -> None:
+        """Marginals and sums of one example, at scores of size 1."""
+
+        def values(at: _Scores) -> list[float]:
+            rated = [
+                self._evaluate(i, "", output, _stacked([at]), watched=False)
+                for output in (self.Y[i], *outputs)
+            ]
+            return [float(output.scores[0]) for output in rated]
+
+        for name in ("marginals", "log_sum"):
+            self._call(name, i, x=self.X[i], scores=_only(scores))
+        check_marginals(self.task, i, self.X[i], scores, values, self.random)
 
     def _loss_scores(self, i: int) -> _Scores | None:
         """The loss as scores, zeros for the kinds left out; None if the task has none."""
@@ -390,6 +413,11 @@ class _Kit:
                 )
             if type(self.task).argmax_batch is not Task.argmax_batch:
                 self._check_argmax_batch(scores)
+            if has_marginals(self.task):
+                check_marginals_batch(
+                    self.task, self.X, scores,
+                    self._batch("marginals_batch", self.X, scores), self.examples,
+                )  # fmt: skip
             if self.task.exact_argmax:
                 self._check_batch_values(found, scores)
                 if type(self.task).codes is not Task.codes:

@@ -54,7 +54,7 @@ class _StructBoostEstimator(BoostedEstimator):
         ``early_stopping`` the part that is held out for it serves for both.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.
-    formulation : {"one_slack", "m_slack", "exponential"} or Formulation
+    formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.
     stabilize : bool
         Whether the 1-slack master is stabilised; False is Algorithm 2 as printed.
@@ -118,7 +118,7 @@ class StructBoostClassifier(TaxonomyClassifier, _StructBoostEstimator):
         the smallest loss on held-out samples, and then trains on all of them.  With
         ``early_stopping`` the part that is held out for it serves for both.  The stage-wise default
         is not regularised: there ``C_`` is infinite.
-    formulation : {"auto", "one_slack", "m_slack", "exponential"} or Formulation
+    formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
         the stage-wise exponential loss if nothing is given (see above), else ``"one_slack"``.
     weak_learner : str or callable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from os import PathLike
 from typing import Any, Self
 
@@ -111,6 +112,19 @@ class StructBoostTagger(_StructBoostEstimator):
         """Tags of each sequence: those of the highest score together."""
         found = self.task_.argmax_batch(*self._scored(X))
         return [self.classes_[tags].tolist() for tags in found]
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
+        """Probability of each tag of each token, as a dict per token.
+
+        A sequence of tags has the probability ``~ exp(score)``, which ``formulation="log"`` is
+        trained for; after training for the hinge loss these numbers are not calibrated.
+        """
+        rows, scores = self._scored(X)
+        probabilities = self.task_.marginals_batch(rows, scores).expected["token"].tolist()
+        tags = self.classes_.tolist()
+        by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
+        starts = scores.offsets["token"].tolist()
+        return [by_token[a:b] for a, b in pairwise(starts)]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Share of the tokens whose tag is right; tokens with the tag None do not count."""

@@ -12,6 +12,10 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
+# Beyond these, products may have lost what counts: logarithms are taken.
+_SMALLEST = 1e-250
+_LARGEST = 1e250
+
 
 @compiled
 def best_sequences(
@@ -120,57 +124,199 @@ def tag_probabilities(
     for i in range(len(rows)):
         longest = max(longest, starts[i + 1] - starts[i])
     forward = np.empty((longest, n_tags))
-    backward = np.empty(n_tags)
-    arrived = np.empty(n_tags)
+    likely = np.empty((longest, n_tags))
+    scales = np.empty(longest)
+    following = np.empty((n_tags, n_tags))
+    preceding = np.empty((n_tags, n_tags))
+    together = np.empty((n_tags, n_tags))
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
         if n == 0:
             log_sums[i] = 0.0
             continue
+        is_kept, log_sums[i] = _scaled(
+            emissions[first : first + n], transitions, allowed, rows[i], row_step, forward, likely,
+            scales, following, preceding, together, of_tags[first : first + n], of_pairs,
+        )  # fmt: skip
+        if not is_kept:
+            log_sums[i] = _by_logarithms(
+                emissions[first : first + n], transitions, allowed, rows[i], row_step, forward,
+                of_tags[first : first + n], of_pairs,
+            )  # fmt: skip
+
+
+@compiled
+def _exponentials(
+    transitions: FloatArray, allowed: FloatArray, following: FloatArray, preceding: FloatArray
+) -> float:
+    """Fill in ``exp(score - largest)`` of pairs, and its transpose; returns the largest."""
+    n_tags = len(following)
+    largest = -np.inf
+    for at in range(n_tags * n_tags):
+        largest = max(largest, transitions[at] + allowed[at])
+    for j in range(n_tags):
         for k in range(n_tags):
-            forward[0, k] = emissions[first, k]
-        for t in range(1, n):
-            row = rows[i] + (t - 1) * row_step
+            at = j * n_tags + k
+            following[j, k] = np.exp(transitions[at] + allowed[at] - largest)
+            preceding[k, j] = following[j, k]
+    return largest
+
+
+@compiled
+def _scaled(
+    emissions: FloatArray,
+    transitions: FloatArray,
+    allowed: FloatArray,
+    row: int,
+    row_step: int,
+    forward: FloatArray,
+    likely: FloatArray,
+    scales: FloatArray,
+    following: FloatArray,
+    preceding: FloatArray,
+    together: FloatArray,
+    of_tags: FloatArray,
+    of_pairs: FloatArray,
+) -> tuple[bool, float]:
+    """One sequence by products, each token on a scale of its own (Rabiner 1989, section V.A).
+
+    Returns whether no number came near the ends of the range, and the logarithm of the sum.  If
+    False, nothing was added to ``of_pairs``.
+    """
+    n, n_tags = emissions.shape
+    log_sum = shift = 0.0
+    for t in range(n):
+        largest = -np.inf
+        for k in range(n_tags):
+            largest = max(largest, emissions[t, k])
+        log_sum += largest
+        for k in range(n_tags):
+            likely[t, k] = np.exp(emissions[t, k] - largest)
+    for t in range(n):
+        now = forward[t]
+        if t == 0:
             for k in range(n_tags):
-                largest = -np.inf
+                now[k] = likely[0, k]
+        else:
+            if t == 1 or row_step:
+                step = row + (t - 1) * row_step
+                shift = _exponentials(transitions[step], allowed, following, preceding)
+            log_sum += shift
+            for k in range(n_tags):
+                now[k] = 0.0
+            for j in range(n_tags):
+                before = forward[t - 1, j]
+                for k in range(n_tags):
+                    now[k] += before * following[j, k]
+            for k in range(n_tags):
+                now[k] *= likely[t, k]
+        total = 0.0
+        for k in range(n_tags):
+            total += now[k]
+        if not total > _SMALLEST:
+            return False, log_sum
+        for k in range(n_tags):
+            now[k] /= total
+        scales[t] = total
+        log_sum += np.log(total)
+    arrived = np.empty(n_tags)
+    backward = np.ones(n_tags)
+    for k in range(n_tags):
+        of_tags[n - 1, k] = forward[n - 1, k]
+    together[:] = 0.0
+    for t in range(n - 2, -1, -1):
+        for k in range(n_tags):
+            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
+            backward[k] = 0.0
+        if row_step:
+            _exponentials(transitions[row + t], allowed, following, preceding)
+        largest = 0.0
+        for k in range(n_tags):
+            after = arrived[k]
+            for j in range(n_tags):
+                backward[j] += after * preceding[k, j]
+        for j in range(n_tags):
+            largest = max(largest, backward[j])
+            of_tags[t, j] = forward[t, j] * backward[j]
+        if not largest < _LARGEST:
+            if row_step:
+                for later in range(t + 1, n - 1):
+                    of_pairs[row + later] = 0.0
+            return False, log_sum
+        if row_step:
+            for j in range(n_tags):
+                for k in range(n_tags):
+                    of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
+        else:
+            for j in range(n_tags):
+                for k in range(n_tags):
+                    together[j, k] += forward[t, j] * arrived[k]
+    if not row_step and n > 1:
+        for j in range(n_tags):
+            for k in range(n_tags):
+                of_pairs[row, j * n_tags + k] += together[j, k] * following[j, k]
+    return True, log_sum
+
+
+@compiled
+def _by_logarithms(
+    emissions: FloatArray,
+    transitions: FloatArray,
+    allowed: FloatArray,
+    first_row: int,
+    row_step: int,
+    forward: FloatArray,
+    of_tags: FloatArray,
+    of_pairs: FloatArray,
+) -> float:
+    """The same by logarithms, whatever the scores; returns the logarithm of the sum."""
+    n, n_tags = emissions.shape
+    backward = np.empty(n_tags)
+    arrived = np.empty(n_tags)
+    for k in range(n_tags):
+        forward[0, k] = emissions[0, k]
+    for t in range(1, n):
+        row = first_row + (t - 1) * row_step
+        for k in range(n_tags):
+            largest = -np.inf
+            for j in range(n_tags):
+                at = j * n_tags + k
+                value = forward[t - 1, j] + transitions[row, at] + allowed[at]
+                largest = max(largest, value)
+            total = 0.0
+            if largest > -np.inf:
                 for j in range(n_tags):
                     at = j * n_tags + k
                     value = forward[t - 1, j] + transitions[row, at] + allowed[at]
-                    largest = max(largest, value)
-                total = 0.0
-                if largest > -np.inf:
-                    for j in range(n_tags):
-                        at = j * n_tags + k
-                        value = forward[t - 1, j] + transitions[row, at] + allowed[at]
-                        total += np.exp(value - largest)
-                    largest += np.log(total)
-                forward[t, k] = largest + emissions[first + t, k]
-        log_sum = _log_sum(forward[n - 1])
-        log_sums[i] = log_sum
-        if log_sum == -np.inf:
-            continue
+                    total += np.exp(value - largest)
+                largest += np.log(total)
+            forward[t, k] = largest + emissions[t, k]
+    log_sum = _log_sum(forward[n - 1])
+    if log_sum == -np.inf:
+        return log_sum
+    for k in range(n_tags):
+        backward[k] = 0.0
+        of_tags[n - 1, k] = np.exp(forward[n - 1, k] - log_sum)
+    for t in range(n - 2, -1, -1):
+        row = first_row + t * row_step
         for k in range(n_tags):
-            backward[k] = 0.0
-            of_tags[first + n - 1, k] = np.exp(forward[n - 1, k] - log_sum)
-        for t in range(n - 2, -1, -1):
-            row = rows[i] + t * row_step
+            arrived[k] = backward[k] + emissions[t + 1, k]
+        for j in range(n_tags):
+            largest = -np.inf
             for k in range(n_tags):
-                arrived[k] = backward[k] + emissions[first + t + 1, k]
-            for j in range(n_tags):
-                largest = -np.inf
+                at = j * n_tags + k
+                largest = max(largest, arrived[k] + transitions[row, at] + allowed[at])
+            total = 0.0
+            if largest > -np.inf:
                 for k in range(n_tags):
                     at = j * n_tags + k
-                    largest = max(largest, arrived[k] + transitions[row, at] + allowed[at])
-                total = 0.0
-                if largest > -np.inf:
-                    for k in range(n_tags):
-                        at = j * n_tags + k
-                        value = arrived[k] + transitions[row, at] + allowed[at]
-                        total += np.exp(value - largest)
-                        of_pairs[row, at] += np.exp(forward[t, j] + value - log_sum)
-                    largest += np.log(total)
-                backward[j] = largest
-                of_tags[first + t, j] = np.exp(forward[t, j] + largest - log_sum)
+                    value = arrived[k] + transitions[row, at] + allowed[at]
+                    total += np.exp(value - largest)
+                    of_pairs[row, at] += np.exp(forward[t, j] + value - log_sum)
+                largest += np.log(total)
+            backward[j] = largest
+            of_tags[t, j] = np.exp(forward[t, j] + largest - log_sum)
+    return float(log_sum)
 
 
 @compiled

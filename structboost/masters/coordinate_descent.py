@@ -134,21 +134,3 @@ def channel_weights(
                 if sign != 0:
                     for i in range(start, stop):
                         out[c, i] += sign * pair_weights[y, i]
-
-
-@compiled(fastmath=_FAST)
-def column_edges(
-    responses: NDArray[Any],
-    learners: IntArray,
-    channels: IntArray,
-    duals: FloatArray,
-    out: FloatArray,
-) -> None:
-    """``out[j] = <duals[channel], response>``; duals are (n_channels, n_examples)."""
-    for j in range(len(learners)):
-        response = responses[learners[j]]
-        row = duals[channels[j]]
-        total = 0.0
-        for i in range(len(row)):
-            total += row[i] * response[i]
-        out[j] = total

@@ -16,7 +16,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import SolverError, TaskError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
-from structboost.masters.coordinate_descent import channel_weights, column_edges, update_coordinates
+from structboost.masters.coordinate_descent import channel_weights, update_coordinates
 from structboost.masters.pair_margins import pair_probabilities
 from structboost.shards.responses import StoredResponses
 from structboost.validation import (
@@ -214,9 +214,7 @@ class ExponentialMaster(RestrictedMaster):
 
     def _edges(self, duals: FloatArray) -> FloatArray:
         """Edges of all columns; duals are (n_channels, n_examples)."""
-        out = np.empty(len(self.weights))
-        column_edges(self._answers.rows, self._terms.learners, self._terms.channels, duals, out)
-        return out
+        return self._answers.edges(self._terms, duals)
 
     def _channel_duals(self) -> FloatArray:
         """Duals by channel and example, in the master's order of examples."""

@@ -11,6 +11,7 @@ _FORMULATIONS = Registry(
         "one_slack": "structboost.masters.one_slack:OneSlack",
         "m_slack": "structboost.masters.m_slack:MSlack",
         "exponential": "structboost.masters.exponential:Exponential",
+        "log": "structboost.masters.conditional_likelihood:ConditionalLikelihood",
     },
 )
 

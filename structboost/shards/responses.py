@@ -19,6 +19,9 @@ from structboost.weak.linear_function import FunctionCodes
 from structboost.weak.stump import StumpCodes
 from structboost.weak.union import UnionCodes, places
 
+# Sums may be taken in any order, which lets them be vectorised.
+_FASTMATH = {"reassoc", "nsz"}
+
 
 class Responses(ABC):
     """Answers of all learners so far on the rows of one kind in a shard."""
@@ -171,6 +174,12 @@ class StoredResponses(Responses):
         """By the answers at the entries."""
         _add_stored_products(self.rows, terms.learners, terms.channels, *measure, first, out)
 
+    def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
+        """``<duals on the channel, answers>`` of each term; duals of shape (n_channels, n_rows)."""
+        out = np.empty(len(terms.learners))
+        _stored_edges(self.rows, terms.learners, terms.channels, duals, out)
+        return out
+
 
 @compiled
 def _add_stump_scores(
@@ -280,3 +289,20 @@ def _add_stored_products(
         for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
             total += values[e] * answer[parts[e]]
         out[t] += total
+
+
+@compiled(fastmath=_FASTMATH)
+def _stored_edges(
+    responses: NDArray[Any],
+    learners: IntArray,
+    channels: IntArray,
+    duals: FloatArray,
+    out: FloatArray,
+) -> None:
+    for j in range(len(learners)):
+        response = responses[learners[j]]
+        row = duals[channels[j]]
+        total = 0.0
+        for i in range(len(row)):
+            total += row[i] * response[i]
+        out[j] = total

@@ -9,6 +9,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.task import Marginals, StackedParts
 from structboost.tasks.code import CodeTask
 
 
@@ -35,6 +36,11 @@ class BinaryTask(CodeTask):
         if y is None:
             return 1 if score >= 0 else -1
         return int(-y) if 1.0 - y * score >= 0 else int(y)
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Half the expected label: the joint feature is the code less a half."""
+        expected, log_sums = super().marginals_batch(X, scores)
+        return Marginals({"x": expected["x"] - 0.5}, log_sums - 0.5 * scores.rows["x"][:, 0])
 
     def labels(self, Y: Sequence[Any]) -> IntArray:
         """0 for the label -1, and 1 for 1; others raise TaskError."""

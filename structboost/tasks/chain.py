@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.inference.chains import best_sequences, tag_probabilities
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import shown
 
 
@@ -243,14 +243,30 @@ class ChainTask(Task):
         TaskError
             If no sequence of tags is allowed.
         """
-        stack = _stacked(scores)
-        inputs = self._search_inputs([x], stack)
-        out = {kind: np.zeros(rows.shape) for kind, rows in stack.rows.items()}
-        log_sums = np.zeros(1)
-        tag_probabilities(*inputs, out["token"], out["step"], log_sums)
-        if log_sums[0] == -np.inf:
-            raise _impossible(len(out["token"]), None)
-        return out
+        return self.marginals_batch([x], _stacked(scores)).expected
+
+    def log_sum(self, x: Any, scores: Any) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all allowed sequences of tags."""
+        return float(self.marginals_batch([x], _stacked(scores)).log_sums[0])
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Marginals of every sequence, in one compiled pass.
+
+        Raises
+        ------
+        TaskError
+            If no sequence of tags is allowed; the message names the example.
+        """
+        inputs = self._search_inputs(X, scores)
+        expected = {kind: np.zeros(rows.shape) for kind, rows in scores.rows.items()}
+        log_sums = np.zeros(len(X))
+        tag_probabilities(*inputs, expected["token"], expected["step"], log_sums)
+        impossible = np.flatnonzero(log_sums == -np.inf)
+        if len(impossible):
+            i = int(impossible[0])
+            starts = scores.offsets["token"]
+            raise _impossible(int(starts[i + 1] - starts[i]), i if len(X) > 1 else None)
+        return Marginals(expected, log_sums)
 
     def _best(self, X: Sequence[Any], scores: StackedParts) -> IntArray:
         """Best tags of all tokens of all sequences."""

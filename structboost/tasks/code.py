@@ -7,10 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
-from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
+from structboost.task import (
+    Marginals,
+    Measure,
+    OutputCodes,
+    PartKind,
+    Separation,
+    StackedParts,
+    Task,
+)
 from structboost.tasks.tables import checked_classes, stack_table
 
 
@@ -73,6 +82,21 @@ class CodeTask(Task):
         return Separation(
             self.losses[labels, rivals], {"x": Measure(rows, channels, values)}, {"x": indptr}
         )
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Expected codes, by the softmax of the scores of the classes."""
+        by_class = self.class_scores(scores.rows["x"])
+        log_sums = logsumexp(by_class, axis=1)
+        expected = np.exp(by_class - log_sums[:, None]) @ self.code.astype(np.float64)
+        return Marginals({"x": expected}, log_sums)
+
+    def marginals(self, x: Any, scores: FloatArray) -> FloatArray:
+        """The code to be expected, shape (1, n_channels)."""
+        return self.marginals_batch([x], StackedParts({"x": scores}, {})).expected["x"]
+
+    def log_sum(self, x: Any, scores: FloatArray) -> float:
+        """Logarithm of the sum of ``exp(score)`` over the classes."""
+        return float(self.marginals_batch([x], StackedParts({"x": scores}, {})).log_sums[0])
 
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
         """The code and the loss matrix."""

@@ -20,6 +20,7 @@ from structboost.conformance.sampled_outputs import mixture
 from structboost.exceptions import SampledOutputsWarning, TaskError
 from structboost.task import (
     KeptTruth,
+    Marginals,
     Measure,
     PartKind,
     Separation,
@@ -29,6 +30,7 @@ from structboost.task import (
 )
 from structboost.task_calls import predictions, separation
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
+from structboost.tasks.chain import ChainTask
 from structboost.tasks.ranking import PairOrder
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 from tests.helpers import choose
@@ -1057,3 +1059,40 @@ def test_plain_methods_do_without_inputs_too():
     check_task(PlainBinary(), X, y)
     one, other = (StructBoost(task, C=10.0).fit(X, y) for task in (PlainBinary(), BinaryTask()))
     assert one.objective_ == pytest.approx(other.objective_, rel=0.02)
+
+
+class SummedChain(ChainTask):
+    """A chain whose marginals, or whose sum, are broken on purpose."""
+
+    def __init__(self, fault):
+        super().__init__(2)
+        self.fault = fault
+
+    def marginals_batch(self, X, scores):
+        expected, log_sums = super().marginals_batch(X, scores)
+        if self.fault == "marginals":
+            expected["step"] *= 1.01
+        if self.fault == "sum":
+            log_sums = log_sums - 3.0
+        if self.fault == "batch" and len(X) > 1:
+            expected["token"] = expected["token"][::-1]
+        return Marginals(expected, log_sums)
+
+    def outputs(self, x):
+        return super().outputs(x) if self.fault == "batch" else None
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("marginals", "is not the gradient of log_sum"),
+        ("sum", "below the score"),
+        ("batch", "marginals_batch of X.* differs from marginals"),
+    ],
+)
+def test_broken_marginals_are_found(fault, message):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
+    Y = [rng.integers(2, size=len(x)) for x in X]
+    with pytest.raises(TaskError, match=message):
+        check_task(SummedChain(fault), X, Y)

@@ -1,0 +1,123 @@
+"""What :meth:`structboost.Task.marginals` promises, tried at random scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.exceptions import TaskError
+from structboost.task import Marginals, StackedParts, Task, listed_marginals
+
+# Step of the differences, and how far they may be from the marginals, at scores of size 1.
+_STEP = 1e-4
+_OF_DIFFERENCES = 1e-6
+_OF_SUMS = 1e-8
+# Outputs up to which the sums are compared with all of them.
+_MAX_LISTED = 2000
+
+_Scores = dict[str, FloatArray]
+
+
+def has_marginals(task: Task) -> bool:
+    """Whether the task defines marginals of its own, in any of their forms."""
+    own = ("marginals", "log_sum", "marginals_batch")
+    return any(getattr(type(task), name) is not getattr(Task, name) for name in own)
+
+
+def check_marginals(
+    task: Task,
+    i: int,
+    x: Any,
+    scores: _Scores,
+    value_of: Callable[[_Scores], list[float]],
+    random: np.random.Generator,
+) -> None:
+    """The marginals of one input are the slope of its ``log_sum``, and sum over the outputs.
+
+    Parameters
+    ----------
+    task : Task
+    i : int
+        Number of the example, for errors.
+    x
+        Its input.
+    scores : dict of str to ndarray
+    value_of : callable
+        Scores of outputs at hand under given scores of the parts.
+    random : numpy Generator
+
+    Raises
+    ------
+    TaskError
+        At the first broken property.
+    """
+    log_sum = float(task.log_sum(x, _only(scores)))
+    found = _by_kind(task, task.marginals(x, _only(scores)))
+    for kind, rows in scores.items():
+        if found[kind].shape != rows.shape or not np.isfinite(found[kind]).all():
+            raise TaskError(
+                f"marginals(X[{i}], scores) for kind {kind!r} must be finite, of shape "
+                f"(n_parts, n_channels) = {rows.shape}; it has shape {found[kind].shape}."
+            )
+    best = max(value_of(scores))
+    if not log_sum >= best - _OF_SUMS * (1.0 + abs(best)):
+        raise TaskError(
+            f"log_sum(X[{i}], scores) is {log_sum:.9g}, below the score {best:.9g} of a single "
+            "output; sum exp(score) over all outputs, scores being those of joint_feature."
+        )
+    listed = task.outputs(x)
+    if listed is not None and sum(1 for _ in islice(listed, _MAX_LISTED + 1)) <= _MAX_LISTED:
+        expected, sum_of_all = listed_marginals(task, x, _only(scores))
+        _compare(f"log_sum(X[{i}], scores)", "the sum over outputs(x)", log_sum, sum_of_all)
+        for kind, rows in expected.items():
+            _compare(f"marginals(X[{i}], scores)", "the mean over outputs(x)", found[kind], rows)
+    direction = {kind: random.standard_normal(rows.shape) for kind, rows in scores.items()}
+    ends = [
+        float(task.log_sum(x, _only({k: scores[k] + step * direction[k] for k in scores})))
+        for step in (_STEP, -_STEP)
+    ]
+    slope = (ends[0] - ends[1]) / (2 * _STEP)
+    expected_slope = sum(float((found[kind] * direction[kind]).sum()) for kind in scores)
+    size = 1.0 + sum(float(np.abs(found[kind] * direction[kind]).sum()) for kind in scores)
+    rounding = 1e-15 * abs(log_sum) / _STEP
+    if abs(slope - expected_slope) > _OF_DIFFERENCES * size**3 + rounding:
+        raise TaskError(
+            f"marginals(X[{i}], scores) is not the gradient of log_sum: along a random direction "
+            f"log_sum rises by {slope:.6g}, the marginals say {expected_slope:.6g}."
+        )
+
+
+def check_marginals_batch(
+    task: Task, X: Sequence[Any], scores: StackedParts, found: Marginals, examples: Sequence[int]
+) -> None:
+    """The batch form gives what the methods of one example give."""
+    for i in examples:
+        own = scores.example(i)
+        _compare(
+            f"marginals_batch: log_sums[{i}]", "log_sum", found.log_sums[i],
+            task.log_sum(X[i], own),
+        )  # fmt: skip
+        single = _by_kind(task, task.marginals(X[i], own))
+        for kind, starts in scores.offsets.items():
+            rows = found.expected[kind][starts[i] : starts[i + 1]]
+            _compare(f"marginals_batch of X[{i}]", "marginals", rows, single[kind])
+
+
+def _compare(name: str, other: str, found: Any, expected: Any) -> None:
+    if not np.allclose(found, expected, rtol=_OF_SUMS, atol=_OF_SUMS):
+        most = float(np.abs(np.asarray(found) - np.asarray(expected)).max())
+        raise TaskError(f"{name} differs from {other}, by up to {most:.3g}.")
+
+
+def _only(scores: _Scores) -> Any:
+    return scores if len(scores) > 1 else next(iter(scores.values()))
+
+
+def _by_kind(task: Task, value: Any) -> dict[str, NDArray[Any]]:
+    given = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
+    return {kind: np.asarray(given[kind]) for kind in task.kinds}

@@ -1,0 +1,222 @@
+"""The master of a boosted conditional random field: l1-regularised conditional likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms, TermsByKind
+from structboost.exceptions import SolverError
+from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.shards.responses import StoredResponses
+from structboost.shards.sparse_responses import SparseResponses
+from structboost.task import KeptTruth, StackedParts
+from structboost.task_calls import marginals
+
+_MAX_ITERATIONS = 1000
+# Changes of gradient and weights that L-BFGS keeps.
+_MEMORY = 10
+
+
+@dataclass(frozen=True)
+class ConditionalLikelihood(Formulation):
+    """Negative logarithm of the conditional likelihood of the true outputs: a boosted CRF.
+
+    An output y of x has the probability ``exp(F(x, y)) / sum_z exp(F(x, z))``.  Minimises ::
+
+        sum(w) + C/m sum_i [log sum_y exp(F(x_i, y)) - F(x_i, y_i)]
+
+    over ``w >= 0`` (Lafferty et al., ICML 2001, with columns and an l1 norm).  Tasks must give
+    their marginals (:meth:`structboost.Task.marginals`): chains do, and all whose outputs are
+    listed.  The loss of the task plays no part in training.
+
+    Notes
+    -----
+    Let q_i be any distribution of the outputs of example i, and H its entropy.  The dual is ::
+
+        max  C/m sum_i H(q_i)
+        s.t. C/m sum_i <M(x_i, y_i) - E_q M(x_i, y), h> <= 1   for each column h
+
+    Columns of largest edge under the model's own q are added.  Mixed with the truth, so that no
+    edge exceeds 1, this q gives the lower bound.
+    """
+
+    can_choose_C: ClassVar[bool] = True
+    has_probabilities = True
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Softmax of the scores."""
+        return np.asarray(softmax(scores, axis=1))
+
+    def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
+        """L-BFGS-B over the columns so far, until the duality gap is small enough.
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals.
+        """
+        return ConditionalLikelihoodMaster(problem, C)
+
+
+class _Point(NamedTuple):
+    """What is known at some weights.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n_columns,)
+    losses : ndarray, shape (n_examples,)
+        Minus the logarithm of the probability of each true output.
+    entropies : ndarray, shape (n_examples,)
+        Those of the outputs of each example.
+    duals : dict of str to ndarray, shape (n_channels, n_parts)
+        Share of the example times (truth - expected joint feature): without C.
+    """
+
+    weights: FloatArray
+    losses: FloatArray
+    entropies: FloatArray
+    duals: dict[str, FloatArray]
+
+
+class ConditionalLikelihoodMaster(RestrictedMaster):
+    """Columns of any terms, on the parts of any kinds."""
+
+    takes_sparse_answers = True
+
+    def __init__(self, problem: Problem, C: float) -> None:
+        super().__init__(C)
+        self._problem = problem
+        kinds, offsets = problem.task.kinds, problem.offsets
+        self._columns = TermsByKind(kinds)
+        self._answers: dict[str, StoredResponses | SparseResponses] = {
+            kind: StoredResponses(int(offsets[kind][-1])) for kind in kinds
+        }
+        self._n_channels = {kind: part.n_channels for kind, part in kinds.items()}
+        self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
+        numbers = np.arange(len(problem.Y))
+        self._owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
+        self._at = self._point(self.weights)
+        self._keep(self._at)
+
+    def set_C(self, C: float) -> None:
+        """Continue with another C."""
+        self.C = C
+
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; returns the number of the first."""
+        if sparse.issparse(responses):
+            self._answers[kind] = SparseResponses.instead_of(self._answers[kind])
+        return self._answers[kind].add(responses)
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero."""
+        self._columns.add(terms, n_new)
+        super().add_columns(terms, n_new)
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        self._columns.keep(kept)
+        super().keep_columns(kept)
+
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        """L-BFGS-B until the relative gap over the columns so far is at most ``tolerance``."""
+        if not len(self.weights):
+            return
+
+        def objective(weights: FloatArray) -> tuple[float, FloatArray]:
+            self._at = self._point(weights)
+            return self.value_and_gradient_at(self._at)
+
+        def stop_at_gap(weights: FloatArray) -> None:
+            raise_if_interrupted()
+            at = self._at
+            if not np.array_equal(at.weights, weights):
+                at = self._at = self._point(weights)
+            value, gradient = self.value_and_gradient_at(at)
+            if value - self._bound(at, float((1.0 - gradient).max())) <= tolerance * value:
+                raise StopIteration
+
+        answer = minimize(
+            objective, self.weights, jac=True, method="L-BFGS-B", callback=stop_at_gap,
+            bounds=[(0.0, np.inf)] * len(self.weights),
+            options={"maxiter": _MAX_ITERATIONS, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0},
+        )  # fmt: skip
+        weights = np.asarray(answer.x, np.float64)
+        if not np.array_equal(self._at.weights, weights):
+            self._at = self._point(weights)
+        if not np.isfinite(self._at.losses).all():
+            raise SolverError("The conditional likelihood is not finite; choose a smaller C.")
+        self._keep(self._at)
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and its gradient by the weights of the columns so far."""
+        return self.value_and_gradient_at(self._point(weights))
+
+    def value_and_gradient_at(self, at: _Point) -> tuple[float, FloatArray]:
+        """The same where the marginals are known."""
+        value = float(at.weights.sum()) + self.C * self._risk(at)
+        gradient = np.ones(len(at.weights))
+        for kind, terms in self._columns.terms.items():
+            edges = terms.coefficients * self._answers[kind].edges(terms, at.duals[kind])
+            np.subtract.at(gradient, terms.columns, self.C * edges)
+        return value, gradient
+
+    def duals(self) -> dict[str, FloatArray]:
+        """C times share times (truth - expected joint feature), by kind and (part, channel)."""
+        return {kind: np.ascontiguousarray(self.C * of.T) for kind, of in self._at.duals.items()}
+
+    def bound(self, largest_edge: float) -> float | None:
+        """Dual objective of the model's own distribution, mixed with the truth."""
+        return self._bound(self._at, largest_edge)
+
+    def _bound(self, at: _Point, largest_edge: float) -> float:
+        """Mean entropy of ``(1 - s) truth + s q`` times C, s such that no edge exceeds 1."""
+        s = min(1.0, 1.0 / max(largest_edge, 1e-300))
+        true = np.exp(-at.losses)
+        # Entropy without the term of the truth, whose probability becomes ``mixed``.
+        others = at.entropies - true * at.losses
+        mixed = 1.0 - s * -np.expm1(-at.losses)
+        entropies = s * others + s * np.expm1(-at.losses) * np.log(s)
+        entropies -= mixed * np.log(np.maximum(mixed, 1e-300))
+        return max(0.0, self.C * float(self._problem.example_weights @ entropies))
+
+    def _risk(self, at: _Point) -> float:
+        return float(self._problem.example_weights @ at.losses)
+
+    def _keep(self, at: _Point) -> None:
+        self.weights, self.risk = at.weights, self._risk(at)
+
+    def _point(self, weights: FloatArray) -> _Point:
+        """Marginals at some weights, and what follows from them."""
+        self._calls += 1
+        problem = self._problem
+        rows = {}
+        for kind, terms in self._columns.weighted(weights).items():
+            out = np.zeros((self._n_channels[kind], len(self._owners[kind])))
+            self._answers[kind].add_scores(terms, 0, out)
+            rows[kind] = np.ascontiguousarray(out.T)
+        scores = StackedParts(rows, problem.offsets)
+        expected, log_sums = marginals(problem.task, problem.X, scores)
+        losses, entropies = log_sums.copy(), log_sums.copy()
+        duals = {}
+        for kind, (parts, channels, values) in self._truth.items():
+            owners, n = self._owners[kind], len(log_sums)
+            weights_of_truth = values * rows[kind][parts, channels]
+            losses -= np.bincount(owners[parts], weights_of_truth, n)
+            by_row = np.einsum("pc,pc->p", expected[kind], rows[kind])
+            entropies -= np.bincount(owners, by_row, n)
+            difference = -expected[kind]
+            np.add.at(difference, (parts, channels), values)
+            difference *= problem.example_weights[owners][:, None]
+            duals[kind] = np.ascontiguousarray(difference.T)
+        return _Point(weights.copy(), losses, entropies, duals)
