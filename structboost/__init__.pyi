@@ -83,6 +83,7 @@ from .tasks import MulticlassTask as MulticlassTask
 from .tasks import MultiLabelTask as MultiLabelTask
 from .tasks import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .tasks import RankingTask as RankingTask
+from .tasks import SpanningTreeTask as SpanningTreeTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask
 from .tasks.chain import Stretch as Stretch

@@ -19,7 +19,7 @@ from structboost.validation import shown
 
 @dataclass(frozen=True, eq=False)
 class CandidatePairs:
-    """An input of :class:`MatchingTask` in which only some pairs may be matched.
+    """An input of :class:`MatchingTask` or :class:`SpanningTreeTask` with only some of the pairs.
 
     Parameters
     ----------
@@ -66,6 +66,15 @@ class CandidatePairs:
     def numbers(self) -> IntArray:
         """The pairs as numbers of cells of the table of all pairs."""
         return self.pairs[:, 0] * self.n_right + self.pairs[:, 1]
+
+    def rows_of(self, cells: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Rows of cells among the pairs, and whether each cell is one of them."""
+        numbers = self.numbers
+        if not len(numbers):
+            return np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
+        order = np.argsort(numbers, kind="stable")
+        place = np.minimum(np.searchsorted(numbers[order], cells), len(numbers) - 1)
+        return order[place].astype(np.int64), numbers[order[place]] == cells
 
 
 class MatchingTask(Task):
@@ -123,7 +132,7 @@ class MatchingTask(Task):
         left = np.flatnonzero(partners >= 0)
         parts = left * _shape(x)[1] + partners[left]
         if isinstance(x, CandidatePairs):
-            parts = _rows_of(x, parts)[0]
+            parts = x.rows_of(parts)[0]
         return Measure(parts, np.zeros(len(parts), np.int64), np.ones(len(parts)))
 
     def loss(self, y: Any, y_pred: Any) -> float:
@@ -180,7 +189,7 @@ class MatchingTask(Task):
             return "leaves members alone; take MatchingTask(unmatched=True)"
         if isinstance(x, CandidatePairs):
             left = np.flatnonzero(partners >= 0)
-            known = _rows_of(x, left * n_right + partners[left])[1]
+            known = x.rows_of(left * n_right + partners[left])[1]
             if not known.all():
                 i = int(left[np.argmin(known)])
                 return (
@@ -207,13 +216,3 @@ def _shape(x: Any) -> tuple[int, int]:
 def _n_pairs(x: Any) -> int:
     n_left, n_right = _shape(x)
     return len(x.pairs) if isinstance(x, CandidatePairs) else n_left * n_right
-
-
-def _rows_of(x: CandidatePairs, cells: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Rows of candidates among the pairs, and whether each cell is one."""
-    numbers = x.numbers
-    if not len(numbers):
-        return np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
-    order = np.argsort(numbers, kind="stable")
-    place = np.minimum(np.searchsorted(numbers[order], cells), len(numbers) - 1)
-    return order[place].astype(np.int64), numbers[order[place]] == cells

@@ -1,0 +1,120 @@
+"""Spanning trees of highest score, directed away from a root (Chu and Liu; Edmonds, 1967)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+
+@compiled
+def best_arborescences(
+    scores: FloatArray,
+    arcs: IntArray,
+    first_arcs: IntArray,
+    first_nodes: IntArray,
+    chosen: IntArray,
+) -> int:
+    """The arc into each node of the best tree of every graph; the first node is its root.
+
+    Each node takes its best arc; circles are contracted to nodes, whose arcs then count by what
+    they gain over the arc that they displace, until there are no circles.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_arcs,)
+    arcs : ndarray of int64, shape (n_arcs, 2)
+        From which node to which, numbered within its graph.
+    first_arcs, first_nodes : ndarray of int64, shape (n_graphs + 1,)
+        First arc and first node of each graph.
+    chosen : ndarray of int64, shape (n_nodes,)
+        Is filled with rows of ``arcs``, -1 for roots; of equally good arcs the first.
+
+    Returns
+    -------
+    impossible : int
+        First graph in which the root does not reach every node, or -1.
+    """
+    for g in range(len(first_nodes) - 1):
+        nodes = chosen[first_nodes[g] : first_nodes[g + 1]]
+        if not _best_arborescence(scores, arcs, first_arcs[g], first_arcs[g + 1], nodes):
+            return g
+    return -1
+
+
+@compiled
+def _best_arborescence(
+    scores: FloatArray, arcs: IntArray, first: int, last: int, chosen: IntArray
+) -> bool:
+    """Fill in the arcs of the best tree of one graph; False if there is none."""
+    n = len(chosen)
+    # Numbers from n are contracted circles.  The best arc into a node is found once: it changes
+    # only when the node becomes a part of another.
+    best = np.full(2 * n, -1, np.int64)
+    circle = np.full(2 * n, -1, np.int64)
+    walk = np.full(2 * n, -1, np.int64)
+    gain = np.empty(2 * n)
+    alive, n_alive, n_numbers = np.arange(2 * n), n, n
+    live, n_live = np.empty(last - first, np.int64), 0
+    source, target = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+    weight = np.empty(last - first)
+    for a in range(last - first):
+        source[a], target[a] = arcs[first + a]
+        weight[a] = scores[first + a]
+        if source[a] != target[a] and target[a] != 0:
+            live[n_live] = a
+            n_live += 1
+    known = 0
+    while True:
+        for i in range(n_live):
+            a = live[i]
+            v = target[a]
+            if v >= known and (best[v] < 0 or weight[a] > gain[v]):
+                best[v], gain[v] = a, weight[a]
+        known = n_numbers
+        for i in range(n_alive):
+            if best[alive[i]] < 0 and alive[i] != 0:
+                return False
+            walk[alive[i]] = -1
+        for i in range(n_alive):
+            v = alive[i]
+            while v != 0 and walk[v] < 0:
+                walk[v] = i
+                v = source[best[v]]
+            if v != 0 and walk[v] == i and circle[v] < 0:
+                while circle[v] < 0:
+                    circle[v] = n_numbers
+                    v = source[best[v]]
+                n_numbers += 1
+        if n_numbers == known:
+            break
+        kept, n_live = n_live, 0
+        for i in range(kept):
+            a = live[i]
+            if circle[target[a]] >= 0:
+                weight[a] -= gain[target[a]]
+                target[a] = circle[target[a]]
+            if circle[source[a]] >= 0:
+                source[a] = circle[source[a]]
+            if source[a] != target[a]:
+                live[n_live] = a
+                n_live += 1
+        kept, n_alive = n_alive, 0
+        for i in range(kept):
+            if circle[alive[i]] < 0:
+                alive[n_alive] = alive[i]
+                n_alive += 1
+        for v in range(known, n_numbers):
+            alive[n_alive] = v
+            n_alive += 1
+    # A circle opens where the arc into it enters.
+    for v in range(n_numbers - 1, n - 1, -1):
+        inside = arcs[first + best[v], 1]
+        while circle[inside] != v:
+            inside = circle[inside]
+        best[inside] = best[v]
+    chosen[0] = -1
+    for v in range(1, n):
+        chosen[v] = first + best[v]
+    return True
