@@ -5,13 +5,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --constraint constraints.txt
 
-.PHONY: help venv demo test lint bench clean
+.PHONY: help venv demo test lint bench docs clean
 
 help:
 	@echo "make demo   train on digits and breast-cancer, print a table, save a plot"
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   lint and type-check only"
 	@echo "make bench  install the benchmarks' peers, list the benchmarks"
+	@echo "make docs   build the documentation site into build/docs"
 	@echo "make venv   only set up .venv"
 	@echo "make clean  remove caches and build products (not .venv)"
 
@@ -43,6 +44,11 @@ bench: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks list
 	@echo "Run one: $(RUN) -m benchmarks run NAME --data DIR [--quick] [--only DATASET ...] --json FILE"
 
+docs: venv
+	$(INSTALL) --group docs
+	$(RUN) -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "The site is in build/docs/index.html"
+
 clean:
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

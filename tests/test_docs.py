@@ -1,5 +1,6 @@
 """The Python blocks of the README and of every page in docs/ run, each page in one namespace."""
 
+import importlib
 import re
 import sys
 import types
@@ -89,3 +90,16 @@ def test_every_file_that_a_page_names_exists(page):
 def test_the_page_and_the_readme_have_code():
     assert blocks(ROOT / "README.md")
     assert blocks(TAGGER_PAGE)
+
+
+@pytest.mark.parametrize(
+    "package", ["structboost", "structboost.tracking", "structboost.segmentation"]
+)
+def test_the_reference_lists_every_public_name(package):
+    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    sections = re.split(r"^\.\. currentmodule:: (\S+)$", text, flags=re.M)
+    listed = []
+    for module, section in zip(sections[1::2], sections[2::2], strict=True):
+        if module == package:
+            listed += re.findall(r"^   (\w+)$", section, re.M)
+    assert sorted(listed) == sorted(importlib.import_module(package).__all__)

@@ -1,0 +1,53 @@
+"""How Sphinx builds the site: ``make docs``."""
+
+import os
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import structboost
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the examples import each other's helpers
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+project = "structboost"
+author = "The structboost developers"
+version = release = structboost.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "show_memory": False,
+    "abort_on_example_error": True,
+}
+autosummary_generate = True
+templates_path = ["_templates"]
+toc_object_entries_show_parents = "hide"
+autodoc_typehints = "none"  # the docstrings say them
+numpydoc_show_class_members = False
+exclude_patterns = ["_build", "_templates"]
+
+html_theme = "pydata_sphinx_theme"
+html_title = "structboost"
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+
+
+def setup(app: Sphinx) -> None:
+    """Leave out what scikit-learn's base classes add to each estimator."""
+    app.connect(
+        "autodoc-skip-member",
+        lambda app, what, name, thing, skip, options: (
+            True if (getattr(thing, "__module__", "") or "").startswith("sklearn.") else None
+        ),
+    )
