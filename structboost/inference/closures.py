@@ -1,4 +1,4 @@
-"""The set of labels of highest score that has, with each label, all labels above it."""
+"""Sets that have, with each label, all labels above it: the best one, and probabilities."""
 
 from __future__ import annotations
 
@@ -59,6 +59,46 @@ def best_closed_sets(
         whole = np.full(len(edges), most)
         found[rows, labels] = least_energy_labels(energies, edges, np.zeros(len(edges)), whole)
     return found
+
+
+@compiled
+def closed_set_probabilities(
+    scores: FloatArray,
+    order: IntArray,
+    starts: IntArray,
+    parents: IntArray,
+    found: FloatArray,
+    log_sums: FloatArray,
+) -> None:
+    """Probabilities of labels of a tree where a set has probability ``exp(score) / sum``.
+
+    Parameters
+    ----------
+    scores, order, starts, parents
+        As :func:`best_closed_sets` takes them; no label has two parents.
+    found : ndarray, shape (n_sets, n_labels)
+        Is filled with the probability of each label.
+    log_sums : ndarray, shape (n_sets,)
+        Is filled with the logarithms of the sums.
+    """
+    n_labels = scores.shape[1]
+    odds = np.empty(n_labels)
+    for i in range(len(scores)):
+        log_sums[i] = 0.0
+        odds[:] = scores[i]
+        for k in range(n_labels - 1, -1, -1):
+            v = order[k]
+            # Without the label, or with it and those below it.
+            both = max(0.0, odds[v]) + np.log1p(np.exp(-abs(odds[v])))
+            if starts[v + 1] > starts[v]:
+                odds[parents[starts[v]]] += both
+            else:
+                log_sums[i] += both
+        for k in range(n_labels):
+            v = order[k]
+            found[i, v] = 1.0 / (1.0 + np.exp(-odds[v]))
+            if starts[v + 1] > starts[v]:
+                found[i, v] *= found[i, parents[starts[v]]]
 
 
 @compiled

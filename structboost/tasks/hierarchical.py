@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,12 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
-from structboost.inference.closures import best_closed_sets
+from structboost.inference.closures import best_closed_sets, closed_set_probabilities
+from structboost.task import Marginals, StackedParts, listed_marginals
 from structboost.tasks.multi_label import MultiLabelTask
+
+# With several parents all sets are tried for probabilities: there are up to 2^n of them.
+_MOST_LISTED = 12
 
 
 class HierarchicalMultiLabelTask(MultiLabelTask):
@@ -63,6 +67,51 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     def outputs(self, x: Any) -> Iterator[IntArray]:
         """All sets that are closed upwards."""
         return (labels for labels in super().outputs(x) if self._open_edge(labels) is None)
+
+    def marginals(self, x: Any, scores: Any) -> FloatArray:
+        """Probabilities of labels where a set has probability ``~ exp(score)``.
+
+        Parameters
+        ----------
+        x : array
+            One input.
+        scores : ndarray, shape (1, n_labels)
+
+        Returns
+        -------
+        marginals : ndarray, shape (1, n_labels)
+            No label is more probable than one above it.
+
+        Raises
+        ------
+        TaskError
+            If a label has several parents and there are more than 12 labels.
+        """
+        return self.marginals_batch([x], StackedParts({"x": scores}, {})).expected["x"]
+
+    def log_sum(self, x: Any, scores: Any) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all sets that are closed upwards."""
+        return float(self.marginals_batch([x], StackedParts({"x": scores}, {})).log_sums[0])
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Marginals of every input, in one compiled pass over the tree."""
+        rows = np.ascontiguousarray(scores.rows["x"], np.float64)
+        expected, log_sums = np.empty(rows.shape), np.empty(len(rows))
+        if (np.diff(self._starts) <= 1).all():
+            closed_set_probabilities(
+                rows, self._order, self._starts, self._parents, expected, log_sums
+            )
+        elif self.n_labels <= _MOST_LISTED:
+            for i, own in enumerate(rows):
+                found, log_sums[i] = listed_marginals(self, None, own[None])
+                expected[i] = found["x"][0]
+        else:
+            label = int(np.argmax(np.diff(self._starts)))
+            raise TaskError(
+                f"Label {label} has several parents, and probabilities are known for trees only; "
+                "leave edges out, or take formulation='one_slack'."
+            )
+        return Marginals({"x": expected}, log_sums)
 
     def closed(self, sets: IntArray) -> IntArray:
         """The sets, shape (n_sets, n_labels), with all labels above theirs."""

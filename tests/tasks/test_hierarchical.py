@@ -40,6 +40,11 @@ def test_the_argmax_equals_enumeration(seed, tree, ties):
     stack = StackedParts({"x": scores}, {"x": np.arange(5)})
     found = np.array(task.argmax_batch([None] * 4, stack))
     assert all(task.is_valid(None, z) for z in found)
+    probabilities = task.marginals_batch([None] * 4, stack)
+    weights = np.exp(scores @ outputs.T)
+    expected = weights @ outputs / weights.sum(axis=1, keepdims=True)
+    assert probabilities.expected["x"] == pytest.approx(expected)
+    assert probabilities.log_sums == pytest.approx(np.log(weights.sum(axis=1)))
     assert (found * scores).sum(axis=1) == pytest.approx((scores @ outputs.T).max(axis=1))
     violations = task.separate(None, truth, stack).violations(stack)
     for i, y in enumerate(truth):
@@ -91,6 +96,14 @@ def test_a_learned_model_is_certified_and_right():
 def test_wrong_parameters_are_named(edges, decay, message):
     with pytest.raises(TaskError, match=message):
         HierarchicalMultiLabelTask(3, edges, decay=decay)
+
+
+def test_probabilities_of_large_graphs_are_refused():
+    task = HierarchicalMultiLabelTask(13, [[0, 2], [1, 2]])
+    with pytest.raises(TaskError, match="Label 2 has several parents"):
+        task.marginals(None, np.zeros((1, 13)))
+    rare = HierarchicalMultiLabelTask(500, [[0, 499]]).marginals(None, np.full((1, 500), -800.0))
+    assert np.all(rare == 0)
 
 
 def test_sets_that_are_not_closed_are_named():
