@@ -22,6 +22,7 @@ from .ensemble import load_model as load_model
 from .estimators import AdaBoostECCClassifier as AdaBoostECCClassifier
 from .estimators import AdaBoostMHClassifier as AdaBoostMHClassifier
 from .estimators import AdaBoostMOClassifier as AdaBoostMOClassifier
+from .estimators import CrossFitted as CrossFitted
 from .estimators import MultiBoostClassifier as MultiBoostClassifier
 from .estimators import MultiBoostCWClassifier as MultiBoostCWClassifier
 from .estimators import MultiBoostECCClassifier as MultiBoostECCClassifier

@@ -9,6 +9,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from structboost.engines.base import Engine
@@ -44,7 +45,7 @@ Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
 
 @dataclass(eq=False, repr=False)
-class StructBoost:
+class StructBoost(BaseEstimator):
     """Structured prediction by boosting, with a bound on the distance to the optimum.
 
     Minimises ``sum(w) + C/m sum_i max_y [Delta(y_i, y) - w'(Psi(x_i, y_i) - Psi(x_i, y))]`` over
@@ -271,7 +272,7 @@ class StructBoost:
     def _forget(self) -> None:
         """Drop what was fitted: where a fit ends early, nothing of the last one is left."""
         for name in _FITTED:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
 
     def _settings(self) -> Settings:
         if isinstance(self.C, str):
@@ -320,7 +321,7 @@ class _AfterRound(StructBoost):
     """The trainer as callbacks see it: fitted, with the weights of the round that has ended."""
 
     def __init__(self, trainer: StructBoost, loop: Loop) -> None:
-        vars(self).update(vars(trainer))
+        self.__dict__.update(vars(trainer))
         self.objective_ = self.history_[-1]["primal"]
         self._loop = loop
 
@@ -388,7 +389,7 @@ def _fit_choosing(
         with_C.model_, with_C.history_ = chosen.model, chosen.history
         with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
         with_C.interrupted_ = True
-    vars(trainer).update({name: vars(with_C)[name] for name in _FITTED if name in vars(with_C)})
+    trainer.__dict__.update({name: vars(with_C)[name] for name in _FITTED if name in vars(with_C)})
     trainer.C_path_ = chosen.records
 
 

@@ -247,11 +247,14 @@ class Task(ABC):
     reads_inputs : bool
         Whether the loss-augmented argmax and the joint feature read ``x``, beside the scores.  If
         False, ``x`` and ``X`` may be None, and inputs are not sent to the workers.
+    labelled_kind : str or None
+        Kind of the parts that outputs label (:meth:`part_labels`), where there is one.
     """
 
     kinds: Mapping[str, PartKind] = {"x": PartKind()}
     exact_argmax: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
+    labelled_kind: ClassVar[str | None] = None
 
     @abstractmethod
     def parts(self, x: Any) -> Any:
@@ -353,6 +356,23 @@ class Task(ABC):
         return Marginals(
             {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
         )
+
+    def part_labels(self, x: Any, y: Any) -> NDArray[Any]:
+        """Labels that output ``y`` gives to the parts of :attr:`labelled_kind`.
+
+        :class:`structboost.CrossFitted` trains a classifier of the parts on them.
+
+        Ensures an array of int, shape (n_parts,), negative where a label is unknown; or of 0 and 1,
+        shape (n_parts, n_labels).
+        """
+        raise TaskError(f"{type(self).__name__} has no part_labels(x, y), which this needs.")
+
+    def with_features(self, x: Any, features: Any) -> Any:
+        """The input ``x`` with other features of the parts of :attr:`labelled_kind`.
+
+        Requires ``features`` of shape (n_parts, n_features), in the order of :meth:`parts`.
+        """
+        raise TaskError(f"{type(self).__name__} has no with_features(x, features).")
 
     def predict(self, x: Any, scores: Any) -> Any:
         """What a user of the model gets for ``x``; by default the argmax."""

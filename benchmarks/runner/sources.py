@@ -12,7 +12,7 @@ from pathlib import Path
 PACKAGE = "structboost"
 # Imports of other modules are not followed: a new table must not make results worthless.
 MEASURING = ("benchmarks.runner.datasets", "benchmarks.runner.protocol")
-FOLLOWED = (PACKAGE, "benchmarks.peers", "benchmarks.ours", *MEASURING)
+FOLLOWED = (PACKAGE, "benchmarks.peers", "benchmarks.ours", "benchmarks.structures", *MEASURING)
 # What is in a module, as a registry names it; from the dot on, in the registry's own package.
 NAMED = re.compile(rf"((?:{PACKAGE})?(?:\.\w+)+):\w+")
 

@@ -8,6 +8,7 @@ from structboost.estimators.coded import (
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
 )
+from structboost.estimators.cross_fitted import CrossFitted
 from structboost.estimators.decisions import PredictThenOptimize
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
@@ -19,6 +20,7 @@ __all__ = [
     "AdaBoostECCClassifier",
     "AdaBoostMHClassifier",
     "AdaBoostMOClassifier",
+    "CrossFitted",
     "MultiBoostCWClassifier",
     "MultiBoostClassifier",
     "MultiBoostECCClassifier",

@@ -18,6 +18,7 @@ from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator, TaxonomyClassifier
 from structboost.estimators.parameters import estimator, is_same
 from structboost.files.checkpoint import Checkpoint
+from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
 from structboost.masters.exponential import Exponential
 from structboost.selection.folds import Fold, random_folds, split_rows
@@ -39,6 +40,12 @@ from structboost.weak.pricing import RULES, PricingRule
 _OBJECTIVE = (
     "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
     "spread", "engine", "checkpoint", "taxonomy", "class_weight",
+)  # fmt: skip
+
+# What only boosting reads, not the fit of one linear function.
+_OF_BOOSTING = (
+    "formulation", "stabilize", "exact", "pricing", "columns_per_channel", "spread", "engine",
+    "checkpoint", "early_stopping", "callbacks",
 )  # fmt: skip
 
 
@@ -86,6 +93,25 @@ class _StructBoostEstimator(BoostedEstimator):
     spread: float = 0.0
     engine: str | Engine = "threads"
     checkpoint: str | PathLike[str] | Checkpoint | None = None
+
+    def _linear_trainer(self, task: Task) -> LinearTrainer:
+        """The trainer of one linear function.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is given that only boosting reads.
+        """
+        own = self.get_params(deep=False)
+        for name in _OF_BOOSTING:
+            if not is_same(own[name], getattr(type(self), name)):
+                raise ValueError(
+                    f"{name} is {shown(own[name])}, which weak_learner='linear', a single linear "
+                    f"function, does not read; leave it out, or boost linear functions by "
+                    "weak_learner=['linear']."
+                )
+        names = ("C", "tol", "max_rounds", "random_state", "verbose")
+        return LinearTrainer(task, **{name: own[name] for name in names})
 
     def _settings(self, task: Task) -> dict[str, Any]:
         return {

@@ -148,7 +148,7 @@ class PredictThenOptimize(BaseEstimator):
                 )
         else:
             self.trainer_.fit(inputs, truth)
-        self.C_ = float(self.trainer_.C if self._is_linear else self.trainer_.C_)  # type: ignore[union-attr]
+        self.C_ = float(self.trainer_.C if self._is_linear else self.trainer_.C_)
         self.history_ = self.trainer_.history_
         return self
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -19,7 +21,7 @@ from structboost.tasks.label_tree import label_tree
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.tables import merge_repeated_rows
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import check_class_weight, check_labels, checked_weights
+from structboost.validation import check_class_weight, check_labels, checked_weights, shown
 
 
 def classification_task(
@@ -125,3 +127,37 @@ def labels_of(scores: FloatArray, classes: NDArray[Any]) -> NDArray[Any]:
     """Label of the highest score, or of the sign."""
     index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return np.asarray(classes[index])
+
+
+def indicator_of(
+    y: Any, classes: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], IntArray, bool]:
+    """Labels, indicator matrix, and whether ``y`` was one.
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is neither of 0 and 1 nor lists of labels, or there are fewer than two labels.
+    """
+    if sparse.issparse(y):
+        y = y.toarray()
+    if getattr(y, "ndim", 1) == 2:
+        table = np.asarray(y)
+        if not np.isin(table, (0, 1)).all():
+            raise ValueError("y has entries that are neither 0 nor 1.")
+        indicator, is_indicator = table.astype(np.int64), True
+        classes = np.arange(table.shape[1]) if classes is None else classes
+    else:
+        binarizer = MultiLabelBinarizer(classes=classes)
+        for i, labels in enumerate(y):
+            if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+                raise ValueError(
+                    f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
+                )
+        indicator, is_indicator = binarizer.fit_transform(y).astype(np.int64), False
+        classes = np.asarray(binarizer.classes_.tolist())
+    if len(classes) < 2:
+        raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
+    if indicator.shape[1] != len(classes):
+        raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
+    return classes, indicator, is_indicator

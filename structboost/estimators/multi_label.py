@@ -7,25 +7,23 @@ from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import saved_classes
 from structboost.estimators.boosted import _StructBoostEstimator
-from structboost.estimators.parameters import estimator
+from structboost.estimators.labels import indicator_of
+from structboost.estimators.parameters import estimator, is_same
 from structboost.files.schema import DamagedFileError
 from structboost.selection.folds import Fold, random_folds
-from structboost.task import StackedParts
+from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
-from structboost.validation import checked_choice, checked_weights, shown, validated_table
+from structboost.validation import checked_choice, checked_weights, validated_table
 
 
 @estimator
@@ -48,6 +46,9 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         Labels of ``y`` then bring those above them, and predictions always have them.  Wrong labels
         weigh less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
         ``outputs`` and ``pairs`` keep their defaults.
+    weak_learner : str, callable or list of these
+        Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` is one linear
+        function of the standardised features, by :class:`structboost.StructuredSVM`.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its loss has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
@@ -84,12 +85,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         self._check_early_stopping()
         checked_choice(self.outputs, "outputs", ("all", "seen"))
         X = validated_table(self, X)
-        self.classes_, indicator, self._is_indicator = _indicator(y)
+        self.classes_, indicator, self._is_indicator = indicator_of(y)
         edges = None
         if self.hierarchy is not None:
             edges = self._hierarchy_edges()
             if not self._is_indicator:
-                indicator = _indicator(y, self.classes_)[1]
+                indicator = indicator_of(y, self.classes_)[1]
             indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
@@ -123,7 +124,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the samples whose set of labels is right."""
         found = self._found(self._scores(X))
-        _, true, _ = _indicator(y, self.classes_)
+        _, true, _ = indicator_of(y, self.classes_)
         if isinstance(self.task_, HierarchicalMultiLabelTask):
             true = self.task_.closed(true)
         return float(accuracy_score(true, found, sample_weight=sample_weight))
@@ -178,6 +179,11 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         self.classes_ = labels
         return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
 
+    def _trainer(self, task: Task, **settings: Any) -> Any:
+        if is_same(self.weak_learner, "linear"):
+            return self._linear_trainer(task)
+        return super()._trainer(task, **settings)
+
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts without regard to the labels: sets of labels hardly repeat."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
@@ -200,35 +206,3 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _indicator(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[Any], IntArray, bool]:
-    """Labels, indicator matrix, and whether ``y`` was one.
-
-    Raises
-    ------
-    ValueError
-        If ``y`` is neither of 0 and 1 nor lists of labels, or there are fewer than two labels.
-    """
-    if sparse.issparse(y):
-        y = y.toarray()
-    if getattr(y, "ndim", 1) == 2:
-        table = np.asarray(y)
-        if not np.isin(table, (0, 1)).all():
-            raise ValueError("y has entries that are neither 0 nor 1.")
-        indicator, is_indicator = table.astype(np.int64), True
-        classes = np.arange(table.shape[1]) if classes is None else classes
-    else:
-        binarizer = MultiLabelBinarizer(classes=classes)
-        for i, labels in enumerate(y):
-            if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-                raise ValueError(
-                    f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
-                )
-        indicator, is_indicator = binarizer.fit_transform(y).astype(np.int64), False
-        classes = np.asarray(binarizer.classes_.tolist())
-    if len(classes) < 2:
-        raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
-    if indicator.shape[1] != len(classes):
-        raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
-    return classes, indicator, is_indicator

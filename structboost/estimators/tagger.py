@@ -16,7 +16,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import saved_classes
 from structboost.estimators.boosted import _StructBoostEstimator
-from structboost.estimators.parameters import estimator
+from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tokens import (
     TokenReader,
     forbidden_numbers,
@@ -44,9 +44,12 @@ class StructBoostTagger(_StructBoostEstimator):
     forbidden : sequence of (tag, tag), optional
         Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
         None)`` a last one.
-    weak_learner : {"stump", "tree", "perceptron", "svm", "lda", "feature", "piecewise"} or callable
-        Family of weak learners.  Stumps on sparse or dict tokens of zeros and ones are single
-        features, priced by one sparse product; other families make such tokens dense.
+    weak_learner : str, callable or list of these
+        Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
+        tokens of zeros and ones are single features, priced by one sparse product; other families
+        make such tokens dense.
+        ``"linear"`` is one linear function of the standardised features, by
+        :class:`structboost.StructuredSVM`, as for answers of :class:`structboost.CrossFitted`.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
@@ -188,6 +191,11 @@ class StructBoostTagger(_StructBoostEstimator):
                 raise DamagedFileError("its model is of other tags")
             tagger.task_ = task
         return tagger
+
+    def _trainer(self, task: Task, **settings: Any) -> Any:
+        if is_same(self.weak_learner, "linear"):
+            return self._linear_trainer(task)
+        return super()._trainer(task, **settings)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of whole sequences, or of their labelled pieces."""

@@ -54,9 +54,7 @@ class TokenReader:
         takes_active : bool
             Whether sparse rows of zeros and ones may stay sparse.
         """
-        check_inputs(X)
-        table, lengths = self._table(X)
-        self.n_features = table.shape[1]
+        table, lengths = self.table(X)
         self.is_active = bool(takes_active and sparse.issparse(table) and (table.data == 1).all())
         return self._split(table, lengths)
 
@@ -68,14 +66,24 @@ class TokenReader:
         ValueError
             If tokens have another number of features than in training.
         """
+        return self._split(*self.table(X))
+
+    def table(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
+        """All tokens as one table, and the number of tokens of each sequence.
+
+        The first call learns the features; later ones raise ValueError if tokens have another
+        number of them.
+        """
         check_inputs(X)
         table, lengths = self._table(X)
-        if table.shape[1] != self.n_features:
+        if self.n_features is None:
+            self.n_features = table.shape[1]
+        elif table.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {table.shape[1]} features per token; the tagger was trained on "
                 f"{self.n_features}."
             )
-        return self._split(table, lengths)
+        return table, lengths
 
     def _split(self, table: Any, lengths: IntArray) -> list[NDArray[Any]]:
         if self.is_active:
@@ -85,10 +93,9 @@ class TokenReader:
         return np.split(rows, np.cumsum(lengths)[:-1])
 
     def _table(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
-        """All tokens as one table, and the number of tokens of each sequence."""
         if not len(X):
             raise ValueError("X is empty; give at least one sequence.")
-        if all(_is_of_dicts(x) for x in X):
+        if all(is_of_dicts(x) for x in X):
             return self._vectorized(X)
         if all(sparse.issparse(x) for x in X):
             lengths = np.array([x.shape[0] for x in X])
@@ -177,7 +184,8 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
     return classes
 
 
-def _is_of_dicts(x: Any) -> bool:
+def is_of_dicts(x: Any) -> bool:
+    """Whether a sequence is a list of dicts, one per token."""
     return isinstance(x, Sequence) and all(isinstance(token, Mapping) for token in x)
 
 

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
@@ -43,7 +44,7 @@ _LEAST_NEW = 0.1
 
 
 @dataclass(eq=False, repr=False)
-class StructuredSVM:
+class StructuredSVM(BaseEstimator):
     """Linear structured SVM, trained to a certified duality gap.
 
     The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,
@@ -174,6 +175,10 @@ class StructuredSVM:
         """Minus the mean loss of the predictions: larger is better."""
         return -mean_loss(self.task, Y, self.predict(X))
 
+    def _stack(self, X: Sequence[Any]) -> StackedParts:
+        """Features of the parts of training inputs."""
+        return stacked(self.task, X)
+
     def _check_parameters(self) -> None:
         if not isinstance(self.task, Task):
             raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
@@ -199,7 +204,7 @@ class _Run:
         self.svm, self.X, self.Y = svm, X, Y
         self.tol = float(svm.tol)
         self.budgets = float(svm.C) * shares
-        self.parts = LinearScores(svm.task.kinds, stacked(svm.task, X))
+        self.parts = LinearScores(svm.task.kinds, svm._stack(X))
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, svm.task.exact_argmax, random)
         self.best = self.solver.weights.copy()

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
-from structboost.runtime.blas_threads import one_blas_thread
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.descriptors import (
     PATCH_SIZES,
@@ -22,6 +19,7 @@ from structboost.segmentation.descriptors import (
     word_histograms,
 )
 from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
+from structboost.selection.cross_fitting import cross_fit
 
 WORDS = "words"
 # The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four
@@ -195,17 +193,14 @@ class _Training:
         self, rows: Floats32, n_rows: int, fit: Callable[..., Any], *, rare_more_often: bool = True
     ) -> tuple[list[Any], FloatArray]:
         """A classifier for each fold, trained on the others, and their answers on the fold."""
-        work = joblib.delayed(_fit_on_one_thread)
         drawn = [self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
-        fitted = joblib.Parallel(n_jobs=self.n_jobs)(
-            work(fit, rows[part], self.labels[part], self.n_labels) for part in drawn
+        return cross_fit(
+            self.folds,
+            fit,
+            [(rows[part], self.labels[part], self.n_labels) for part in drawn],
+            lambda classifier, inside: classifier.log_probabilities(rows[inside]),
+            n_jobs=self.n_jobs,
         )
-        answers = np.empty((len(rows), self.n_labels))
-        for fold, classifier in enumerate(fitted):
-            inside = self.folds == fold
-            with one_blas_thread():
-                answers[inside] = classifier.log_probabilities(rows[inside])
-        return fitted, answers
 
     def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
         """Superpixels of the other folds that are not void, at most ``n_rows`` of them."""
@@ -220,12 +215,6 @@ class _Training:
         labels = self.labels[usable]
         chances = 1.0 / np.sqrt(np.bincount(labels)[labels])
         return np.sort(random.choice(usable, n_rows, replace=False, p=chances / chances.sum()))
-
-
-def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
-    """One thread: sums of several would be added in another order."""
-    with threadpool_limits(1):
-        return fit(*arguments)
 
 
 def combined(answers: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -101,6 +101,8 @@ class ChainTask(Task):
     TaskError
         If a parameter is out of its range.
     """
+
+    labelled_kind = "token"
 
     def __init__(
         self,
@@ -220,6 +222,16 @@ class ChainTask(Task):
         }
         losses = np.bincount(owners[wrong], minlength=len(Y)).astype(np.float64)
         return Separation(losses, {"token": tokens, "step": steps}, indptr)
+
+    def part_labels(self, x: Any, y: Any) -> IntArray:
+        """The tags."""
+        return np.asarray(y)
+
+    def with_features(self, x: Any, features: Any) -> Any:
+        """The same sequence with other features of its tokens."""
+        if isinstance(x, Stretch):
+            return replace(x, x=self.with_features(x.x, features))
+        return (features, x[1]) if isinstance(x, tuple) else features
 
     def marginals(self, x: Any, scores: Any) -> dict[str, FloatArray]:
         """Probabilities of tags and pairs where sequences have probability ``~ exp(score)``.

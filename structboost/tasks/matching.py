@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -96,6 +96,7 @@ class MatchingTask(Task):
     """
 
     kinds = {"pair": PartKind(1)}
+    labelled_kind = "pair"
 
     def __init__(self, *, unmatched: bool = False) -> None:
         self.unmatched = unmatched
@@ -149,6 +150,18 @@ class MatchingTask(Task):
         out = np.full((_n_pairs(x), 1), 0.5)
         out[rows] = -0.5
         return out
+
+    def part_labels(self, x: Any, y: Any) -> IntArray:
+        """1 on each pair that is matched, 0 on the others."""
+        labels = np.zeros(_n_pairs(x), np.int64)
+        labels[self.joint_feature(x, y).parts] = 1
+        return labels
+
+    def with_features(self, x: Any, features: Any) -> Any:
+        """The same sets with other features of their pairs."""
+        if isinstance(x, CandidatePairs):
+            return replace(x, features=features)
+        return np.reshape(features, (*_shape(x), -1))
 
     def argmax(self, x: Any, scores: FloatArray) -> IntArray:
         """The matching of the highest score."""

@@ -13,8 +13,9 @@ from structboost.estimators import base
 from structboost.estimators.parameters import estimator
 
 FACES = [getattr(structboost.estimators, name) for name in structboost.estimators.__all__]
-# PredictThenOptimize wraps a problem, as meta-estimators do, and cannot be made without one.
-ESTIMATORS = [face for face in FACES if "problem" not in inspect.signature(face).parameters]
+# PredictThenOptimize and CrossFitted wrap a problem or an estimator: they need one to be made.
+WRAPPED = {"problem", "estimator"}
+ESTIMATORS = [face for face in FACES if not WRAPPED & set(inspect.signature(face).parameters)]
 
 
 @pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)

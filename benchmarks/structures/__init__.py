@@ -1,0 +1,1 @@
+"""What the page *structures* measures, a module per structure."""

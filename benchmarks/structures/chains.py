@@ -1,0 +1,196 @@
+"""OCR letters: the chain on pixels, two stages, and the chain on cross-fitted answers."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.model_selection import KFold
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
+
+from benchmarks.runner.records import Record, by
+from benchmarks.runner.targets import Target, reach
+from benchmarks.runner.units import Unit
+from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
+from structboost import ChainTask, CrossFitted, StructBoostTagger
+from structboost.task import StackedParts
+
+FEW, MANY = "letters", "letters, nine folds"
+DATASETS = (FEW, MANY)
+QUICK_DATASETS = (FEW,)
+RIGHT = "right letters"
+N_LETTERS = 26
+QUICK_WORDS = 150
+CS = (30.0, 100.0, 300.0)
+PAIR_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
+PIXEL_CS = (30.0, 100.0, 300.0)
+TOL, MAX_PASSES, PARTS = 0.05, 40, 3
+TWO_STAGES, CROSS_FITTED, REFITTED = "two stages", "cross-fitted", "cross-fitted, refitted"
+
+
+class Words(NamedTuple):
+    """Words of a part, as arrays of pixels and of letters."""
+
+    X: list[np.ndarray]
+    Y: list[np.ndarray]
+
+
+def read(path: Path, *, many: bool, quick: bool) -> tuple[Words, Words]:
+    """Training and test words: fold 1 and the others, or the other way round."""
+    with np.load(path) as file:
+        X, y, word, fold = (file[name] for name in ("X", "y", "word", "fold"))
+    starts = np.flatnonzero(np.diff(word)) + 1
+    tables = np.split(X.astype(np.float32), starts), np.split(y.astype(np.int64), starts)
+    is_first = fold[np.concatenate(([0], starts))] == 1
+    train, test = (~is_first, is_first) if many else (is_first, ~is_first)
+    made = []
+    for part in (train, test):
+        rows = np.flatnonzero(part)[: QUICK_WORDS if quick else None].tolist()
+        made.append(Words(*([table[i] for i in rows] for table in tables)))
+    return made[0], made[1]
+
+
+def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
+    path = Path(data_dir) / "structures/chains/letters.npz"
+    content = content_of(path)
+    data = partial(read, path, many=name == MANY, quick=quick)
+    return [unit(__name__, name, content, data, run, quick) for run in RUNS[name]]
+
+
+def right(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float:
+    return float(np.mean(np.concatenate(found) == np.concatenate(true)))
+
+
+def on_pixels(data: tuple[Words, Words], quick: bool) -> list[Row]:
+    """The linear chain."""
+    train, test = data
+    model, facts = tuned_chain(train.X, train.Y, PIXEL_CS[:1] if quick else PIXEL_CS)
+    return [Row("pixels, linear chain", RIGHT, right(model.predict(test.X), test.Y), facts)]
+
+
+def with_classifier(
+    label: str, make: Callable[[], Any], data: tuple[Words, Words], quick: bool
+) -> list[Row]:
+    """A classifier alone, followed by Viterbi, and cross-fitted before a linear chain."""
+    train, test = data
+    crossed = CrossFitted(make(), random_state=0)
+    answers = crossed.fit_transform(train.X, train.Y)
+    mean_answers = crossed.transform(test.X)
+    whole: Any = make().fit(np.concatenate(train.X), np.concatenate(train.Y))
+    ends = np.cumsum([len(y) for y in test.Y])[:-1]
+    probabilities = whole.predict_proba(np.concatenate(test.X))
+    one_answer = np.split(np.log(np.maximum(probabilities, 1e-5)), ends)
+    alone = [own.argmax(axis=1) for own in one_answer]
+    pairs = pair_scores(train.Y)
+    trials = [right(viterbi(answers, w * pairs), train.Y) for w in PAIR_WEIGHTS]
+    weight = PAIR_WEIGHTS[int(np.argmax(trials))]
+    model, facts = tuned_chain(answers, train.Y, CS[:1] if quick else CS)
+    values = {
+        "alone": (right(alone, test.Y), {}),
+        f"{TWO_STAGES}, mean of folds": (
+            right(viterbi(mean_answers, weight * pairs), test.Y),
+            {"pairs": weight},
+        ),
+        TWO_STAGES: (right(viterbi(one_answer, weight * pairs), test.Y), {"pairs": weight}),
+        CROSS_FITTED: (right(model.predict(mean_answers), test.Y), facts),
+        REFITTED: (right(model.predict(one_answer), test.Y), facts),
+    }
+    return [Row(f"{label}, {how}", RIGHT, *found) for how, found in values.items()]
+
+
+def pair_scores(Y: Sequence[np.ndarray]) -> np.ndarray:
+    """Log-probabilities of the next letter, by counts plus one."""
+    counts = np.ones((N_LETTERS, N_LETTERS))
+    for y in Y:
+        np.add.at(counts, (y[:-1], y[1:]), 1)
+    return np.log(counts / counts.sum(axis=1, keepdims=True))
+
+
+def viterbi(answers: Sequence[np.ndarray], pairs: np.ndarray) -> Sequence[np.ndarray]:
+    """Letters of the largest sum of answers and pairs."""
+    n = len(answers)
+    starts = np.concatenate(([0], np.cumsum([len(own) for own in answers])))
+    rows = {"token": np.concatenate(answers), "step": np.tile(pairs.reshape(1, -1), (n, 1))}
+    stack = StackedParts(rows, {"token": starts, "step": np.arange(n + 1)})
+    return ChainTask(N_LETTERS).argmax_batch(answers, stack)
+
+
+def tuned_chain(
+    X: Sequence[np.ndarray], Y: Sequence[np.ndarray], Cs: Sequence[float]
+) -> tuple[StructBoostTagger, dict[str, Any]]:
+    """The linear chain at the C of the most right letters in parts of the training words."""
+    values = []
+    for C in Cs:
+        of_parts = []
+        for kept, held in KFold(PARTS, shuffle=True, random_state=0).split(X):
+            model = chain(C).fit([X[i] for i in kept], [Y[i] for i in kept])
+            of_parts.append(right(model.predict([X[i] for i in held]), [Y[i] for i in held]))
+        values.append(float(np.mean(of_parts)))
+    facts = {"C": Cs[int(np.argmax(values))], "validation": values}
+    with cpu_seconds(facts):
+        model = chain(facts["C"]).fit(X, Y)
+    return model, {**facts, "gap": model.history_[-1]["gap"]}
+
+
+def chain(C: float) -> StructBoostTagger:
+    settings = {"tol": TOL, "max_rounds": MAX_PASSES, "random_state": 0}
+    return StructBoostTagger(weak_learner="linear", C=C, **settings)
+
+
+def svc() -> Any:
+    return SVC(C=10.0, gamma=0.03, probability=True, random_state=0)  # deprecated, but pairwise
+
+
+def mlp() -> Any:
+    return MLPClassifier((256,), alpha=1e-2, max_iter=30, random_state=0)
+
+
+def extra_trees() -> Any:
+    return ExtraTreesClassifier(300, max_features=0.2, random_state=0)
+
+
+def lightgbm() -> Any:
+    from lightgbm import LGBMClassifier
+
+    settings = {
+        "num_leaves": 15,
+        "min_child_samples": 5,
+        "reg_lambda": 5.0,
+        "n_jobs": 1,
+        "verbose": -1,
+    }
+    return LGBMClassifier(n_estimators=150, random_state=0, **settings)
+
+
+PIXELS = Run("pixels", on_pixels)
+SVM = Run("svc", partial(with_classifier, "svc", svc), ("sklearn",))
+MLP = Run("mlp", partial(with_classifier, "mlp", mlp), ("sklearn",))
+TREES = Run("extra trees", partial(with_classifier, "extra trees", extra_trees), ("sklearn",))
+LIGHTGBM = Run("lightgbm", partial(with_classifier, "lightgbm", lightgbm), ("lightgbm",))
+RUNS = {FEW: (PIXELS, SVM, TREES, LIGHTGBM), MANY: (PIXELS, MLP)}
+
+
+def targets(made: Sequence[Record]) -> list[Target]:
+    values = {key: r["value"] for key, r in by(made, "dataset", "method").items()}
+
+    def best(dataset: str, *labels: str) -> float | None:
+        found = [values.get((dataset, f"{label}, {CROSS_FITTED}")) for label in labels]
+        return max((v for v in found if v is not None), default=None)
+
+    few = best(FEW, "svc", "extra trees", "lightgbm")
+    linear = values.get((FEW, "pixels, linear chain"))
+    found = [
+        reach("letters, fold 1 against the rest", few, ">=", 0.92),
+        reach("the same with trees", best(FEW, "extra trees", "lightgbm"), ">=", 0.885),
+        reach("the same, linear on pixels", linear, ">=", 0.805),
+        reach("letters, nine folds against one", best(MANY, "mlp"), ">=", 0.95),
+    ]
+    for label in ("svc", "extra trees", "lightgbm"):
+        rival = values.get((FEW, f"{label}, {TWO_STAGES}"))
+        if rival is not None:
+            wanted = f"letters, {label}: cross-fitted above its two stages, {rival:.3f}"
+            found.append(reach(wanted, best(FEW, label), ">", rival))
+    return found

@@ -1,0 +1,220 @@
+"""Out-of-fold answers of a classifier as features: of rows, of tokens, of any parts of a task."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import GroupKFold
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray
+from structboost.estimators.labelled_parts import PartTable, beside, form_of
+from structboost.estimators.parameters import estimator
+from structboost.selection.cross_fitting import cross_fit
+from structboost.task import Task
+from structboost.validation import check_inputs, checked_n_jobs, checked_whole_number, shown
+
+# Log-probabilities end here: a classifier that was never wrong is not infinitely sure.
+_LEAST = 1e-5
+
+
+@estimator
+class CrossFitted(TransformerMixin, BaseEstimator):
+    """Answers of a classifier of the parts in place of the parts' features.
+
+    Put it before a structured model in a pipeline: the classifier says what each part may be, and
+    the model learns how far to trust it, and what goes together.  As with scikit-learn's
+    ``TargetEncoder``, :meth:`fit_transform` is not ``fit`` and then :meth:`transform`:
+
+    - :meth:`fit_transform`, which a pipeline calls to train, answers for each part by a classifier
+      that was trained without its group.  Answers of one that knows the part already would be too
+      sure, and the model would learn to rely on them.
+    - :meth:`transform`, which it calls to predict, gives the mean answers of these classifiers.
+
+    Answers are log-probabilities of the classes; for two classes, and for each label of a set, they
+    are log-odds.  A classifier without probabilities answers by its ``decision_function``.
+
+    Inputs are what the model behind takes: a table and its labels or sets of labels, or sequences
+    of tokens and their tags.  With ``task`` they are the inputs and outputs of a task that says how
+    its parts are labelled (:meth:`structboost.Task.part_labels`), such as a matching, whose pairs
+    belong together or not.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        Classifier of the parts.  For sets of labels there is one for each label, unless it takes
+        sets itself.
+    task : Task, optional
+        The task whose inputs are transformed.
+    folds : int
+        Number of folds, at least 2.
+    passthrough : bool
+        Whether the features stay, behind the answers.
+    random_state : int, RandomState or None
+        Seed for the folds (None: the same in each fit).
+    n_jobs : int or None
+        Number of processes that train the folds' classifiers.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The trained classifiers of each fold; for sets of labels a list for each fold, unless the
+        classifier takes sets itself.
+    classes_ : ndarray
+        Classes, labels, or tags.
+    """
+
+    estimator: Any = field(kw_only=False)
+    task: Task | None = None
+    folds: int = 5
+    passthrough: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train the classifiers of all folds; the arguments are those of :meth:`fit_transform`."""
+        self.fit_transform(X, y, groups)
+        return self
+
+    def fit_transform(self, X: Any, y: Any, groups: Any = None) -> Any:
+        """Train the classifiers, and give the answers of those that have not seen a part.
+
+        Parameters
+        ----------
+        X, y : array-like or sequence
+            Inputs and true outputs, as the model behind takes them.  Parts without a label (a tag
+            None) are answered, too.
+        groups : array-like, shape (n_examples,), optional
+            Examples of one group are in one fold.  Default: each example is a group, so all
+            tokens of a sequence are in one fold.
+
+        Returns
+        -------
+        answers : ndarray or list
+            A table of answers, sequences of tables, or inputs of the task with other features.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range.
+        """
+        checked_whole_number(self.folds, "folds")
+        n_jobs = checked_n_jobs(self.n_jobs)
+        self._check_estimator()
+        check_inputs(X)
+        form = form_of(X, self.task)
+        parts = form.read(X)
+        self.classes_, labels = form.labels(X, y, parts)
+        self._has_sets = labels.ndim == 2
+        of_examples = self._folds(groups, len(parts.lengths))
+        folds = of_examples[parts.owners]
+        rows, is_known = parts.rows, labels >= 0 if labels.ndim == 1 else True
+        training = []
+        for fold in range(int(self.folds)):
+            kept = np.flatnonzero((folds != fold) & is_known)
+            if not len(kept):
+                raise ValueError(f"No part outside fold {fold} has a label; give fewer folds.")
+            training.append((self.estimator, rows[kept], labels[kept]))
+        self.estimators_, answers = cross_fit(
+            folds, _fitted, training, lambda model, own: self._ask(model, rows[own]), n_jobs=n_jobs
+        )
+        self._form = form
+        return self._made(X, parts, answers)
+
+    def transform(self, X: Any) -> Any:
+        """Mean answers of the folds' classifiers, in the form of :meth:`fit_transform`."""
+        check_is_fitted(self)
+        check_inputs(X)
+        parts = self._form.read(X)
+        answers = np.mean([self._ask(model, parts.rows) for model in self.estimators_], axis=0)
+        return self._made(X, parts, answers)
+
+    def _made(self, X: Any, parts: PartTable, answers: FloatArray) -> Any:
+        rows = beside(answers, parts.rows) if self.passthrough else answers
+        return self._form.made(X, parts, rows)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_form")
+
+    def _check_estimator(self) -> None:
+        if not any(hasattr(self.estimator, m) for m in ("predict_proba", "decision_function")):
+            raise TypeError(
+                f"estimator is {shown(self.estimator)}, which has neither predict_proba nor "
+                "decision_function; give a scikit-learn classifier."
+            )
+
+    def _folds(self, groups: Any, n_examples: int) -> IntArray:
+        """Fold of each example."""
+        groups = np.arange(n_examples) if groups is None else np.asarray(groups)
+        if groups.shape != (n_examples,):
+            raise ValueError(
+                f"groups has shape {groups.shape}; give one for each of {n_examples} examples."
+            )
+        n_groups = len(np.unique(groups))
+        if not 2 <= self.folds <= n_groups:
+            raise ValueError(
+                f"folds is {self.folds!r}; give a number from 2 to that of the groups, {n_groups}."
+            )
+        seed = 0 if self.random_state is None else self.random_state
+        cut = GroupKFold(int(self.folds), shuffle=True, random_state=seed)
+        folds = np.empty(n_examples, np.int64)
+        for fold, (_, held) in enumerate(cut.split(folds, groups=groups)):
+            folds[held] = fold
+        return folds
+
+    def _ask(self, model: Any, rows: Any) -> FloatArray:
+        """Answers of the model of a fold, shape (n_parts, n_answers)."""
+        if not self._has_sets:
+            return _answers(model, rows, len(self.classes_))
+        if isinstance(model, list):
+            return np.hstack([_answers(of_label, rows, 2) for of_label in model])
+        found = model.predict_proba(rows)
+        if isinstance(found, np.ndarray):
+            return _log_odds(found)
+        shares = [
+            own[:, 1] if own.shape[1] > 1 else np.full(len(own), float(classes[0]))
+            for own, classes in zip(found, model.classes_, strict=True)
+        ]
+        return _log_odds(np.column_stack(shares))
+
+
+def _fitted(estimator: Any, rows: Any, labels: IntArray) -> Any:
+    """A classifier of one label per row, of sets of labels, or a list: one for each label."""
+    if labels.ndim == 1:
+        return _fitted_on_classes(estimator, rows, labels)
+    if get_tags(estimator).classifier_tags.multi_label and hasattr(estimator, "predict_proba"):
+        return clone(estimator).fit(rows, labels)
+    return [_fitted_on_classes(estimator, rows, column) for column in labels.T]
+
+
+def _fitted_on_classes(estimator: Any, rows: Any, labels: IntArray) -> Any:
+    # Few classifiers take rows of one class.
+    is_constant = labels.min() == labels.max()
+    return clone(DummyClassifier() if is_constant else estimator).fit(rows, labels)
+
+
+def _answers(model: Any, rows: Any, n_classes: int) -> FloatArray:
+    """Log-probabilities or scores of classes 0 to n_classes - 1; of two only that of class 1."""
+    if hasattr(model, "predict_proba"):
+        shares = np.zeros((rows.shape[0], n_classes))
+        shares[:, model.classes_] = model.predict_proba(rows)
+        return _log_odds(shares[:, 1:]) if n_classes == 2 else np.log(np.maximum(shares, _LEAST))
+    scores = np.asarray(model.decision_function(rows), np.float64)
+    if n_classes == 2:
+        return scores.reshape(-1, 1)
+    if scores.ndim == 1:
+        scores = np.column_stack((-scores, scores))
+    # A class that the other folds do not have is less likely than any that they have.
+    found = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
+    found[:, model.classes_] = scores
+    return found
+
+
+def _log_odds(shares: FloatArray) -> FloatArray:
+    shares = np.clip(shares, _LEAST, 1 - _LEAST)
+    return np.asarray(np.log(shares) - np.log1p(-shares))

@@ -1,0 +1,248 @@
+"""CrossFitted: answers that have not seen the part, of rows, tokens, sets of labels and pairs."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from structboost import (
+    CandidatePairs,
+    ChainTask,
+    CrossFitted,
+    MatchingTask,
+    MultiLabelTask,
+    StructBoostMultiLabelClassifier,
+    StructBoostTagger,
+    StructuredSVM,
+    TaskError,
+    labelled_stretches,
+)
+
+
+class Recalling(ClassifierMixin, BaseEstimator):
+    """Sure of the rows it was trained on, by their number; knows nothing of others."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.known_ = dict(zip(np.asarray(X)[:, 0].tolist(), y.tolist(), strict=True))
+        return self
+
+    def predict_proba(self, X):
+        out = np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+        for i, number in enumerate(np.asarray(X)[:, 0].tolist()):
+            if number in self.known_:
+                out[i] = self.classes_ == self.known_[number]
+        return out
+
+
+def numbered(n, n_classes=3, seed=0):
+    y = np.random.default_rng(seed).integers(n_classes, size=n)
+    y[:n_classes] = np.arange(n_classes)
+    return np.arange(n, dtype=float)[:, None], y
+
+
+def test_no_answer_in_training_knows_its_part_and_new_answers_are_the_mean_of_the_folds():
+    X, y = numbered(30)
+    crossed = CrossFitted(Recalling(), folds=3)
+    answers = crossed.fit_transform(X, y)
+    assert answers == pytest.approx(np.log(np.full((30, 3), 1 / 3)))
+    # Two of three classifiers were trained on a row, the third has never seen it.
+    low, even = np.log(1e-5), np.log(1 / 3)
+    expected = np.where(np.arange(3) == y[:, None], even / 3, (2 * low + even) / 3)
+    assert crossed.transform(X) == pytest.approx(expected)
+    seen = np.array(
+        [[number in model.known_ for number in range(30)] for model in crossed.estimators_]
+    )
+    assert (seen.sum(axis=0) == 2).all()
+
+
+@pytest.mark.parametrize("form", ["arrays", "sparse", "dicts"])
+def test_tokens_of_a_sequence_share_a_fold(form):
+    lengths = [4, 1, 3, 2, 5, 3]
+    rows, tags = numbered(sum(lengths))
+    ends = np.cumsum(lengths)[:-1]
+    X, y = np.split(rows, ends), [[f"tag {t}" for t in own] for own in np.split(tags, ends)]
+    y[0][1] = None  # unknown, yet answered
+    if form == "sparse":
+        X = [sparse.csr_array(x) for x in X]
+    if form == "dicts":
+        X = [[{"number": float(v)} for v in x[:, 0]] for x in X]
+
+    class Dense(Recalling):
+        def fit(self, X, y):
+            return super().fit(X.toarray() if sparse.issparse(X) else X, y)
+
+        def predict_proba(self, X):
+            return super().predict_proba(X.toarray() if sparse.issparse(X) else X)
+
+    crossed = CrossFitted(Dense(), folds=3)
+    answers = crossed.fit_transform(X, y)
+    assert [own.shape for own in answers] == [(n, 3) for n in lengths]
+    assert np.concatenate(answers) == pytest.approx(np.log(1 / 3))
+    assert crossed.classes_.tolist() == ["tag 0", "tag 1", "tag 2"]
+    for model in crossed.estimators_:
+        whole = [{v in model.known_ for v in own} for own in np.split(rows[:, 0], ends)[1:]]
+        assert all(len(facts) == 1 for facts in whole)
+        assert 1.0 not in model.known_
+
+
+def test_groups_stay_together():
+    X, y = numbered(24)
+    groups = np.repeat(np.arange(6), 4)
+    crossed = CrossFitted(Recalling(), folds=3).fit(X, y, groups=groups)
+    for model in crossed.estimators_:
+        inside = np.isin(X[:, 0], list(model.known_)).reshape(6, 4)
+        assert (inside.all(axis=1) | ~inside.any(axis=1)).all()
+
+
+def test_answers_of_sets_are_log_odds_of_each_label_by_any_classifier():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 2))
+    Y = np.column_stack((X[:, 0] > 0, X[:, 1] > 0.3, np.zeros(120))).astype(int)
+    one_each = CrossFitted(LogisticRegression(), folds=3).fit_transform(X, Y)
+    all_at_once = CrossFitted(KNeighborsClassifier(9), folds=3).fit_transform(X, Y)
+    for answers in (one_each, all_at_once):
+        assert answers.shape == (120, 3)
+        assert np.mean((answers > 0) == Y) > 0.9
+        assert answers[:, 2] == pytest.approx(np.log(1e-5 / (1 - 1e-5)))
+    lists = [np.flatnonzero(row).tolist() for row in Y[:, :2]]
+    assert CrossFitted(LogisticRegression(), folds=3).fit_transform(X, lists) == pytest.approx(
+        one_each[:, :2]
+    )
+
+
+def test_scores_stand_in_for_probabilities_and_features_may_stay_beside():
+    X, y = np.random.default_rng(2).normal(size=(60, 2)), np.tile(list("abc"), 20)
+    crossed = CrossFitted(RidgeClassifier(), folds=3, passthrough=True)
+    table = crossed.fit_transform(X, y)
+    assert table.shape == (60, 5)
+    assert np.array_equal(table[:, 3:], X)
+    mean = np.mean([model.decision_function(X) for model in crossed.estimators_], axis=0)
+    assert crossed.transform(X)[:, :3] == pytest.approx(mean)
+
+
+def test_a_class_that_a_fold_lacks_is_unlikely_there():
+    X, y = numbered(12)
+    y[:] = np.arange(12) % 2
+    y[0] = 2
+    crossed = CrossFitted(Recalling(), folds=3)
+    answers = crossed.fit_transform(X, y)
+    assert answers[0] == pytest.approx(np.log([0.5, 0.5, 1e-5]))
+
+
+def chains(n=40, seed=3):
+    rng = np.random.default_rng(seed)
+    Y = [np.cumsum(rng.integers(0, 2, size=5)) % 3 for _ in range(n)]
+    return [np.eye(3)[y] + rng.normal(scale=0.7, size=(5, 3)) for y in Y], Y
+
+
+def test_a_pipeline_trains_the_chain_on_cross_fitted_answers():
+    X, Y = chains()
+    answers = CrossFitted(LogisticRegression(), folds=3)
+    model = make_pipeline(answers, StructuredSVM(ChainTask(3), C=10, tol=0.02, random_state=0))
+    model.fit(X[:25], Y[:25])
+    by_hand = StructuredSVM(ChainTask(3), C=10, tol=0.02, random_state=0)
+    crossed = clone(answers)
+    by_hand.fit(crossed.fit_transform(X[:25], Y[:25]), Y[:25])
+    expected = by_hand.predict(crossed.transform(X[25:]))
+    assert all(np.array_equal(*pair) for pair in zip(model.predict(X[25:]), expected, strict=True))
+    again = pickle.loads(pickle.dumps(model))
+    assert all(np.array_equal(*pair) for pair in zip(again.predict(X[25:]), expected, strict=True))
+
+
+def test_faces_take_answers():
+    X, Y = chains()
+    tags = [[f"t{tag}" for tag in y] for y in Y]
+    face = StructBoostTagger(weak_learner="linear", C=10)
+    tagger = make_pipeline(CrossFitted(LogisticRegression(), folds=3), face)
+    tagger.fit(X[:25], tags[:25])
+    assert tagger.score(X[25:], tags[25:]) > 0.6
+    rows, sets = np.concatenate(X), np.eye(3, dtype=int)[np.concatenate(Y)]
+    face = StructBoostMultiLabelClassifier(weak_learner="linear", outputs="seen", C=10)
+    labels = make_pipeline(CrossFitted(LogisticRegression(), folds=3), face)
+    assert labels.fit(rows[:120], sets[:120]).score(rows[120:], sets[120:]) > 0.6
+    assert labels.get_params()["crossfitted__estimator__C"] == 1.0
+
+
+def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
+    X, Y = chains()
+    rows, sets = np.concatenate(X), np.eye(3, dtype=int)[np.concatenate(Y)]
+    scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    settings = {"C": 10, "tol": 1e-3, "random_state": 0}
+    svm = StructuredSVM(MultiLabelTask(3), **settings).fit(scaled, sets)
+    face = StructBoostMultiLabelClassifier(weak_learner="linear", **settings).fit(rows, sets)
+    assert face.objective_ == pytest.approx(svm.objective_)
+    assert face.decision_function(rows) == pytest.approx(svm.scores(scaled).rows["x"])
+    tagger = StructBoostTagger(weak_learner="linear", C=10, random_state=0).fit(X, Y)
+    tagger.save(tmp_path / "tagger")
+    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    assert loaded.predict(X) == tagger.predict(X)
+    assert loaded.history_ == tagger.history_
+    assert loaded.weak_learner == "linear"
+
+
+def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_not_read():
+    X, Y = chains()
+    tagger = StructBoostTagger(weak_learner="linear", random_state=0).fit(X, Y)
+    losses = [entry["loss"] for entry in tagger.C_path_]
+    assert len(losses) > 2
+    assert tagger.C_ == tagger.C_path_[int(np.argmin(losses))]["C"]
+    assert tagger.n_iter_ == 1
+    with pytest.raises(ValueError, match=r"spread is 0\.1, which weak_learner='linear'"):
+        StructBoostTagger(weak_learner="linear", spread=0.1).fit(X, Y)
+    with pytest.raises(ValueError, match="early_stopping is True"):
+        StructBoostTagger(weak_learner="linear", early_stopping=True).fit(X, Y)
+
+
+def test_a_task_says_how_its_parts_are_labelled():
+    rng = np.random.default_rng(4)
+    X = [rng.normal(size=(4, 4, 2)) for _ in range(12)]
+    Y = [rng.permutation(4) for _ in range(12)]
+    for x, y in zip(X, Y, strict=True):
+        x[np.arange(4), y, 0] += 3
+    crossed = CrossFitted(LogisticRegression(), task=MatchingTask(), folds=3)
+    answers = crossed.fit_transform(X, Y)
+    assert [own.shape for own in answers] == [(4, 4, 1)] * 12
+    svm = StructuredSVM(MatchingTask(), C=10, tol=0.05, random_state=0).fit(answers, Y)
+    assert svm.score(crossed.transform(X), Y) > -1
+    pairs = np.argwhere(np.ones((4, 4)))
+    listed = [CandidatePairs(4, 4, pairs, x.reshape(16, 2)) for x in X]
+    alike = CrossFitted(
+        LogisticRegression(), task=MatchingTask(unmatched=True), folds=3
+    ).fit_transform(listed, Y)
+    assert alike[3].features == pytest.approx(answers[3].reshape(16, 1))
+    # Pieces of sequences stay pieces.
+    X, Y = chains(8)
+    steps = [np.arange(4.0)[:, None] for _ in X]
+    Y[0] = np.array([0, -1, 1, 2, 0])
+    task = ChainTask(3, step_features=True)
+    cut, own = labelled_stretches(list(zip(X, steps, strict=True)), Y)
+    made = CrossFitted(LogisticRegression(), task=task, folds=3).fit_transform(cut, own)
+    assert (made[1].begins, made[1].ends) == (False, True)
+    assert made[1].x[0].shape == (3, 3)
+    assert np.array_equal(made[1].x[1], [[2.0], [3.0]])
+
+
+def test_refusals_name_the_argument():
+    X, y = numbered(6)
+    with pytest.raises(ValueError, match="folds is 7; give a number from 2 to that of the groups"):
+        CrossFitted(Recalling(), folds=7).fit(X, y)
+    with pytest.raises(ValueError, match="groups has shape"):
+        CrossFitted(Recalling(), folds=2).fit(X, y, groups=[1])
+    with pytest.raises(TypeError, match="neither predict_proba nor decision_function"):
+        CrossFitted(None).fit(X, y)
+    with pytest.raises(ValueError, match="X has 6 samples and y 5"):
+        CrossFitted(Recalling(), folds=2).fit(X, y[:5])
+    with pytest.raises(ValueError, match="y\\[0\\]"):
+        CrossFitted(Recalling(), folds=2).fit([X, X], [y[:5], y])
+
+    class Other(MatchingTask):
+        labelled_kind = None
+
+    with pytest.raises(TaskError, match="Other names no labelled_kind"):
+        CrossFitted(Recalling(), task=Other(), folds=2).fit([np.ones((2, 2, 1))], [[0, 1]])
