@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.exceptions import SolverError
 from structboost.masters.cut_pool import CutPool
-from structboost.masters.products import ORDERED, inner_product, times_vector
+from structboost.masters.products import ordered_product, ordered_times_vector
 from structboost.masters.proximal_step import proximal_step
 
 _MAX_CUTS = 5000
@@ -108,13 +108,13 @@ class Bundle(ABC):
 
     def _objective(self, weights: FloatArray, risk: float) -> float:
         """Objective of weights of the given risk."""
-        squares = inner_product(weights, weights, ORDERED) if self.ordered else weights @ weights
+        squares = ordered_product(weights, weights) if self.ordered else weights @ weights
         return float(weights.sum()) + self.C * risk + 0.5 * self.ridge * float(squares)
 
     def _model(self, weights: FloatArray) -> float:
         """Objective of ``weights`` as the cuts know it: never above the true one."""
         matrix = self.pool.matrix
-        margins = times_vector(matrix, weights, ORDERED) if self.ordered else matrix @ weights
+        margins = ordered_times_vector(matrix, weights) if self.ordered else matrix @ weights
         return self._objective(weights, float((self.pool.losses - margins).max(initial=0.0)))
 
     def _nearest(self, step: float, accuracy: float) -> FloatArray:

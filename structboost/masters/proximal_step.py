@@ -17,7 +17,7 @@ from structboost.masters.products import (
     ORDERED,
     inner_product,
     inner_products,
-    solution,
+    solve,
     times_vector,
     weighted_rows,
 )
@@ -90,8 +90,11 @@ def proximal_step(
     n_iterations : int
     curvature : Curvature
     """
-    weights, gap, n_iterations, cuts, gram, positive = _proximal_step(
-        matrix,
+    n_cuts = len(losses)
+    weights, positive = np.empty(len(center)), known.positive.copy()
+    order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
+    gap, n_iterations, n = _proximal_step(
+        matrix.reshape(-1),
         losses,
         budget,
         center,
@@ -99,10 +102,17 @@ def proximal_step(
         multipliers,
         tolerance,
         max_iterations,
-        *known,
+        known.cuts,
+        known.gram.reshape(-1),
+        weights,
+        positive,
+        order,
+        gram.reshape(-1),
+        np.empty(n_cuts, np.int64),
+        np.empty(n_cuts + 1, np.int32),
         ORDERED if ordered else BLAS,
     )
-    return weights, gap, n_iterations, Curvature(cuts, gram, positive)
+    return weights, gap, n_iterations, Curvature(order[:n], gram[:n, :n].copy(), positive)
 
 
 @compiled
@@ -117,144 +127,125 @@ def _proximal_step(
     max_iterations: int,
     known_cuts: IntArray,
     known_gram: FloatArray,
-    known_positive: NDArray[np.bool_],
-    blas: IntArray,
-) -> tuple[FloatArray, float, int, IntArray, FloatArray, NDArray[np.bool_]]:
-    """The same, the fields of the curvature one by one."""
+    weights: FloatArray,
+    positive: NDArray[np.bool_],
+    order: IntArray,
+    gram: FloatArray,
+    index: IntArray,
+    pivots: IntArray,
+    sums: bool | None,
+) -> tuple[float, int, int]:
+    """The same; also fills in the new curvature, and tells how many cuts it knows."""
     # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
     # first. Their rows stand together: a Newton step then touches them only, and a pass over all
-    # cuts finds the next. Where there may be more, arrays have room behind them.
-    n_cuts, n_columns = matrix.shape
-    order, n_known, n_free = _free_cuts(multipliers, known_cuts)
-    all_rows, all_level, all_own = _gathered(matrix, losses, multipliers, order, n_free)
-    gram = np.zeros((2 * n_free, 2 * n_free))
-    _copy_products(multipliers, known_cuts, known_gram, gram)
-    positive = known_positive.copy()
-    weights = np.empty(n_columns)
-    unclipped = weighted_rows(all_own[:n_free], all_rows[:n_free], blas)
+    # cuts finds the next.
+    n_cuts, n_columns = len(losses), len(center)
+    rows = np.empty(n_cuts * n_columns)
+    level, own = np.empty(n_cuts), np.empty(n_cuts)
+    slope, direction = np.empty(n_cuts), np.empty(n_cuts)
+    unclipped, change = np.empty(n_columns), np.empty(n_columns)
+    n_known, n_free = _free_cuts(multipliers, known_cuts, known_gram, order, gram)
+    for i in range(n_free):
+        own[i] = multipliers[order[i]]
+        _take_in(matrix, losses, order[i], i, level, rows, n_columns)
+    weighted_rows(n_free, n_columns, own, rows, unclipped, sums)
     for j in range(n_columns):
         unclipped[j] = center[j] - step + step * unclipped[j]
     n_iterations = 0
     stuck = False
     while True:
         _clip(unclipped, weights)
-        slope = _shortfalls(losses, matrix, weights, blas)
-        steepest = _largest(slope)
-        own = all_own[:n_free]
-        slack = inner_product(own, _picked(slope, order[:n_free]), blas) / budget
-        gap = budget * (slope[steepest] - slack)
+        steepest = _shortfalls(n_cuts, losses, matrix, weights, slope, sums)
+        is_free = False
+        for i in range(n_free):
+            direction[i] = slope[order[i]]
+            is_free |= order[i] == steepest
+        gap = budget * (slope[steepest] - inner_product(n_free, own, direction, sums) / budget)
         if gap <= tolerance or stuck or n_iterations >= max_iterations:
-            for i in range(n_cuts):
-                multipliers[i] = 0.0
-            for i in range(n_free):
-                multipliers[order[i]] = own[i]
-            return weights, gap, n_iterations, order[:n_known], _corner(gram, n_known), positive
-        if not _is_in(steepest, order[:n_free]):
-            if n_free == len(all_rows):
-                all_rows = _enlarged(all_rows, 2 * n_free, n_columns)
-            for j in range(n_columns):
-                all_rows[n_free, j] = matrix[steepest, j]
+            break
+        if not is_free:
             order[n_free] = steepest
-            all_level[n_free] = losses[steepest]
-            all_own[n_free] = 0.0
+            own[n_free] = 0.0
+            _take_in(matrix, losses, steepest, n_free, level, rows, n_columns)
             n_free += 1
-            if n_free > len(gram):
-                gram = _enlarged(gram, 2 * n_free, 2 * n_free)
-        rows, level, own = all_rows[:n_free], all_level[:n_free], all_own[:n_free]
-        inner_tolerance = max(0.1 * gap, 0.5 * tolerance)
-        at_rest = False
-        slope = _shortfalls(level, rows, weights, blas)
-        entering = _largest(slope)
-        slack = inner_product(own, slope, blas) / budget
-        while not at_rest:
+        begun = n_iterations
+        while True:
+            entering = _shortfalls(n_free, level, rows, weights, slope, sums)
+            slack = inner_product(n_free, own, slope, sums) / budget
+            left = budget * (slope[entering] - slack)
+            at_rest = left <= max(0.1 * gap, 0.5 * tolerance) or n_iterations >= max_iterations
+            if at_rest and n_iterations > begun:
+                break
             n_iterations += 1
-            _update_gram(rows[:n_known], unclipped, positive, gram, blas)
-            _extend_gram(rows, positive, n_known, gram, blas)
+            _update_gram(n_known, n_cuts, rows, unclipped, positive, gram, sums)
+            _extend_gram(n_known, n_free, n_cuts, rows, positive, gram, sums)
             n_known = n_free
-            direction = _newton_direction(gram, step, own, slope, slack, entering, blas)
-            change = weighted_rows(direction, rows, blas)
-            gain = inner_product(level, direction, blas)
-            length = _step_length(gain, change, unclipped, step, own, direction)
+            _newton_direction(
+                n_free, n_cuts, gram, step, own, slope, slack, entering,
+                direction, index, pivots, sums,
+            )  # fmt: skip
+            weighted_rows(n_free, n_columns, direction, rows, change, sums)
+            gain = inner_product(n_free, level, direction, sums)
+            length = _step_length(n_free, gain, change, unclipped, step, own, direction)
             if length <= 0:
                 stuck = True
                 break
-            _move(own, direction, length, budget)
+            _move(n_free, own, direction, length, budget)
             for j in range(n_columns):
                 unclipped[j] += (length * step) * change[j]
             _clip(unclipped, weights)
-            slope = _shortfalls(level, rows, weights, blas)
-            entering = _largest(slope)
-            slack = inner_product(own, slope, blas) / budget
-            left = budget * (slope[entering] - slack)
-            at_rest = left <= inner_tolerance or n_iterations >= max_iterations
+    for i in range(n_cuts):
+        multipliers[i] = 0.0
+    for i in range(n_free):
+        multipliers[order[i]] = own[i]
+    return gap, n_iterations, n_known
 
 
 @compiled
-def _free_cuts(multipliers: FloatArray, known_cuts: IntArray) -> tuple[IntArray, int, int]:
-    """Cuts with a multiplier, the known ones first; how many are known, and how many there are."""
-    order = np.empty(len(multipliers), np.int64)
-    is_known = np.zeros(len(multipliers), np.bool_)
+def _free_cuts(
+    multipliers: FloatArray,
+    known_cuts: IntArray,
+    known_gram: FloatArray,
+    order: IntArray,
+    gram: FloatArray,
+) -> tuple[int, int]:
+    """Find the cuts with a multiplier, and the products known of them; how many of each."""
+    n_cuts, n_all = len(multipliers), len(known_cuts)
     n_known = 0
-    for cut in known_cuts:
-        is_known[cut] = True
-        if multipliers[cut] > 0:
-            order[n_known] = cut
+    for i in range(n_all):
+        if multipliers[known_cuts[i]] > 0:
+            order[n_known] = known_cuts[i]
+            at = n_known * n_cuts
+            for j in range(n_all):
+                if multipliers[known_cuts[j]] > 0:
+                    gram[at] = known_gram[i * n_all + j]
+                    at += 1
             n_known += 1
     n_free = n_known
-    for cut in range(len(multipliers)):
-        if multipliers[cut] > 0 and not is_known[cut]:
+    for cut in range(n_cuts):
+        is_known = not multipliers[cut] > 0
+        for i in range(n_known):
+            is_known |= order[i] == cut
+        if not is_known:
             order[n_free] = cut
             n_free += 1
-    return order, n_known, n_free
+    return n_known, n_free
 
 
 @compiled
-def _gathered(
-    matrix: FloatArray, losses: FloatArray, multipliers: FloatArray, order: IntArray, n_free: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rows, losses and multipliers of the free cuts."""
-    rows = np.empty((2 * n_free, matrix.shape[1]))
-    level, own = np.empty(len(losses)), np.empty(len(losses))
-    for i in range(n_free):
-        level[i], own[i] = losses[order[i]], multipliers[order[i]]
-        for j in range(matrix.shape[1]):
-            rows[i, j] = matrix[order[i], j]
-    return rows, level, own
-
-
-@compiled
-def _copy_products(
-    multipliers: FloatArray, known_cuts: IntArray, known_gram: FloatArray, gram: FloatArray
+def _take_in(
+    matrix: FloatArray,
+    losses: FloatArray,
+    cut: int,
+    at: int,
+    level: FloatArray,
+    rows: FloatArray,
+    n_columns: int,
 ) -> None:
-    """Fill in the products of the known cuts with a multiplier."""
-    at = 0
-    for i in range(len(known_cuts)):
-        if multipliers[known_cuts[i]] > 0:
-            other = 0
-            for j in range(len(known_cuts)):
-                if multipliers[known_cuts[j]] > 0:
-                    gram[at, other] = known_gram[i, j]
-                    other += 1
-            at += 1
-
-
-@compiled
-def _enlarged(matrix: FloatArray, n_rows: int, n_columns: int) -> FloatArray:
-    """``matrix`` with room for more rows and columns."""
-    grown = np.empty((n_rows, n_columns))
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            grown[i, j] = matrix[i, j]
-    return grown
-
-
-@compiled
-def _corner(gram: FloatArray, n: int) -> FloatArray:
-    corner = np.empty((n, n))
-    for i in range(n):
-        for j in range(n):
-            corner[i, j] = gram[i, j]
-    return corner
+    """Copy the loss and the row of a cut to those of the free cuts."""
+    level[at] = losses[cut]
+    for j in range(n_columns):
+        rows[at * n_columns + j] = matrix[cut * n_columns + j]
 
 
 @compiled
@@ -265,166 +256,161 @@ def _clip(unclipped: FloatArray, weights: FloatArray) -> None:
 
 @compiled
 def _shortfalls(
-    losses: FloatArray, rows: FloatArray, weights: FloatArray, blas: IntArray
-) -> FloatArray:
-    """Loss of each cut less its product with the weights: slopes of the dual."""
-    slope = times_vector(rows, weights, blas)
-    for i in range(len(slope)):
+    n: int,
+    losses: FloatArray,
+    rows: FloatArray,
+    weights: FloatArray,
+    slope: FloatArray,
+    sums: bool | None,
+) -> int:
+    """Loss of each cut less its product with the weights: slopes of the dual; the first largest."""
+    times_vector(n, len(weights), rows, weights, slope, sums)
+    largest = 0
+    for i in range(n):
         slope[i] = losses[i] - slope[i]
-    return slope
-
-
-@compiled
-def _largest(values: FloatArray) -> int:
-    """Position of the first of the largest values."""
-    at = 0
-    for i in range(1, len(values)):
-        if values[i] > values[at]:
-            at = i
-    return at
-
-
-@compiled
-def _picked(values: FloatArray, order: IntArray) -> FloatArray:
-    picked = np.empty(len(order))
-    for i in range(len(order)):
-        picked[i] = values[order[i]]
-    return picked
-
-
-@compiled
-def _is_in(cut: int, order: IntArray) -> bool:
-    for other in order:
-        if other == cut:
-            return True
-    return False
+        if slope[i] > slope[largest]:
+            largest = i
+    return largest
 
 
 @compiled
 def _update_gram(
+    n_known: int,
+    n_cuts: int,
     rows: FloatArray,
     unclipped: FloatArray,
     positive: NDArray[np.bool_],
     gram: FloatArray,
-    blas: IntArray,
+    sums: bool | None,
 ) -> None:
     """Bring ``positive`` and the products of the known cuts over its columns up to date."""
-    n_known = len(rows)
-    n_changed = 0
-    for j in range(len(positive)):
-        if (unclipped[j] > 0) != positive[j]:
-            n_changed += 1
-    block = np.empty((n_known, n_changed))
-    signed = np.empty((n_known, n_changed))
+    n_columns = len(positive)
+    # Counted from above: for a count from 0 numba would compile the products once more.
+    n_changed = n_columns
+    for j in range(n_columns):
+        if (unclipped[j] > 0) == positive[j]:
+            n_changed -= 1
+    if n_changed == 0:
+        return
+    block, signed = np.empty(n_known * n_changed), np.empty(n_known * n_changed)
     at = 0
-    for j in range(len(positive)):
+    for j in range(n_columns):
         if (unclipped[j] > 0) != positive[j]:
             sign = -1.0 if positive[j] else 1.0
             for i in range(n_known):
-                block[i, at] = rows[i, j]
-                signed[i, at] = sign * rows[i, j]
+                block[i * n_changed + at] = rows[i * n_columns + j]
+                signed[i * n_changed + at] = sign * rows[i * n_columns + j]
             positive[j] = not positive[j]
             at += 1
-    change = inner_products(signed, block, blas)
+    change = np.empty(n_known * n_known)
+    inner_products(n_known, n_known, n_changed, signed, block, change, sums)
     for i in range(n_known):
         for j in range(n_known):
-            gram[i, j] += change[i, j]
+            gram[i * n_cuts + j] += change[i * n_known + j]
 
 
 @compiled
 def _extend_gram(
-    rows: FloatArray, positive: NDArray[np.bool_], n_known: int, gram: FloatArray, blas: IntArray
+    n_known: int,
+    n_free: int,
+    n_cuts: int,
+    rows: FloatArray,
+    positive: NDArray[np.bool_],
+    gram: FloatArray,
+    sums: bool | None,
 ) -> None:
-    """Fill the rows of the cuts that became free."""
-    n_free, n_columns = rows.shape
-    if n_known == n_free:
+    """Fill in the products of the cuts that became free."""
+    n_new, n_columns = n_free - n_known, len(positive)
+    if n_new == 0:
         return
-    fresh = np.zeros((n_free - n_known, n_columns))
-    for i in range(n_known, n_free):
+    fresh, new = np.empty(n_new * n_columns), np.empty(n_new * n_free)
+    for i in range(n_new):
         for j in range(n_columns):
-            if positive[j]:
-                fresh[i - n_known, j] = rows[i, j]
-    new = inner_products(fresh, rows, blas)
-    for i in range(n_known, n_free):
+            row = (n_known + i) * n_columns
+            fresh[i * n_columns + j] = rows[row + j] if positive[j] else 0.0
+    inner_products(n_new, n_free, n_columns, fresh, rows, new, sums)
+    for i in range(n_new):
         for j in range(n_free):
-            gram[i, j] = new[i - n_known, j]
-    for i in range(n_known, n_free):
-        for j in range(n_free):
-            gram[j, i] = new[i - n_known, j]
+            gram[j * n_cuts + n_known + i] = new[i * n_free + j]
+            if j < n_known:
+                gram[(n_known + i) * n_cuts + j] = new[i * n_free + j]
 
 
 @compiled
 def _newton_direction(
+    n_free: int,
+    n_cuts: int,
     gram: FloatArray,
     step: float,
     multipliers: FloatArray,
     slope: FloatArray,
     slack: float,
     entering: int,
-    blas: IntArray,
-) -> FloatArray:
+    direction: FloatArray,
+    index: IntArray,
+    pivots: IntArray,
+    sums: bool | None,
+) -> None:
     """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
-    n_free = len(multipliers)
     trace = 0.0
+    n, at = n_free, 0
     for i in range(n_free):
-        trace += gram[i, i]
+        trace += gram[i * n_cuts + i]
+        if multipliers[i] > 0 or i == entering:
+            index[at] = i
+            at += 1
+        else:
+            n -= 1
     ridge = 1e-10 * step * trace / n_free + 1e-14
-    direction = np.empty(n_free)
-    index = np.empty(n_free, np.int64)
-    moving = np.empty(n_free, np.bool_)
-    for i in range(n_free):
-        moving[i] = multipliers[i] > 0
-    moving[entering] = True
+    system, moves = np.empty(n * n), np.empty(2 * n)
     while True:
-        n = 0
         for i in range(n_free):
             direction[i] = 0.0
-            if moving[i]:
-                index[n] = i
-                n += 1
         if n < 2:
-            return direction
-        system = np.empty((n, n))
-        right = np.empty((2, n))
+            return
         for i in range(n):
             for j in range(n):
-                system[i, j] = step * gram[index[i], index[j]]
-            system[i, i] += ridge
-            right[0, i] = slope[index[i]] - slack
-            right[1, i] = 1.0
-        moves = solution(system, right, blas)
+                system[j * n + i] = step * gram[index[i] * n_cuts + index[j]]
+            system[i * n + i] += ridge
+            moves[i] = slope[index[i]] - slack
+            moves[n + i] = 1.0
+        solve(n, 2, system, moves, pivots, sums)
         by_slope, by_ones = 0.0, 0.0
         for i in range(n):
-            by_slope += moves[0, i]
-            by_ones += moves[1, i]
+            by_slope += moves[i]
+            by_ones += moves[n + i]
         shift = by_slope / by_ones
-        blocked = False
+        n_left = 0
         for i in range(n):
             k = index[i]
-            direction[k] = moves[0, i] - shift * moves[1, i]
-            if multipliers[k] <= 0 and direction[k] < 0:
-                moving[k] = False
-                blocked = True
-        if not blocked:
-            return direction
+            direction[k] = moves[i] - shift * moves[n + i]
+            if multipliers[k] > 0 or direction[k] >= 0:
+                index[n_left] = k
+                n_left += 1
+        if n_left == n:
+            return
+        n = n_left
 
 
 @compiled
-def _move(own: FloatArray, direction: FloatArray, length: float, budget: float) -> None:
+def _move(
+    n_free: int, own: FloatArray, direction: FloatArray, length: float, budget: float
+) -> None:
     """Move the multipliers, and keep their sum."""
     total = 0.0
-    for i in range(len(own)):
+    for i in range(n_free):
         own[i] += length * direction[i]
         if own[i] < 1e-14 * budget:
             own[i] = 0.0
         total += own[i]
     scale = budget / total
-    for i in range(len(own)):
+    for i in range(n_free):
         own[i] *= scale
 
 
 @compiled
 def _step_length(
+    n_free: int,
     gain: float,
     change: FloatArray,
     unclipped: FloatArray,
@@ -437,7 +423,7 @@ def _step_length(
     ``gain`` and ``change`` are the products of the direction with the losses and with the matrix.
     """
     longest = np.inf
-    for i in range(len(direction)):
+    for i in range(n_free):
         if direction[i] < 0:
             longest = min(longest, -multipliers[i] / direction[i])
     # The derivative along the direction falls monotonely: safeguarded Newton steps on it.

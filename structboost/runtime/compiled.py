@@ -25,6 +25,9 @@ import numba
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack  # noqa: F401
 
+# numba would also compile a form that C may call, for a sixth of the time.
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -51,7 +54,7 @@ def compiled(function: Any = None, **options: Any) -> Any:
     if function is None:
         return lambda of_options: compiled(of_options, **options)
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        return numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # numba found no folder for the cache
         return _cached_elsewhere(function, options)
 
@@ -60,14 +63,14 @@ def _cached_elsewhere(function: Any, options: dict[str, Any]) -> Any:
     """The function with its cache in the private folder, or without a cache where there is none."""
     folder = _private_folder()
     if folder is None:
-        return numba.njit(nogil=True, **options)(function)
+        return numba.njit(**_OPTIONS, **options)(function)
     config: Any = numba.config
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        return numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:
-        return numba.njit(nogil=True, **options)(function)
+        return numba.njit(**_OPTIONS, **options)(function)
     finally:
         config.CACHE_DIR = before
 

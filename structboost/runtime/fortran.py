@@ -1,39 +1,36 @@
-"""BLAS and LAPACK from compiled code, by the addresses of scipy's routines.
+"""BLAS and LAPACK from compiled code: scipy's routines under names that the linker knows.
 
-numba compiles a matrix product or a solution of its own for seconds.  A call by address compiles in
-no time, and runs the same routine.  The addresses are arguments of compiled functions: as constants
-they would be cached, and another process has others.
+numba compiles a matrix product or a solution of its own for seconds.  A call by name compiles in
+no time, and runs the same routine.  An address would not do: compiled code is cached, and another
+process has other addresses.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from llvmlite import binding as typed_binding
 from llvmlite import ir
 from numba.core import cgutils as typed_cgutils
 from numba.core import types
 from numba.extending import get_cython_function_address
 from numba.extending import intrinsic as typed_intrinsic
 
-from structboost._typing import IntArray
-
 # numba's own types of these are incomplete.
+binding: Any = typed_binding
 cgutils: Any = typed_cgutils
 intrinsic: Any = typed_intrinsic
 
-# Positions in the array of addresses.
-DDOT, DGEMV, DGEMM, DGESV = range(4)
-
-BLAS: IntArray = np.array(
-    [get_cython_function_address("scipy.linalg.cython_blas", f) for f in ("ddot", "dgemv", "dgemm")]
-    + [get_cython_function_address("scipy.linalg.cython_lapack", "dgesv")],
-    np.int64,
-)
+_ROUTINES = {"cython_blas": ("ddot", "dgemv", "dgemm"), "cython_lapack": ("dgesv",)}
+for _module, _names in _ROUTINES.items():
+    for _name in _names:
+        binding.add_symbol(
+            f"structboost.{_name}", get_cython_function_address(f"scipy.linalg.{_module}", _name)
+        )
 
 
 def _call(result: ir.Type, context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    """Code of a call of the routine at ``values[0]``: all else goes by reference."""
+    """Code of a call of the routine whose name is the first argument: all else by reference."""
     pointer = ir.IntType(8).as_pointer()
     references = []
     arguments = cgutils.unpack_tuple(builder, values[1])
@@ -43,13 +40,17 @@ def _call(result: ir.Type, context: Any, builder: Any, kinds: Any, values: Any) 
         else:
             reference = cgutils.alloca_once_value(builder, value)
         references.append(builder.bitcast(reference, pointer))
-    routine = ir.FunctionType(result, [pointer] * len(references)).as_pointer()
-    return builder.call(builder.inttoptr(values[0], routine), references)
+    routine = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(result, [pointer] * len(references)),
+        f"structboost.{kinds[0].literal_value}",
+    )
+    return builder.call(routine, references)
 
 
-@intrinsic
-def subroutine(typing_context: Any, address: Any, arguments: Any) -> Any:
-    """Call the Fortran subroutine at ``address`` with a tuple of numbers and contiguous arrays.
+@intrinsic(prefer_literal=True)
+def subroutine(typing_context: Any, name: Any, arguments: Any) -> Any:
+    """Call a Fortran subroutine with a tuple of numbers and contiguous arrays.
 
     Whole numbers must be int32, characters uint8.
     """
@@ -58,14 +59,14 @@ def subroutine(typing_context: Any, address: Any, arguments: Any) -> Any:
         _call(ir.VoidType(), context, builder, signature.args, values)
         return context.get_dummy_value()
 
-    return types.void(types.int64, arguments), code
+    return types.void(name, arguments), code
 
 
-@intrinsic
-def real_function(typing_context: Any, address: Any, arguments: Any) -> Any:
+@intrinsic(prefer_literal=True)
+def real_function(typing_context: Any, name: Any, arguments: Any) -> Any:
     """The same for a function that returns a real number in double precision."""
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return _call(ir.DoubleType(), context, builder, signature.args, values)
 
-    return types.float64(types.int64, arguments), code
+    return types.float64(name, arguments), code

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.masters.bundle import Bundle
 from structboost.masters.cut_pool import CutPool
-from structboost.masters.products import ORDERED, inner_product, times_vector
+from structboost.masters.products import ordered_product, ordered_times_vector
 from structboost.runtime.compiled import compiled
 from structboost.task import StackedParts
 from structboost.tasks.boxes import BoxOverlapTask
@@ -107,7 +107,7 @@ class OnlineMaster(Bundle):
         chosen = self._chosen()
         self.pool.matrix[:] = self._products(chosen, 0, self.n_columns)
         at = chosen + self.frames.n_boxes * np.arange(self.frames.n_slots)
-        self.pool.losses[:] = times_vector(self.frames.losses[at], self.frames.shares, ORDERED)
+        self.pool.losses[:] = ordered_times_vector(self.frames.losses[at], self.frames.shares)
         self.pool.forget_curvature()
 
     def solve(self, tolerance: float, max_cuts: int) -> None:
@@ -144,11 +144,11 @@ class OnlineMaster(Bundle):
         chosen = np.zeros(frames.n_slots, np.int64)
         chosen[differs] = parts[1::2] - offsets[differs]
         shares = frames.shares[: frames.n_frames]
-        loss = inner_product(shares, found.losses, ORDERED)
+        loss = ordered_product(shares, found.losses)
         products = self._products(chosen[None], 0, self.n_columns)
         self.pool.add([chosen], products, np.array([loss]))
         margins = scores[parts[0::2]].astype(np.float64) - scores[parts[1::2]]
-        return loss - inner_product(shares[differs], margins, ORDERED)
+        return loss - ordered_product(shares[differs], margins)
 
     def _chosen(self) -> IntArray:
         """Boxes of all cuts, shape (n_cuts, n_slots); the empty cut chooses the objects."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.box_search import overlaps
-from structboost.masters.products import ORDERED, times_vector
+from structboost.masters.products import ordered_times_vector
 from structboost.runtime.compiled import compiled
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
 from structboost.tracking.box_tracker import BoxTracker
@@ -119,7 +119,7 @@ class StruckLearner:
 
     def _scores(self, features: FloatArray) -> FloatArray:
         kernel = gaussian(features, self._vectors, self.width)
-        return times_vector(kernel, self._coefficients, ORDERED)
+        return ordered_times_vector(kernel, self._coefficients)
 
     def _gradients_of(self, pattern: _Pattern) -> FloatArray:
         """Gradient of the dual for every box of a pattern: ``-loss - F``."""
