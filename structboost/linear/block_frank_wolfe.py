@@ -75,10 +75,14 @@ class _Cuts(NamedTuple):
     support_weight: IntArray
     support_length: IntArray
     support_bounded: NDArray[np.bool_]
+    support_active: NDArray[np.bool_]
 
 
 # The same, as compiled code is given them from Python: see :mod:`structboost.runtime.compiled`.
 _CutFields = tuple[Any, ...]
+
+# Values of features, and numbers of active features: see LinearScores.features.
+_Features = tuple[FloatArray, IntArray]
 
 
 class BlockFrankWolfe:
@@ -185,6 +189,14 @@ class BlockFrankWolfe:
         _add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
         self._project()
 
+    def visit(self, examples: IntArray) -> tuple[float, int]:
+        """Steps on the cuts of examples, in random order; their gaps before, number of steps."""
+        return _sweep(
+            self._random.permutation(examples), tuple(self._cuts), self._budgets,
+            self._parts.features, self._sums, self.weights, self._score_scratch,
+            self._step_scratch, self._gaps, self._parts.has_bounds,
+        )  # fmt: skip
+
     def improve(self, target: float) -> FloatArray:
         """Pass over the cached cuts until the gap restricted to them is about ``target``.
 
@@ -199,11 +211,7 @@ class BlockFrankWolfe:
         full = True
         for number in range(1, _MAX_PASSES + 1):
             visited = np.arange(n) if full else np.flatnonzero(self._gaps > share)
-            gap, n_steps = _sweep(
-                self._random.permutation(visited), tuple(self._cuts), self._budgets,
-                self._parts.features, self._sums, self.weights, self._score_scratch,
-                self._step_scratch, self._gaps, self._parts.has_bounds,
-            )  # fmt: skip
+            gap, n_steps = self.visit(visited)
             mean += 2.0 / (number + 1) * (self.weights - mean)
             if full and (gap <= target or n_steps == 0):
                 break
@@ -225,6 +233,7 @@ def _no_cuts(n_examples: int) -> _Cuts:
     return _Cuts(
         zeros, none, none, no_numbers, np.zeros(1, np.int64), no_numbers, none, zeros, none,
         zeros, no_numbers, no_numbers, no_numbers, no_numbers, np.zeros(0, np.bool_),
+        np.zeros(0, np.bool_),
     )  # fmt: skip
 
 
@@ -250,15 +259,20 @@ def _cached_violations(fields: _CutFields, scores: FloatArray) -> FloatArray:
 
 @compiled(fastmath=_FASTMATH)
 def _score_support(
-    cuts: _Cuts, i: int, features: FloatArray, weights: FloatArray, scores: FloatArray
+    cuts: _Cuts, i: int, features: _Features, weights: FloatArray, scores: FloatArray
 ) -> None:
     """Scores of example i that its cuts touch."""
+    values, numbers = features
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         x = cuts.support_feature[s]
         w = cuts.support_weight[s]
         total = 0.0
-        for f in range(cuts.support_length[s]):
-            total += features[x + f] * weights[w + f]
+        if cuts.support_active[s]:
+            for f in range(x, x + cuts.support_length[s]):
+                total += weights[w + numbers[f]]
+        else:
+            for f in range(cuts.support_length[s]):
+                total += values[x + f] * weights[w + f]
         scores[cuts.support_score[s]] = total
 
 
@@ -271,31 +285,40 @@ def _add_cut(cuts: _Cuts, cut: int, weight: float, steps: FloatArray) -> None:
 
 @compiled
 def _add_steps(
-    cuts: _Cuts, i: int, features: FloatArray, steps: FloatArray, sums: FloatArray
+    cuts: _Cuts, i: int, features: _Features, steps: FloatArray, sums: FloatArray
 ) -> None:
     """Add ``steps`` times features to ``sums`` for example i, and reset ``steps`` to zero."""
+    values, numbers = features
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         step = steps[cuts.support_score[s]]
         if step != 0.0:
             steps[cuts.support_score[s]] = 0.0
             x = cuts.support_feature[s]
             w = cuts.support_weight[s]
-            for f in range(cuts.support_length[s]):
-                sums[w + f] += step * features[x + f]
+            if cuts.support_active[s]:
+                for f in range(x, x + cuts.support_length[s]):
+                    sums[w + numbers[f]] += step
+            else:
+                for f in range(cuts.support_length[s]):
+                    sums[w + f] += step * values[x + f]
 
 
 @compiled
-def _project_support(cuts: _Cuts, i: int, sums: FloatArray, weights: FloatArray) -> None:
+def _project_support(
+    cuts: _Cuts, i: int, features: _Features, sums: FloatArray, weights: FloatArray
+) -> None:
     """The block of nu on the weights of example i: ``W = max(A, 0)`` if bounded, else ``A``."""
+    numbers = features[1]
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         bounded = cuts.support_bounded[s]
         w = cuts.support_weight[s]
-        for f in range(w, w + cuts.support_length[s]):
-            weights[f] = 0.0 if bounded and sums[f] < 0.0 else sums[f]
+        for f in range(cuts.support_length[s]):
+            at = w + numbers[cuts.support_feature[s] + f] if cuts.support_active[s] else w + f
+            weights[at] = 0.0 if bounded and sums[at] < 0.0 else sums[at]
 
 
 @compiled
-def _add_up(fields: _CutFields, features: FloatArray, steps: FloatArray, sums: FloatArray) -> None:
+def _add_up(fields: _CutFields, features: _Features, steps: FloatArray, sums: FloatArray) -> None:
     """``A = sum alpha dPsi`` over all cuts."""
     cuts = _Cuts(*fields)
     for f in range(len(sums)):
@@ -310,29 +333,32 @@ def _add_up(fields: _CutFields, features: FloatArray, steps: FloatArray, sums: F
 @compiled
 def _fill_products(
     fields: _CutFields,
-    numbers: IntArray,
+    old: IntArray,
     old_first_cut: IntArray,
     old_first_product: IntArray,
     old_products: FloatArray,
-    features: FloatArray,
+    features: _Features,
     one_cut: FloatArray,
     scores: FloatArray,
     steps: FloatArray,
 ) -> None:
-    """Products <dPsi, dPsi'> of the cuts; ``numbers``: their old numbers, -1 for new cuts."""
+    """Products <dPsi, dPsi'> of the cuts; ``old``: their old numbers, -1 for new cuts."""
     cuts = _Cuts(*fields)
+    numbers = features[1]
     for i in range(len(cuts.first_cut) - 1):
         first = cuts.first_cut[i]
         n = cuts.first_cut[i + 1] - first
         products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]].reshape((n, n))
         n_old = old_first_cut[i + 1] - old_first_cut[i]
-        old = old_products[old_first_product[i] : old_first_product[i + 1]].reshape((n_old, n_old))
+        known = old_products[old_first_product[i] : old_first_product[i + 1]].reshape(
+            (n_old, n_old)
+        )
         for c in range(n):
-            a = numbers[first + c] - old_first_cut[i]
-            if numbers[first + c] >= 0:
+            a = old[first + c] - old_first_cut[i]
+            if old[first + c] >= 0:
                 for d in range(n):
-                    if numbers[first + d] >= 0:
-                        products[c, d] = old[a, numbers[first + d] - old_first_cut[i]]
+                    if old[first + d] >= 0:
+                        products[c, d] = known[a, old[first + d] - old_first_cut[i]]
                 continue
             _add_cut(cuts, first + c, 1.0, steps)
             _add_steps(cuts, i, features, steps, one_cut)
@@ -342,8 +368,9 @@ def _fill_products(
                 products[d, c] = products[c, d]
             for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
                 w = cuts.support_weight[s]
-                for f in range(w, w + cuts.support_length[s]):
-                    one_cut[f] = 0.0
+                for f in range(cuts.support_length[s]):
+                    x = cuts.support_feature[s] + f
+                    one_cut[w + numbers[x] if cuts.support_active[s] else w + f] = 0.0
 
 
 @compiled
@@ -391,7 +418,7 @@ def _visit(
     i: int,
     cuts: _Cuts,
     budget: float,
-    features: FloatArray,
+    features: _Features,
     sums: FloatArray,
     weights: FloatArray,
     scores: FloatArray,
@@ -423,7 +450,7 @@ def _visit(
                 _add_cut(cuts, first + c, change, steps)
         _add_steps(cuts, i, features, steps, sums)
         if has_bounds:
-            _project_support(cuts, i, sums, weights)
+            _project_support(cuts, i, features, sums, weights)
     return gap, n_steps
 
 
@@ -432,7 +459,7 @@ def _sweep(
     order: IntArray,
     fields: _CutFields,
     budgets: FloatArray,
-    features: FloatArray,
+    features: _Features,
     sums: FloatArray,
     weights: FloatArray,
     scores: FloatArray,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
@@ -14,13 +15,18 @@ from structboost.task import PartKind, Separation, StackedParts
 
 
 class KindLayout(NamedTuple):
-    """Where one kind begins in the flat arrays of :class:`LinearScores`."""
+    """Where one kind begins in the flat arrays of :class:`LinearScores`.
+
+    Rows of an ``active`` kind are numbers of features, and begin in ``numbers``, others in
+    ``values``.
+    """
 
     kind: str
     n_rows: int
     n_columns: int
     n_channels: int
     bounded: bool
+    active: bool
     first_feature: int
     first_weight: int
     first_score: int
@@ -37,6 +43,9 @@ class LinearScores:
     ----------
     kinds : dict of str to PartKind
     stack : StackedParts
+    active : dict of str to int
+        Kinds whose rows are numbers of active features, each of value 1, filled up with -1; and
+        how many features they have.  Numbers beyond are left out.
 
     Raises
     ------
@@ -45,36 +54,48 @@ class LinearScores:
 
     Attributes
     ----------
-    features : ndarray, shape (n_values,)
-        Row after row, kind after kind.
+    features : (ndarray of float64, ndarray of int64)
+        Values, row after row, kind after kind; numbers of active features in the same order.
     n_weights, n_scores : int
         Weights are stored channel after channel, scores row after row, kind after kind.
     has_bounds : bool
         Whether any kind has bounded weights.
     """
 
-    def __init__(self, kinds: Mapping[str, PartKind], stack: StackedParts) -> None:
+    def __init__(
+        self, kinds: Mapping[str, PartKind], stack: StackedParts, active: Mapping[str, int]
+    ) -> None:
         self.offsets = stack.offsets
         self.layouts: list[KindLayout] = []
-        blocks = []
-        first_feature = self.n_weights = self.n_scores = 0
+        self._matrices: dict[str, sparse.csr_array] = {}
+        values, numbers = [np.zeros(0)], [np.zeros(0, np.int64)]
+        n_values = n_numbers = self.n_weights = self.n_scores = 0
         for kind, part in kinds.items():
             bounded = is_bounded(part)
-            rows = np.asarray(stack.rows[kind], dtype=np.float64)
-            if bounded:
-                self._check_not_negative(kind, rows)
+            if kind in active:
+                matrix = active_matrix(stack.rows[kind], active[kind], with_bias=not bounded)
+                self._matrices[kind] = matrix
+                n_rows, n_columns = matrix.shape
+                first_feature = n_numbers
+                numbers.append(matrix.indices.astype(np.int64))
+                n_numbers += matrix.nnz
             else:
-                rows = np.column_stack((rows, np.ones(len(rows))))
-            n_rows, n_columns = rows.shape
+                rows = np.asarray(stack.rows[kind], dtype=np.float64)
+                if bounded:
+                    self._check_not_negative(kind, rows)
+                else:
+                    rows = np.column_stack((rows, np.ones(len(rows))))
+                n_rows, n_columns = rows.shape
+                first_feature = n_values
+                values.append(rows.ravel())
+                n_values += rows.size
             sizes = n_rows, n_columns, part.n_channels
             first = first_feature, self.n_weights, self.n_scores
-            self.layouts.append(KindLayout(kind, *sizes, bounded, *first))
-            blocks.append(rows.ravel())
-            first_feature += rows.size
+            self.layouts.append(KindLayout(kind, *sizes, bounded, kind in active, *first))
             self.n_weights += n_columns * part.n_channels
             self.n_scores += n_rows * part.n_channels
         self.has_bounds = any(a.bounded for a in self.layouts)
-        self.features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        self.features = np.concatenate(values), np.concatenate(numbers)
 
     @property
     def n_examples(self) -> int:
@@ -84,13 +105,29 @@ class LinearScores:
     def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
         """Scores of all parts under the flat ``weights``: flat, and as views by kind."""
         flat = np.empty(self.n_scores)
-        rows = {}
+        return flat, self.scores_of_run(weights, 0, self.n_examples, flat)
+
+    def scores_of_run(
+        self, weights: FloatArray, first: int, last: int, flat: FloatArray
+    ) -> StackedParts:
+        """Scores of the examples ``first <= i < last``: fills their part of ``flat``; as views."""
+        rows, offsets = {}, {}
         for a in self.layouts:
-            features = self.features[a.first_feature :][: a.n_rows * a.n_columns]
-            out = flat[a.first_score :][: a.n_rows * a.n_channels].reshape(a.n_rows, a.n_channels)
+            starts = self.offsets[a.kind]
+            start, stop = int(starts[first]), int(starts[last])
+            offsets[a.kind] = starts[first : last + 1] - start
+            begin, end = (a.first_score + row * a.n_channels for row in (start, stop))
+            out = flat[begin:end].reshape(stop - start, a.n_channels)
             rows[a.kind] = out
-            np.matmul(features.reshape(a.n_rows, a.n_columns), self.matrix(weights, a), out=out)
-        return flat, StackedParts(rows, self.offsets)
+            if a.active:
+                by_feature = np.ascontiguousarray(self.matrix(weights, a))
+                out[:] = self._matrices[a.kind][start:stop] @ by_feature
+            else:
+                values = self.features[0][a.first_feature :][
+                    start * a.n_columns : stop * a.n_columns
+                ].reshape(stop - start, a.n_columns)
+                np.matmul(values, self.matrix(weights, a), out=out)
+        return StackedParts(rows, offsets)
 
     @staticmethod
     def matrix(weights: FloatArray, layout: KindLayout) -> FloatArray:
@@ -111,8 +148,10 @@ class LinearScores:
                 np.maximum(matrix, 0.0, out=matrix)
         return weights
 
-    def place(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
-        """First feature, first weight, number of columns and bound of flat ``scores``."""
+    def place(
+        self, scores: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """First feature, first weight, number of features, bound and form of flat ``scores``."""
         starts = np.array([a.first_score for a in self.layouts])
         of_kind = np.searchsorted(starts, scores, side="right") - 1
 
@@ -121,8 +160,15 @@ class LinearScores:
 
         lengths = column("n_columns").astype(np.int64)
         row, channel = np.divmod(scores - starts[of_kind], column("n_channels"))
+        first_weight = column("first_weight") + channel * lengths
         first_feature = column("first_feature") + row * lengths
-        return first_feature, column("first_weight") + channel * lengths, lengths, column("bounded")
+        for number, a in enumerate(self.layouts):
+            if a.active:
+                own = np.flatnonzero(of_kind == number)
+                at = self._matrices[a.kind].indptr.astype(np.int64)
+                first_feature[own] = a.first_feature + at[row[own]]
+                lengths[own] = np.diff(at)[row[own]]
+        return first_feature, first_weight, lengths, column("bounded"), column("active")
 
     def _check_not_negative(self, kind: str, rows: FloatArray) -> None:
         negative = np.flatnonzero((rows < 0).any(axis=1))
@@ -139,6 +185,17 @@ def is_bounded(part: PartKind) -> bool:
     return min(part.response) >= 0
 
 
+def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:
+    """Rows of numbers as a matrix of zeros and ones, with a last column of ones for the bias."""
+    known = np.where(rows < n_features, rows, -1).astype(np.int64)
+    if with_bias:
+        known = np.column_stack((known, np.full(len(rows), n_features)))
+    used = known >= 0
+    indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
+    entries = np.ones(int(indptr[-1]))
+    return sparse.csr_array((entries, known[used], indptr), (len(rows), n_features + with_bias))
+
+
 class FoundOutputs(NamedTuple):
     """Outputs of one exact pass, one for each example, kinds merged.
 
@@ -153,9 +210,17 @@ class FoundOutputs(NamedTuple):
     entry_value: FloatArray
 
 
-def merge_kinds(found: Separation, parts: LinearScores, scores: StackedParts) -> FoundOutputs:
-    """Flat form of a separation made at ``scores``; TaskError unless it has one output each."""
-    n = parts.n_examples
+def merge_kinds(
+    found: Separation, parts: LinearScores, scores: StackedParts, first: int = 0
+) -> FoundOutputs:
+    """Flat form of a separation made at ``scores`` of the examples from number ``first`` on.
+
+    Raises
+    ------
+    TaskError
+        Unless it has one output each.
+    """
+    n = scores.n_examples
     losses = np.asarray(found.losses, dtype=np.float64)
     if len(losses) != n:
         raise TaskError(
@@ -165,7 +230,8 @@ def merge_kinds(found: Separation, parts: LinearScores, scores: StackedParts) ->
     for a in parts.layouts:
         difference = found.differences[a.kind]
         owners.append(np.repeat(np.arange(n), np.diff(found.indptr[a.kind])))
-        entries.append(a.first_score + difference.parts * a.n_channels + difference.channels)
+        rows = difference.parts + int(parts.offsets[a.kind][first])
+        entries.append(a.first_score + rows * a.n_channels + difference.channels)
         values.append(difference.values)
     owner, entry, value = (np.concatenate(arrays) for arrays in (owners, entries, values))
     if len(parts.layouts) > 1:
@@ -175,8 +241,8 @@ def merge_kinds(found: Separation, parts: LinearScores, scores: StackedParts) ->
     bad = np.flatnonzero(~np.isfinite(violations))
     if len(bad):
         raise TaskError(
-            f"The loss-augmented argmax of X[{bad[0]}] has a loss or joint feature that is not "
-            "finite."
+            f"The loss-augmented argmax of X[{bad[0] + first}] has a loss or joint feature that is "
+            "not finite."
         )
     return FoundOutputs(
         losses, violations, starts_of(np.bincount(owner, minlength=n)), entry, value

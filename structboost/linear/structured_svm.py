@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from structboost._typing import FloatArray
 from structboost.exceptions import InterruptedFitWarning
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.linear.first_passes import pass_in_runs
 from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
 from structboost.loop import record
 from structboost.progress import ProgressBar
@@ -41,6 +42,10 @@ _INNER_SHARE = 0.2
 _MORE_NEW = 1.2
 _LESS_NEW = 0.6
 _LEAST_NEW = 0.1
+# With so many examples the first passes go in runs of examples.
+_MANY_EXAMPLES = 2000
+_FIRST_PASSES = 3
+_RUNS = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -74,6 +79,10 @@ class StructuredSVM(BaseEstimator):
         Relative gap ``(primal - bound) / primal``, above 0 and below 1, at which training stops.
     max_epochs : int
         Most exact passes, in which the task's argmax sees every example once.
+    active : sequence of str
+        Kinds of parts whose rows are numbers of active features
+        (:func:`structboost.active_features`) instead of values: sparse rows of zeros and ones, of
+        hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
@@ -100,6 +109,7 @@ class StructuredSVM(BaseEstimator):
     C: float = 1.0
     tol: float = 1e-3
     max_epochs: int = 1000
+    active: Sequence[str] = ()
     average: bool = True
     random_state: Any = None
     verbose: int = 0
@@ -162,9 +172,14 @@ class StructuredSVM(BaseEstimator):
             raise NotFittedError("This StructuredSVM is not fitted yet; call fit(X, Y) first.")
         stack = stacked_inputs(self.task, X)
         matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self.task.kinds, self.w_)
-        for kind, part in self.task.kinds.items():
-            checked_features(stack.rows[kind], len(matrices[kind]) - (not is_bounded(part)))
-        parts = LinearScores(self.task.kinds, stack)
+        known = {
+            kind: len(matrices[kind]) - (not is_bounded(part))
+            for kind, part in self.task.kinds.items()
+        }
+        for kind, n_features in known.items():
+            if kind not in self.active:
+                checked_features(stack.rows[kind], n_features)
+        parts = LinearScores(self.task.kinds, stack, {kind: known[kind] for kind in self.active})
         return parts.scores(parts.flat_weights(matrices))[1]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
@@ -186,6 +201,11 @@ class StructuredSVM(BaseEstimator):
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_epochs, "max_epochs")
+        if isinstance(self.active, str) or not set(self.active) <= set(self.task.kinds):
+            raise ValueError(
+                f"active is {shown(self.active)}; give a list of kinds of the task, which has "
+                f"{list(self.task.kinds)}."
+            )
 
     def _keep(self, run: _Run) -> None:
         matrices = {a.kind: run.parts.matrix(run.best, a).copy() for a in run.parts.layouts}
@@ -204,7 +224,9 @@ class _Run:
         self.svm, self.X, self.Y = svm, X, Y
         self.tol = float(svm.tol)
         self.budgets = float(svm.C) * shares
-        self.parts = LinearScores(svm.task.kinds, svm._stack(X))
+        stack = svm._stack(X)
+        known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
+        self.parts = LinearScores(svm.task.kinds, stack, known)
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, svm.task.exact_argmax, random)
         self.best = self.solver.weights.copy()
@@ -212,6 +234,7 @@ class _Run:
         self.bound = -np.inf
         self.history: list[dict[str, Any]] = []
         self.truth = KeptTruth()
+        self.n_first = 0
 
     @property
     def gap(self) -> float:
@@ -221,7 +244,8 @@ class _Run:
         """Train; False if Ctrl-C ended it, which is raised before the first exact pass."""
         bar = ProgressBar(self.tol, self.svm.max_epochs) if self.svm.verbose else None
         try:
-            weights, share_of_new = self.best, 1.0
+            self._first_passes()
+            weights, share_of_new = self.solver.weights.copy(), 1.0
             for _ in range(int(self.svm.max_epochs)):
                 raise_if_interrupted()
                 better = self._exact_pass(weights)
@@ -247,6 +271,14 @@ class _Run:
             if bar is not None:
                 bar.close()
         return True
+
+    def _first_passes(self) -> None:
+        """Passes in runs, where there are many examples."""
+        if self.parts.n_examples >= _MANY_EXAMPLES:
+            for _ in range(_FIRST_PASSES):
+                raise_if_interrupted()
+                pass_in_runs(self.svm.task, self.X, self.Y, self.parts, self.solver, _RUNS)
+                self.n_first += 1
 
     def _exact_pass(self, weights: FloatArray) -> bool:
         """Certificate and new cuts at ``weights``; returns whether they are the best so far."""
@@ -274,7 +306,7 @@ class _Run:
                 certified=self.svm.task.exact_argmax,
                 cuts=self.solver.n_cuts,
                 columns=int(np.count_nonzero(self.best)),
-                oracle_calls=n,
+                oracle_calls=self.n_first + n,
                 seconds=time.perf_counter() - self.began,
             )
         )

@@ -1,0 +1,71 @@
+"""First passes of the linear structured SVM: cuts at weights that change within a pass.
+
+At weight zero the loss-augmented argmax gives all examples much the same cuts, which small weights
+satisfy.  A pass in runs makes the cuts of each run at the weights that the runs before have left,
+as block-coordinate Frank-Wolfe does example by example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.linear.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
+from structboost.task import Task
+from structboost.task_calls import separation
+
+
+def pass_in_runs(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    parts: LinearScores,
+    solver: BlockFrankWolfe,
+    n_runs: int,
+) -> None:
+    """One pass over the examples; each run adds its cuts and steps on them.
+
+    Parameters
+    ----------
+    task : Task
+    X, Y : sequence
+        Inputs and true outputs.
+    parts : LinearScores
+    solver : BlockFrankWolfe
+    n_runs : int
+        Number of runs of examples, which follow each other in their order.
+    """
+    n = parts.n_examples
+    flat = np.zeros(parts.n_scores)
+    for first, last in pairwise(np.linspace(0, n, n_runs + 1).astype(int).tolist()):
+        if first == last:
+            continue
+        scores = parts.scores_of_run(solver.weights, first, last, flat)
+        own = separation(
+            task, [X[i] for i in range(first, last)], [Y[i] for i in range(first, last)], scores,
+            first,
+        )  # fmt: skip
+        found = merge_kinds(own, parts, scores, first)
+        solver.add(_among_all(found, first, n), flat)
+        solver.visit(np.arange(first, last))
+
+
+def _among_all(found: FoundOutputs, first: int, n: int) -> FoundOutputs:
+    """The outputs of a run as those of all ``n`` examples, the others without violation."""
+    m = len(found.losses)
+
+    def padded(values: FloatArray, fill: float) -> FloatArray:
+        out = np.full(n, fill)
+        out[first : first + m] = values
+        return out
+
+    counts = padded(np.diff(found.first_entry), 0.0)
+    return FoundOutputs(
+        padded(found.losses, 0.0), padded(found.violations, -1.0), starts_of(counts),
+        found.entry_score, found.entry_value,
+    )  # fmt: skip
