@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -106,6 +106,8 @@ class GraphTask(Task):
             self.pairs[kind] = checked_choice(of_pairs[kind], f"pairs of {kind!r}", PAIRS)
             self._channels[kind] = self._pair_channels(kind)
         self.exact_argmax = exact  # type: ignore[misc]
+        if len(self.n_labels) == 1:
+            self.labelled_kind = next(iter(self.n_labels))  # type: ignore[misc]
         self.kinds = {kind: PartKind(n) for kind, n in self.n_labels.items()} | {
             kind: PartKind(1, (0.0, 1.0))
             if self.pairs[kind] == "equal"
@@ -164,6 +166,16 @@ class GraphTask(Task):
             kind: np.arange(self.n_labels[kind]) != labels[:, None]
             for kind, labels in self._checked(y).items()
         }
+
+    def part_labels(self, x: GraphInput, y: Any) -> IntArray:
+        """The labels of the nodes, if they are of one kind."""
+        (labels,) = self._checked(y, x).values()
+        return labels
+
+    def with_features(self, x: GraphInput, features: Any) -> GraphInput:
+        """The same graph with other features of its nodes, which are of one kind."""
+        is_by_kind = isinstance(x.nodes, Mapping)
+        return replace(x, nodes={self.labelled_kind: features} if is_by_kind else features)
 
     def argmax(self, x: GraphInput, scores: Mapping[str, FloatArray]) -> Any:
         """Labels of high score, the highest if that is proved or ``exact``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -31,6 +32,7 @@ class SpanningTreeTask(Task):
     """
 
     kinds = {"arc": PartKind(1)}
+    labelled_kind = "arc"
 
     def parts(self, x: Any) -> NDArray[Any]:
         """Features of all arcs, head by head; of candidates as they are."""
@@ -66,6 +68,18 @@ class SpanningTreeTask(Task):
         arcs, heads = _arcs(x), _checked(y)
         wrong: FloatArray = (heads[arcs[:, 1]] != arcs[:, 0]).astype(np.float64)
         return wrong[:, None]
+
+    def part_labels(self, x: Any, y: Any) -> IntArray:
+        """1 on each arc of the tree, 0 on the others."""
+        labels = np.zeros(len(_arcs(x)), np.int64)
+        labels[self.joint_feature(x, y).parts] = 1
+        return labels
+
+    def with_features(self, x: Any, features: Any) -> Any:
+        """The same nodes with other features of their arcs."""
+        if isinstance(x, CandidatePairs):
+            return replace(x, features=features)
+        return np.reshape(features, (_n_nodes(x), _n_nodes(x), -1))
 
     def argmax(self, x: Any, scores: FloatArray) -> IntArray:
         """The tree of the highest score.

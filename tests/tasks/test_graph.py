@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import GraphInput, GraphTask, StackedParts, StructBoost, StructuredSVM, TaskError
+from sklearn.tree import DecisionTreeClassifier
+
+from structboost import CrossFitted, GraphInput, GraphTask, StackedParts, StructBoost, StructuredSVM, TaskError
 from structboost import check_task as check
 
 TWO_KINDS = {"word": 3, "place": 2}, {"next": ("word", "word"), "at": ("place", "word")}
@@ -133,6 +135,21 @@ def test_direction_is_learned_and_certified():
     assert np.mean(np.concatenate(blind.predict(X[8:])) == np.concatenate(Y[8:])) < 0.95
     boosted = StructBoost(GraphTask(3), C=30, tol=0.1, max_rounds=8).fit(X[:8], Y[:8])
     assert np.mean(np.concatenate(boosted.predict(X[8:])) == np.concatenate(Y[8:])) > 0.9
+
+
+def test_cross_fitted_answers_take_the_place_of_features():
+    X, Y = zip(*[circle(np.random.default_rng(i)) for i in range(24)], strict=True)
+    task = GraphTask(3)
+    crossed = CrossFitted(DecisionTreeClassifier(max_depth=3), task=task, folds=3)
+    answers = crossed.fit_transform(X[:12], Y[:12])
+    assert answers[0].nodes.shape == (7, 3)
+    svm = StructuredSVM(task, C=30, tol=0.1, random_state=0).fit(answers, Y[:12])
+    found = np.concatenate(svm.predict(crossed.transform(X[12:])))
+    assert np.mean(found == np.concatenate(Y[12:])) > 0.9
+    kinds = GraphTask({"a": 3}, {"e": ("a", "a")})
+    x = kinds.with_features(GraphInput({"a": X[0].nodes}, {"e": X[0].edges}), np.ones((7, 2)))
+    assert kinds.parts(x)["a"].shape == (7, 2)
+    assert GraphTask(*TWO_KINDS).labelled_kind is None
 
 
 @pytest.mark.parametrize(

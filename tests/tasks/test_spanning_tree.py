@@ -85,6 +85,17 @@ def test_heads_are_learned():
     assert np.mean(np.concatenate(model.predict(X[40:])) == np.concatenate(Y[40:])) > 0.9
 
 
+def test_arcs_are_labelled_and_take_other_features():
+    task, rng = SpanningTreeTask(), np.random.default_rng(3)
+    for x in (random_input(rng, 4), rng.normal(size=(4, 4, 2))):
+        y = next(iter(task.outputs(x)))
+        labels = task.part_labels(x, y)
+        assert labels.sum() == 3
+        assert np.array_equal(task.argmax(x, labels[:, None] * 1.0), y)
+        other = rng.normal(size=(len(labels), 5))
+        assert np.array_equal(task.parts(task.with_features(x, other)), other)
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [
