@@ -9,13 +9,13 @@ from benchmarks.runner.records import Record, datasets_of, pick, record
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target
 from benchmarks.runner.units import Finished, Unit
-from benchmarks.structures import chains, label_sets
+from benchmarks.structures import chains, label_sets, snakes
 
-MODULES = (chains, label_sets)
+MODULES = (chains, label_sets, snakes)
 MODULE_OF: dict[str, ModuleType] = {name: m for m in MODULES for name in m.DATASETS}
 DATASETS = tuple(MODULE_OF)
 QUICK_DATASETS = tuple(name for module in MODULES for name in module.QUICK_DATASETS)
-PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
+PEERS = dict.fromkeys((*chains.DATASETS, *label_sets.DATASETS), ("lightgbm",))
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:

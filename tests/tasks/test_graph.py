@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from sklearn.tree import DecisionTreeClassifier
 
-from structboost import CrossFitted, GraphInput, GraphTask, StackedParts, StructBoost, StructuredSVM, TaskError
+from structboost import (
+    CrossFitted,
+    GraphInput,
+    GraphTask,
+    StackedParts,
+    StructBoost,
+    StructuredSVM,
+    TaskError,
+)
 from structboost import check_task as check
 
 TWO_KINDS = {"word": 3, "place": 2}, {"next": ("word", "word"), "at": ("place", "word")}
