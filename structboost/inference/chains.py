@@ -55,43 +55,62 @@ def best_sequences(
     longest = 1
     for i in range(len(rows)):
         longest = max(longest, starts[i + 1] - starts[i])
-    came_from = np.empty((longest, n_tags), np.int64)
-    best = np.empty(n_tags)
-    extended = np.empty(n_tags)
+    best = np.empty((longest, n_tags))
+    pairs = np.empty((n_tags, n_tags))
+    known = -1
     for i in range(len(rows)):
-        first, last = starts[i], starts[i + 1] - 1
-        if last < first:
+        first, n = starts[i], starts[i + 1] - starts[i]
+        if n <= 0:
             continue
-        row = rows[i]
         for k in range(n_tags):
-            best[k] = emissions[first, k]
-        for t in range(first + 1, last + 1):
-            pointers = came_from[t - first]
-            for k in range(n_tags):
-                extended[k] = -np.inf
-                pointers[k] = 0
-            for j in range(n_tags):
-                before = best[j]
-                at = j * n_tags
-                for k in range(n_tags):
-                    value = before + transitions[row, at + k] + allowed[at + k]
-                    if value > extended[k]:
-                        extended[k] = value
-                        pointers[k] = j
-            for k in range(n_tags):
-                best[k] = extended[k] + emissions[t, k]
-            row += row_step
+            best[0, k] = emissions[first, k]
+        for t in range(1, n):
+            row = rows[i] + (t - 1) * row_step
+            if row != known:
+                known = row
+                for j in range(n_tags):
+                    for k in range(n_tags):
+                        at = j * n_tags + k
+                        pairs[j, k] = transitions[row, at] + allowed[at]
+            _extend(best[t - 1], pairs, emissions[first + t], best[t])
         tag = 0
         for k in range(1, n_tags):
-            if best[k] > best[tag]:
+            if best[n - 1, k] > best[n - 1, tag]:
                 tag = k
-        if best[tag] == -np.inf:
+        if best[n - 1, tag] == -np.inf:
             return i
-        for t in range(last, first, -1):
-            tags[t] = tag
-            tag = came_from[t - first, tag]
+        for t in range(n - 1, 0, -1):
+            tags[first + t] = tag
+            row = rows[i] + (t - 1) * row_step
+            tag = _tag_before(best[t - 1], transitions[row], allowed, tag)
         tags[first] = tag
     return -1
+
+
+@compiled
+def _extend(before: FloatArray, pairs: FloatArray, emissions: FloatArray, best: FloatArray) -> None:
+    """Best scores of sequences up to a token, by its tag; np.maximum takes vector registers."""
+    n_tags = len(before)
+    for k in range(n_tags):
+        best[k] = -np.inf
+    for j in range(n_tags):
+        start = before[j]
+        for k in range(n_tags):
+            best[k] = np.maximum(best[k], start + pairs[j, k])
+    for k in range(n_tags):
+        best[k] += emissions[k]
+
+
+@compiled
+def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
+    """The tag from which the best sequence came to ``tag``: searched again, for one tag only."""
+    n_tags = len(before)
+    found, largest = 0, -np.inf
+    for j in range(n_tags):
+        value = before[j] + (transitions[j * n_tags + tag] + allowed[j * n_tags + tag])
+        if value > largest:
+            found, largest = j, value
+    return found
 
 
 @compiled
