@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPClassifier
@@ -28,6 +29,7 @@ CS = (30.0, 100.0, 300.0)
 PAIR_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 PIXEL_CS = (30.0, 100.0, 300.0)
 TOL, MAX_PASSES, PARTS = 0.05, 40, 3
+N_PARTS = 4  # of the test words, in processes of their own
 TWO_STAGES, CROSS_FITTED, REFITTED = "two stages", "cross-fitted", "cross-fitted, refitted"
 
 
@@ -78,11 +80,9 @@ def with_classifier(
     train, test = data
     crossed = CrossFitted(make(), random_state=0)
     answers = crossed.fit_transform(train.X, train.Y)
-    mean_answers = crossed.transform(test.X)
     whole: Any = make().fit(np.concatenate(train.X), np.concatenate(train.Y))
-    ends = np.cumsum([len(y) for y in test.Y])[:-1]
-    probabilities = whole.predict_proba(np.concatenate(test.X))
-    one_answer = np.split(np.log(np.maximum(probabilities, 1e-5)), ends)
+    mean_answers = in_parts(crossed.transform, test.X)
+    one_answer = in_parts(partial(log_probabilities, whole), test.X)
     alone = [own.argmax(axis=1) for own in one_answer]
     pairs = pair_scores(train.Y)
     trials = [right(viterbi(answers, w * pairs), train.Y) for w in PAIR_WEIGHTS]
@@ -99,6 +99,18 @@ def with_classifier(
         REFITTED: (right(model.predict(one_answer), test.Y), facts),
     }
     return [Row(f"{label}, {how}", RIGHT, *found) for how, found in values.items()]
+
+
+def in_parts(answers: Callable[..., Any], X: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Answers for some words at a time, in processes: a kernel machine takes minutes for all."""
+    parts = np.array_split(np.arange(len(X)), N_PARTS)
+    found = Parallel(n_jobs=N_PARTS)(delayed(answers)([X[i] for i in part]) for part in parts)
+    return [own for of_part in found for own in of_part]
+
+
+def log_probabilities(model: Any, X: Sequence[np.ndarray]) -> list[np.ndarray]:
+    probabilities = model.predict_proba(np.concatenate(X))
+    return np.split(np.log(np.maximum(probabilities, 1e-5)), np.cumsum([len(x) for x in X])[:-1])
 
 
 def pair_scores(Y: Sequence[np.ndarray]) -> np.ndarray:
