@@ -17,7 +17,7 @@ from benchmarks.runner.units import Runner, Unit, share
 
 NAMES = (
     *("auc", "multiclass", "speed", "scale", "multiboost-cw"),
-    *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures"),
+    *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
 )
 PAGES: dict[str, ModuleType] = {
     name: importlib.import_module(f"benchmarks.papers.{name.replace('-', '_')}") for name in NAMES

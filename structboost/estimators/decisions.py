@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,16 +16,17 @@ from structboost._typing import FloatArray, IntArray
 from structboost.boosting import StructBoost
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
+from structboost.engines.base import Engine
+from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
 from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
 from structboost.estimators.parameters import estimator
-from structboost.exceptions import TaskError, warn_user
+from structboost.exceptions import warn_user
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks.predict_then_optimize import (
-    DecisionInput,
     PredictThenOptimizeTask,
     TrueDecisions,
 )
-from structboost.validation import checked_positive, checked_whole_number
+from structboost.validation import checked_choice, checked_positive, checked_whole_number
 from structboost.weak.families import WeakLearners
 
 # The C of the linear function that are tried, until the held-out regret has not fallen twice.
@@ -39,8 +37,6 @@ _FOLDS = 5
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
 _COARSE = 0.05
 _MAX_EPOCHS = 15
-# Standard deviation of the least-squares feature: its weight is hardly regularised.
-_SPREAD_OF_START = 10.0
 _MAX_PASSES = 20
 
 
@@ -60,21 +56,27 @@ class PredictThenOptimize(BaseEstimator):
     weak_learner : str, list or dict
         ``"linear"`` fits one linear function by :class:`structboost.StructuredSVM`; anything else
         is given to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
-    start : {"auto", "least_squares", "none"}
-        For ``weak_learner="linear"``: whether the prediction of least squares is a feature whose
-        weight is hardly regularised.  ``"auto"`` tries both on the held-out instances of
-        ``C="auto"``; with a C that is given it takes least squares.
+    start : {"auto", "least_squares", "boosted", "none"}
+        Which prediction by squared error is one more feature of each item, with a weight that is
+        hardly regularised: that of least squares, that of scikit-learn's boosted trees, or none.
+        For ``weak_learner="linear"``, ``"auto"`` tries least squares and none on the held-out
+        instances of ``C="auto"``; with a C that is given it takes least squares.  For others it
+        takes none.
     spare_solves : bool
         Whether to train, and to choose C, on the decisions known so far, and to call the problem's
-        solver only in at most 20 passes that certify the fit.
+        solver for a few instances at a time, and for all of them to certify the fit: some 20 times
+        for each instance at most.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
         Most rounds of column generation; a linear function needs none.
+    engine : {"serial", "threads", "processes", "dask"} or Engine
+        Who solves the problems in boosting: ``"processes"`` if a solve is slow and holds Python's
+        lock.  A linear function is fitted in this process.
     random_state : int, RandomState or None
         Seed for the held-out instances (None: the same in each fit) and for the order of training.
     n_jobs : int or None
-        Number of threads.
+        Number of threads or processes of boosting.
     verbose : int
         1 shows a progress bar.
 
@@ -87,9 +89,11 @@ class PredictThenOptimize(BaseEstimator):
     history_ : list of dict
         One record per round or pass of the last fit, with the certificate.
     passes_ : list of dict
-        One per exact pass where solves are spared: gap, exact solves so far, known decisions.
+        One per fit where solves are spared: gap, whether it is certified, exact solves so far,
+        known decisions.
     path_ : list of dict
-        Held-out regret of each C and start tried, for a linear function with ``C="auto"``.
+        Held-out ``regret`` of each ``C`` and ``start`` tried, for a linear function with
+        ``C="auto"``.
     """
 
     problem: Any = field(kw_only=False)
@@ -99,6 +103,7 @@ class PredictThenOptimize(BaseEstimator):
     spare_solves: bool = False
     tol: float = 0.01
     max_rounds: int = 200
+    engine: str | Engine = "threads"
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -122,28 +127,29 @@ class PredictThenOptimize(BaseEstimator):
         """
         self._check_parameters()
         problem = problem_of(self.problem)
-        given = _Given.of(X)
-        table = _checked_table(costs, len(given))
+        given = FeatureTables.of(X)
+        table = checked_costs(costs, len(given))
         self.n_features_in_ = given.n_features
         task = PredictThenOptimizeTask(problem, given.features, n_items=table.shape[1])
         solved = task.best_decisions(given.inputs(), table)
         assert isinstance(solved, TrueDecisions)
         self._scale = float(table.std()) or 1.0
         truth = TrueDecisions(solved.chosen, table / self._scale)
-        start, C = self.start != "none", self.C
+        start, C = self._starts()[-1], self.C
         self.path_: list[dict[str, Any]] = []
         if self._is_linear and C == "auto":
             C, start = self._chosen(problem, given, truth)
-        self.preparation_ = _Preparation(given, truth.costs, start=start and self._is_linear)
+        self.preparation_ = Preparation(given, truth.costs, start)
         self.trainer_ = self._trainer(self._task(problem, truth), C)
-        inputs = self.preparation_.inputs(given)
+        inputs = self.preparation_.training_inputs
         self.passes_ = []
         if self.spare_solves:
             self.passes_ = fit_on_known_decisions(self.trainer_, inputs, truth, _MAX_PASSES)
             if self.passes_[-1]["gap"] > self.tol:
                 warn_user(
-                    f"The gap is {self.passes_[-1]['gap']:.2g} after {_MAX_PASSES} exact passes, "
-                    f"above tol = {self.tol}; raise tol, lower C, or set spare_solves=False.",
+                    f"The gap is {self.passes_[-1]['gap']:.2g} after "
+                    f"{self.passes_[-1]['exact_solves']} exact solves, above tol = {self.tol}; "
+                    "raise tol, lower C, or set spare_solves=False.",
                     ConvergenceWarning,
                 )
         else:
@@ -155,7 +161,7 @@ class PredictThenOptimize(BaseEstimator):
     def predict_costs(self, X: Any) -> FloatArray:
         """Predicted costs, shape (n, n_items)."""
         check_is_fitted(self, "trainer_")
-        given = _Given.of(X)
+        given = FeatureTables.of(X)
         if given.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {given.n_features} features; the model was fitted with "
@@ -173,8 +179,8 @@ class PredictThenOptimize(BaseEstimator):
     def score(self, X: Any, costs: Any) -> float:
         """Minus the normalised regret: total regret over the total size of the best values."""
         check_is_fitted(self, "trainer_")
-        given = _Given.of(X)
-        table = _checked_table(costs, len(given))
+        given = FeatureTables.of(X)
+        table = checked_costs(costs, len(given))
         best = problem_of(self.problem).solve_all(table)
         return -normalized_regret(table, self.predict(X), best)
 
@@ -186,10 +192,7 @@ class PredictThenOptimize(BaseEstimator):
         return isinstance(self.weak_learner, str) and self.weak_learner == "linear"
 
     def _check_parameters(self) -> None:
-        if self.start not in ("auto", "least_squares", "none"):
-            raise ValueError(
-                f"start is {self.start!r}; choose one of 'auto', 'least_squares', 'none'."
-            )
+        checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
         if self.C != "auto":
             checked_positive(self.C, "C")
         checked_whole_number(self.max_rounds, "max_rounds")
@@ -205,12 +208,13 @@ class PredictThenOptimize(BaseEstimator):
             )
         return StructBoost(
             task, C=C, tol=self.tol, max_rounds=self.max_rounds, weak_learner=self.weak_learner,
-            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
+            random_state=self.random_state, engine=self.engine, n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )  # fmt: skip
 
     def _chosen(
-        self, problem: DecisionProblem, given: _Given, truth: TrueDecisions
-    ) -> tuple[float, bool]:
+        self, problem: DecisionProblem, given: FeatureTables, truth: TrueDecisions
+    ) -> tuple[float, str]:
         """C and start of the smallest held-out regret.
 
         Where solves are spared, the decisions are those that are best for some training instance.
@@ -222,33 +226,40 @@ class PredictThenOptimize(BaseEstimator):
         if n_folds < 2:
             raise ValueError("C is 'auto', which holds out instances; give at least two.")
         folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
-        starts = {"auto": (False, True), "least_squares": (True,), "none": (False,)}[self.start]
-        for start in starts:
+        for start in self._starts():
+            parts = [
+                (Preparation(given.take(train), truth.costs[train], start), train, held)
+                for train, held in folds
+            ]
             since_best, lowest = 0, np.inf
             for C in _CS:
-                regrets = [self._held_out(problem, given, truth, C, start, *f) for f in folds]
+                regrets = [self._held_out(problem, given, truth, C, *part) for part in parts]
                 regret = float(np.mean(regrets))
-                self.path_.append({"C": C, "least_squares": start, "regret": regret})
+                self.path_.append({"C": C, "start": start, "regret": regret})
                 since_best = 0 if regret < lowest else since_best + 1
                 lowest = min(lowest, regret)
                 if since_best == _PATIENCE:
                     break
         best = min(self.path_, key=lambda entry: float(entry["regret"]))
-        return float(best["C"]), bool(best["least_squares"])
+        return float(best["C"]), str(best["start"])
+
+    def _starts(self) -> tuple[str, ...]:
+        """The starts that are tried; where C is given, the last one counts."""
+        if self.start != "auto":
+            return (self.start,)
+        return ("none", "least_squares") if self._is_linear else ("none",)
 
     def _held_out(
         self,
         problem: DecisionProblem,
-        given: _Given,
+        given: FeatureTables,
         truth: TrueDecisions,
         C: float,
-        start: bool,
+        preparation: Preparation,
         train: IntArray,
         held: IntArray,
     ) -> float:
         """Regret on the held-out instances of a fold."""
-        part = given.take(train)
-        preparation = _Preparation(part, truth.costs[train], start=start)
         n_items = truth.costs.shape[1]
         task = PredictThenOptimizeTask(problem, preparation.features, n_items=n_items)
         svm = StructuredSVM(
@@ -258,7 +269,8 @@ class PredictThenOptimize(BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             svm.fit(
-                preparation.inputs(part), TrueDecisions(truth.chosen[train], truth.costs[train])
+                preparation.training_inputs,
+                TrueDecisions(truth.chosen[train], truth.costs[train]),
             )
         predicted = np.array(costs_of(task, svm, preparation.inputs(given.take(held))))
         return normalized_regret(
@@ -279,144 +291,3 @@ def normalized_regret(costs: FloatArray, chosen: FloatArray, best: FloatArray) -
     values = np.einsum("ij,ij->i", costs, best)
     regret = np.abs(np.einsum("ij,ij->i", costs, chosen) - values)
     return float(regret.sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
-
-
-class _Given:
-    """Features of instances and of their items, as two tables; either may be missing."""
-
-    def __init__(self, instance: FloatArray | None, items: FloatArray | None) -> None:
-        self.instance, self.items = instance, items
-
-    @classmethod
-    def of(cls, X: Any) -> _Given:
-        """From what :meth:`PredictThenOptimize.fit` takes."""
-        if isinstance(X, Sequence) and len(X) and isinstance(X[0], DecisionInput):
-            if any(x.problem is not None for x in X):
-                raise ValueError(
-                    "X[0] has a problem of its own; PredictThenOptimize has one problem for all, "
-                    "train StructuredSVM(PredictThenOptimizeTask(None, ...)) instead."
-                )
-            parts = [
-                None if getattr(X[0], name) is None else [getattr(x, name) for x in X]
-                for name in ("instance", "items")
-            ]
-            tables = [None if p is None else np.asarray(p, np.float64) for p in parts]
-        else:
-            table = np.asarray(X, np.float64)
-            tables = [table, None] if table.ndim == 2 else [None, table]
-        for values, ndim in zip(tables, (2, 3), strict=True):
-            if values is not None:
-                _check_features(values, ndim)
-        if tables[0] is None and tables[1] is None:
-            raise ValueError("X[0] has features neither of the instance nor of the items.")
-        return cls(*tables)
-
-    def __len__(self) -> int:
-        return len(self.items if self.instance is None else self.instance)  # type: ignore[arg-type]
-
-    @property
-    def features(self) -> str:
-        """The name of what there is, for the task."""
-        return "items" if self.instance is None else "instance" if self.items is None else "both"
-
-    @property
-    def n_features(self) -> int:
-        """Numbers of features, added up."""
-        return sum(t.shape[-1] for t in (self.instance, self.items) if t is not None)
-
-    def take(self, rows: IntArray) -> _Given:
-        """Some of the instances."""
-        return _Given(*(None if t is None else t[rows] for t in (self.instance, self.items)))
-
-    def inputs(self) -> Any:
-        """Inputs of the task."""
-        if self.items is None:
-            return self.instance
-        if self.instance is None:
-            return self.items
-        return [DecisionInput(*row) for row in zip(self.instance, self.items, strict=True)]
-
-
-def _check_features(table: FloatArray, ndim: int) -> None:
-    if table.ndim != ndim or not table.size:
-        raise ValueError(
-            f"X has shape {table.shape}; give (n, n_features) for features of instances, "
-            "(n, n_items, n_features) for features of items."
-        )
-    bad = np.flatnonzero(~np.isfinite(table).all(axis=tuple(range(1, ndim))))
-    if len(bad):
-        raise TaskError("X[{sample}] has NaN or infinite features; impute them.", int(bad[0]))
-
-
-class _Preparation:
-    """Standardised features, and the prediction of least squares as one of them.
-
-    Parameters
-    ----------
-    given : _Given
-        Training instances.
-    costs : ndarray, shape (n, n_items)
-    start : bool
-        Whether to add the prediction of least squares to the features of the items.
-    """
-
-    def __init__(self, given: _Given, costs: FloatArray, *, start: bool) -> None:
-        self._moments = [_moments(t) for t in (given.instance, given.items)]
-        self._of_items: Any = None
-        self._of_instance: Any = None
-        self.start = start
-        self.features = "both" if start and given.items is None else given.features
-        if start:
-            left, scaled = costs, self._scaled(given)
-            if scaled.items is not None:
-                rows = scaled.items.reshape(costs.size, -1)
-                self._of_items = LinearRegression().fit(rows, left.ravel())
-                left = left - self._of_items.predict(rows).reshape(costs.shape)
-            if scaled.instance is not None:
-                self._of_instance = LinearRegression().fit(scaled.instance, left)
-            predicted = self._least_squares(scaled, costs.shape)
-            self._center, self._spread = predicted.mean(), predicted.std() or 1.0
-            self._n_items = costs.shape[1]
-
-    def inputs(self, given: _Given) -> Any:
-        """Inputs of the task."""
-        scaled = self._scaled(given)
-        if not self.start:
-            return scaled.inputs()
-        predicted = self._least_squares(scaled, (len(given), self._n_items))
-        column = (_SPREAD_OF_START / self._spread) * (predicted - self._center)[:, :, None]
-        items = column if scaled.items is None else np.concatenate((scaled.items, column), axis=2)
-        return _Given(scaled.instance, items).inputs()
-
-    def _scaled(self, given: _Given) -> _Given:
-        tables = (given.instance, given.items)
-        return _Given(
-            *(
-                None if table is None else (table - moments[0]) / moments[1]
-                for table, moments in zip(tables, self._moments, strict=True)
-            )
-        )
-
-    def _least_squares(self, scaled: _Given, shape: tuple[int, ...]) -> FloatArray:
-        out = np.zeros(shape)
-        if self._of_items is not None and scaled.items is not None:
-            out += self._of_items.predict(scaled.items.reshape(out.size, -1)).reshape(shape)
-        if self._of_instance is not None:
-            out += self._of_instance.predict(scaled.instance)
-        return out
-
-
-def _moments(table: FloatArray | None) -> tuple[Any, Any]:
-    """Means and standard deviations of the features; 1 where one is constant."""
-    if table is None:
-        return 0.0, 1.0
-    rows = table.reshape(-1, table.shape[-1])
-    spread = rows.std(axis=0)
-    return rows.mean(axis=0), np.where(spread > 0, spread, 1.0)
-
-
-def _checked_table(costs: Any, n: int) -> NDArray[np.float64]:
-    table = np.asarray(costs, np.float64)
-    if table.ndim != 2 or len(table) != n:
-        raise ValueError(f"costs has shape {table.shape}; give a row of costs for each of {n} X.")
-    return table

@@ -18,15 +18,22 @@ from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, Tru
 
 Trainer = StructBoost | StructuredSVM
 
+# After each fit, one of so many parts of the instances is solved exactly.
+_SHARES = 16
+# The fit on the known decisions closes its gap to this share of the last gap over all decisions.
+_INNER_SHARE = 0.2
+_COARSEST = 0.2
+
 
 def fit_on_known_decisions(
     trainer: Trainer, X: Sequence[Any], Y: TrueDecisions, max_passes: int
 ) -> list[dict[str, Any]]:
-    """Fit a trainer on the known decisions, solve exactly at its costs, and repeat.
+    """Fit a trainer on the known decisions, solve some instances exactly at its costs, and repeat.
 
-    What exact solves found is known from then on, until the gap is closed.  The maximum of the
-    hinge over known decisions is at most that over all, so each fit's bound holds for the whole
-    problem; an exact pass gives the primal value.
+    What is found is known from then on, for all instances.  A few instances at a time are solved,
+    each time after a new fit; once these few have a gap of at most the trainer's ``tol``, all
+    others are solved too.  The maximum of the hinge over known decisions is at most that over all,
+    so the bound of each fit holds for the whole problem; solving all gives the primal value.
 
     Parameters
     ----------
@@ -36,48 +43,60 @@ def fit_on_known_decisions(
     X : sequence
     Y : TrueDecisions
     max_passes : int
-        Most exact passes, each of which solves every instance once.
+        Exact solves end after about this many for each instance.
 
     Returns
     -------
     passes : list of dict
-        One per exact pass: ``round``, ``primal`` (of all decisions), ``bound``, ``gap``,
-        ``exact_solves`` so far, ``decisions`` known.
+        One per fit: ``round``, ``primal``, ``bound``, ``gap``, ``certified`` (whether all instances
+        were solved; else primal and gap are estimates), ``exact_solves`` so far, ``decisions``
+        known.
     """
     task = trainer.task
     assert isinstance(task, PredictThenOptimizeTask)
     exact: DecisionProblem = task.problem  # type: ignore[assignment]
     known = KnownDecisions(exact, Y.chosen)
-    task_of_known = task.with_problem(known)
     passes: list[dict[str, Any]] = []
-    tol = float(trainer.tol)
-    trainer.tol = 0.5 * tol
+    tol, n = float(trainer.tol), len(Y)
+    few = np.arange(-(-n // _SHARES))
+    gap, bound, n_solves = 1.0, -np.inf, 0
     try:
-        trainer.task = task_of_known
-        for number in range(1, max_passes + 1):
+        trainer.task = task.with_problem(known)
+        while True:
+            trainer.tol = max(0.5 * tol, min(_COARSEST, _INNER_SHARE * gap))
             trainer.fit(X, Y)
             if isinstance(trainer, StructBoost):
                 trainer.C = trainer.C_
-            predicted = task.costs_table(scores_of(trainer, X), len(Y))
-            augmented = predicted - 0.5 * Y.costs
-            found = exact.solve_all(augmented)
-            sign = -1.0 if exact.maximize else 1.0
-            slack = 2.0 * sign * augmented * (known.solve_all(augmented) - found)
-            primal = trainer.objective_ + float(trainer.C) * float(slack.sum()) / len(Y)
-            bound = float(trainer.history_[-1]["bound"])
+            bound = max(bound, float(trainer.history_[-1]["bound"]))
+            augmented = task.costs_table(scores_of(trainer, X), n) - 0.5 * Y.costs
+            answers = known.solve_all(augmented)
+            slack = np.full(n, np.nan)
+            is_last = n_solves + n >= max_passes * n
+            for rows in (few, np.setdiff1d(np.arange(n), few)):
+                found = exact.solve_all(augmented[rows])
+                known.add(found)
+                n_solves += len(rows)
+                gained = np.einsum("ij,ij->i", augmented[rows], answers[rows] - found)
+                slack[rows] = -2.0 * gained if exact.maximize else 2.0 * gained
+                primal = trainer.objective_ + float(trainer.C) * float(np.nanmean(slack))
+                gap = (primal - bound) / primal if primal else 0.0
+                if gap > tol and not is_last:
+                    break
+            few = (few + len(few)) % n
+            is_certified = not np.isnan(slack).any()
             passes.append(
                 {
-                    "round": number,
+                    "round": len(passes) + 1,
                     "primal": primal,
                     "bound": bound,
-                    "gap": (primal - bound) / primal if primal else 0.0,
-                    "exact_solves": number * len(Y),
+                    "gap": gap,
+                    "certified": is_certified,
+                    "exact_solves": n_solves,
                     "decisions": len(known.decisions),
                 }
             )
-            if passes[-1]["gap"] <= tol:
+            if is_certified and (gap <= tol or is_last):
                 break
-            known.add(found)
     finally:
         trainer.task, trainer.tol = task, tol
     trainer.objective_ = passes[-1]["primal"]

@@ -1,0 +1,261 @@
+"""Instances whose costs are predicted, and all methods that predict them but PyEPO's."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression
+from sklearn.multioutput import MultiOutputRegressor
+from threadpoolctl import threadpool_limits
+
+from benchmarks.runner.datasets import Table
+from benchmarks.runner.protocol import Method, Params, grid, spread
+from benchmarks.runner.units import Result
+from structboost import AcyclicPath, GridPath, Knapsack, PredictThenOptimize, Tour
+from structboost.decisions.problem import DecisionProblem
+
+FOLDER = "structures/decisions"
+
+
+class Instance(NamedTuple):
+    """A problem, features and true costs, and which rows are for what."""
+
+    problem: DecisionProblem
+    X: np.ndarray  # (n, n_features), or (n, n_items, n_features)
+    costs: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+    # Settings are chosen on the second, by fits on the first; both are rows for training.
+    chosen_on: tuple[np.ndarray, np.ndarray]
+    expected: np.ndarray | None = None  # costs, where the generator is known
+    mean_of_ratios: bool = False  # knapsack.npz's score; else the ratio of sums
+
+    def table(self, rows: np.ndarray) -> Table:
+        return Table(self.X[rows], self.costs[rows])
+
+    def regret(self, predicted: np.ndarray, rows: np.ndarray) -> float:
+        """Relative regret of the decisions at predicted costs."""
+        costs, solve_all = self.costs[rows], self.problem.solve_all
+        best = np.einsum("ij,ij->i", costs, solve_all(costs))
+        found = np.einsum("ij,ij->i", costs, solve_all(np.asarray(predicted, float)))
+        regret = np.abs(found - best)
+        ratio = regret / best if self.mean_of_ratios else regret.sum() / np.abs(best).sum()
+        return float(np.mean(ratio))
+
+
+def _made(
+    problem: DecisionProblem, X: np.ndarray, costs: np.ndarray, n: int, expected: np.ndarray
+) -> Instance:
+    """The first ``n`` rows are for training; settings are chosen on the last quarter of them."""
+    rows, cut = np.arange(len(X)), n - n // 4
+    return Instance(problem, X, costs, rows[:n], rows[n:], (rows[:cut], rows[cut:n]), expected)
+
+
+def routes(degree: int, seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+    """PyEPO's shortest paths on a grid of 5 x 5, with noise of 0.5."""
+    rng, problem = np.random.RandomState(seed), GridPath(5, 5)
+    B = rng.binomial(1, 0.5, (problem.n_items, 5))
+    x = rng.normal(0, 1, (n + n_test, 5))
+    expected = ((x @ B.T / np.sqrt(5) + 3) ** degree + 1) / 3.5**degree
+    return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
+
+
+def notebook(data_dir: Path) -> Instance:
+    """The instance of PyEPO's notebook 3, and its rows."""
+    with np.load(Path(data_dir) / FOLDER / "shortest_path_nb03.npz") as file:
+        x, costs, train, test, B = (file[k] for k in ("x", "c", "train", "test", "B"))
+    expected = ((x @ B.T / np.sqrt(5) + 3) ** 4 + 1) / 3.5**4
+    parts = train, test, (train[:750], train[750:])
+    return Instance(GridPath(5, 5), x, costs.astype(float), *parts, expected)
+
+
+def knapsack(data_dir: Path, seed: int) -> Instance:
+    """Prices of half-hours, capacity 60, with the order of days of a seed."""
+    with np.load(Path(data_dir) / FOLDER / "knapsack.npz") as file:
+        X, y, weights, own, order = (file[k] for k in ("X", "y", "weights", "file_train", "order"))
+    X = X[:, :, 1:]  # the first column numbers the days
+    rows = X[own].reshape(-1, X.shape[2])
+    X = (X - rows.mean(axis=0)) / rows.std(axis=0)
+    train, held, test = np.split(order[seed].astype(int), [550, 650])
+    parts = train, test, (train, held)
+    return Instance(Knapsack(weights, 60), X, y, *parts, mean_of_ratios=True)
+
+
+def tours(n: int = 200, n_test: int = 400) -> Instance:
+    """PyEPO's travelling salesman, 20 nodes, degree 4, noise of 0.5."""
+    rng, problem = np.random.RandomState(135), Tour(20)
+    places = np.concatenate((rng.uniform(-2, 2, (10, 2)), rng.normal(0, 1, (10, 2))))
+    i, j = np.triu_indices(20, 1)
+    B = rng.binomial(1, 0.5, (len(i), 5)) * rng.uniform(-2, 2, (len(i), 5))
+    x = rng.normal(0, 1, (n + n_test, 5))
+    noise = rng.uniform(0.5, 1.5, (n + n_test, len(i)))
+    lengths = np.linalg.norm(places[i] - places[j], axis=1)
+    changing = (x @ B.T / np.sqrt(5) + 3) ** 4 / 3**3
+    return _made(problem, x, np.round(lengths + changing * noise, 4), n, lengths + changing)
+
+
+def network(trial: int) -> Instance:
+    """dboost's small random networks; most costs are negative, so long paths pay."""
+    rng = np.random.RandomState(trial)
+    arcs = [(j, i) for i in range(5) for j in range(i) if rng.rand() < 0.75 ** (i - j - 1)]
+    shape = 5, len(arcs)
+    thetas = [rng.binomial(1, 0.5, shape) * rng.uniform(-1, 1, shape) for _ in range(3)]
+    x = rng.uniform(-1, 1, (2000, 5))
+    powers = sum(x ** (k + 1) @ theta for k, theta in enumerate(thetas))
+    expected = powers + rng.normal(-1, 1, len(arcs))
+    costs = expected + 0.5 * rng.normal(size=expected.shape)
+    return _made(AcyclicPath(np.array(arcs), 0, 4), x, costs, 1000, expected)
+
+
+def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
+    """Measured travel times on a grid of 4 x 4, by cameras whose clocks are wrong.
+
+    The time of a street depends on thresholds of the features and on a product of two.  Each day
+    each junction's clock has another error, which is added to the streets that end there, and
+    subtracted from those that begin there: it cancels along every route, so no decision hinges on
+    it, but most of the variance does.
+    """
+    problem, city = GridPath(4, 4), np.random.default_rng(7)
+    which = city.integers(0, 5, (problem.n_items, 3))
+    thresholds = city.normal(0, 0.5, (problem.n_items, 3))
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n + n_test, 5))
+    above = x[:, which] > thresholds
+    times = 1 + 2.0 * above[:, :, 0] + 1.5 * above[:, :, 1] * above[:, :, 2]
+    errors = np.diff(rng.normal(0, 5, (len(x), 16))[:, problem.arcs], axis=2)[:, :, 0]
+    costs = times * rng.uniform(0.8, 1.2, times.shape) + errors
+    return _made(problem, x, costs, n, times)
+
+
+class TwoStage(Method):
+    """A regressor of scikit-learn's kind, for each item or for all items together."""
+
+    def __init__(
+        self, name: str, make: Callable[..., Any], candidates: Sequence[Params], *, each: bool
+    ) -> None:
+        self.name, self.make, self.candidates, self.each = name, make, candidates, each
+
+    def fit(self, train: Table, params: Params) -> Any:
+        model = self.make(**params)
+        if train.X.ndim == 3:
+            return model.fit(_rows(train.X), train.y.ravel())
+        return (MultiOutputRegressor(model) if self.each else model).fit(train.X, train.y)
+
+    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+        return model.predict(X) if X.ndim == 2 else model.predict(_rows(X)).reshape(X.shape[:2])
+
+
+def _rows(X: np.ndarray) -> np.ndarray:
+    return X.reshape(-1, X.shape[-1])
+
+
+def _lightgbm(**params: Any) -> Any:
+    from lightgbm import LGBMRegressor
+
+    # Without column names, which predict would miss.
+    return LGBMRegressor(n_jobs=1, verbose=-1, **params)
+
+
+def _forest(**params: Any) -> Any:
+    return RandomForestRegressor(100, max_samples=0.5, random_state=0, **params)
+
+
+def _trees(**params: Any) -> Any:
+    return HistGradientBoostingRegressor(random_state=0, **params)
+
+
+LEAST_SQUARES = TwoStage("least_squares", LinearRegression, [{}], each=False)
+FOREST = TwoStage("random_forest", _forest, grid(min_samples_leaf=(20, 10, 5, 2)), each=False)
+TREES = TwoStage(
+    "hist_gradient_boosting", _trees, grid(max_leaf_nodes=(2, 8), max_iter=(30, 80)), each=True
+)
+LIGHTGBM = TwoStage(
+    "lightgbm", _lightgbm, grid(num_leaves=(2, 8), n_estimators=(30, 80)), each=True
+)
+LIGHTGBM.packages = ("lightgbm",)
+TWO_STAGE = (LEAST_SQUARES, FOREST, TREES, LIGHTGBM)
+
+
+class ByRegret(Method):
+    """Ours."""
+
+    def __init__(
+        self, name: str, problem: DecisionProblem, candidates: Sequence[Params], **settings: Any
+    ) -> None:
+        self.name, self.problem, self.candidates = name, problem, candidates
+        self.settings = {"tol": 0.05, "max_rounds": 60, "random_state": 0, **settings}
+
+    def fit(self, train: Table, params: Params) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = PredictThenOptimize(self.problem, **self.settings, **params)
+            return model.fit(train.X, train.y), len(train.X)
+
+    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+        return model[0].predict_costs(X)
+
+    def facts(self, model: Any) -> Result:
+        fitted, n = model
+        last = (fitted.passes_ or fitted.history_)[-1]
+        n_solves = last["exact_solves"] if fitted.passes_ else n * last["oracle_calls"]
+        return {"gap": last["gap"], "C": fitted.C_, "exact_solves": n + n_solves}
+
+
+LINEAR, STUMPS, UNION, STARTED = "linear", "stumps", "linear_and_stumps", "stumps_started"
+SPARING, AUTO = "linear_sparing", "linear_auto"
+FEW_CS = grid(C=(3.0, 10.0, 30.0, 100.0))
+
+
+def ours(problem: DecisionProblem) -> dict[str, Method]:
+    """Our methods by name."""
+    started = grid(start=("none", "least_squares"), C=(1.0, 10.0))
+    settings: dict[str, tuple[list[Params], Params]] = {
+        LINEAR: (started, {"tol": 0.02}),
+        STUMPS: (FEW_CS, {"weak_learner": "stump"}),
+        UNION: (FEW_CS, {"weak_learner": ["linear", "stump"]}),
+        STARTED: (FEW_CS, {"weak_learner": "stump", "start": "boosted"}),
+        SPARING: (grid(start=("none", "least_squares"), C=(0.1, 1.0)), {"spare_solves": True}),
+        AUTO: ([{}], {"tol": 0.01}),
+    }
+    return {name: ByRegret(name, problem, c, **s) for name, (c, s) in settings.items()}
+
+
+def tuned(method: Method, instance: Instance, n_candidates: int) -> Result:
+    """Choose a setting on training rows, fit with it, and measure; seconds are CPU seconds."""
+    fit_rows, held = instance.chosen_on
+    candidates = spread(method.candidates, n_candidates)
+    values = [0.0]
+    with threadpool_limits(1):
+        method.warm_up()
+        started = time.process_time()
+        if len(candidates) > 1:
+            X = instance.X[held]
+            models = (method.fit(instance.table(fit_rows), params) for params in candidates)
+            values = [instance.regret(method.output(model, X), held) for model in models]
+        chosen = candidates[int(np.argmin(values))]
+        tuning_seconds = time.process_time() - started
+        model = method.fit(instance.table(instance.train), chosen)
+        seconds = time.process_time() - started - tuning_seconds
+        predicted = method.output(model, instance.X[instance.test])
+    return {
+        "value": instance.regret(predicted, instance.test),
+        "seconds": seconds,
+        "tuning_seconds": tuning_seconds,
+        "cpu_in_all": tuning_seconds + seconds,
+        "params": chosen,
+        "validation": values,
+        **method.facts(model),
+    }
+
+
+def with_expected_costs(instance: Instance) -> Result:
+    """Regret where the generator is known: nobody is better on average."""
+    assert instance.expected is not None
+    return {"value": instance.regret(instance.expected[instance.test], instance.test)}

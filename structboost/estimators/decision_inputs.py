@@ -1,0 +1,220 @@
+"""What the trainer of a decision sees: standardised features, and predictions to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
+from sklearn.multioutput import MultiOutputRegressor
+from threadpoolctl import threadpool_limits
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
+from structboost.tasks.predict_then_optimize import DecisionInput
+
+# Standard deviation of the start: its weight is hardly regularised.
+_SPREAD_OF_START = 10.0
+_CROSS_FITTED = 3
+
+
+class FeatureTables:
+    """Features of instances and of their items, as two tables; either may be missing."""
+
+    def __init__(self, instance: FloatArray | None, items: FloatArray | None) -> None:
+        self.instance, self.items = instance, items
+
+    @classmethod
+    def of(cls, X: Any) -> FeatureTables:
+        """From what :meth:`PredictThenOptimize.fit` takes."""
+        if isinstance(X, Sequence) and len(X) and isinstance(X[0], DecisionInput):
+            if any(x.problem is not None for x in X):
+                raise ValueError(
+                    "X[0] has a problem of its own; PredictThenOptimize has one problem for all, "
+                    "train StructuredSVM(PredictThenOptimizeTask(None, ...)) instead."
+                )
+            parts = [
+                None if getattr(X[0], name) is None else [getattr(x, name) for x in X]
+                for name in ("instance", "items")
+            ]
+            tables = [None if p is None else np.asarray(p, np.float64) for p in parts]
+        else:
+            table = np.asarray(X, np.float64)
+            tables = [table, None] if table.ndim == 2 else [None, table]
+        for values, ndim in zip(tables, (2, 3), strict=True):
+            if values is not None:
+                _check_features(values, ndim)
+        if tables[0] is None and tables[1] is None:
+            raise ValueError("X[0] has features neither of the instance nor of the items.")
+        return cls(*tables)
+
+    def __len__(self) -> int:
+        return len(self.items if self.instance is None else self.instance)  # type: ignore[arg-type]
+
+    @property
+    def features(self) -> str:
+        """The name of what there is, for the task."""
+        return "items" if self.instance is None else "instance" if self.items is None else "both"
+
+    @property
+    def n_features(self) -> int:
+        """Numbers of features, added up."""
+        return sum(t.shape[-1] for t in (self.instance, self.items) if t is not None)
+
+    def take(self, rows: IntArray) -> FeatureTables:
+        """Some of the instances."""
+        return FeatureTables(*(None if t is None else t[rows] for t in (self.instance, self.items)))
+
+    def inputs(self) -> Any:
+        """Inputs of the task."""
+        if self.items is None:
+            return self.instance
+        if self.instance is None:
+            return self.items
+        return [DecisionInput(*row) for row in zip(self.instance, self.items, strict=True)]
+
+
+def _check_features(table: FloatArray, ndim: int) -> None:
+    if table.ndim != ndim or not table.size:
+        raise ValueError(
+            f"X has shape {table.shape}; give (n, n_features) for features of instances, "
+            "(n, n_items, n_features) for features of items."
+        )
+    bad = np.flatnonzero(~np.isfinite(table).all(axis=tuple(range(1, ndim))))
+    if len(bad):
+        raise TaskError("X[{sample}] has NaN or infinite features; impute them.", int(bad[0]))
+
+
+class Start:
+    """A prediction of the costs by squared error: of least squares, or of boosted trees.
+
+    The items have one function together; each item has a function of the instance's features for
+    what that leaves.
+
+    Parameters
+    ----------
+    name : {"least_squares", "boosted"}
+    scaled : FeatureTables
+        Training instances.
+    costs : ndarray, shape (n, n_items)
+    """
+
+    def __init__(self, name: str, scaled: FeatureTables, costs: FloatArray) -> None:
+        is_boosted = name == "boosted"
+        self._n_items = costs.shape[1]
+        self._of_items: Any = None
+        self._of_instance: Any = None
+        left = costs
+        with threadpool_limits(limits=1):
+            if scaled.items is not None:
+                model = _trees() if is_boosted else LinearRegression()
+                self._of_items = model.fit(_rows(scaled.items), costs.ravel())
+                left = costs - self._of_items.predict(_rows(scaled.items)).reshape(costs.shape)
+            if scaled.instance is not None:
+                of_each = MultiOutputRegressor(_trees()) if is_boosted else LinearRegression()
+                self._of_instance = of_each.fit(scaled.instance, left)
+
+    def predict(self, scaled: FeatureTables) -> FloatArray:
+        """Predicted costs, shape (n, n_items)."""
+        out = np.zeros((len(scaled), self._n_items))
+        with threadpool_limits(limits=1):
+            if self._of_items is not None:
+                out += self._of_items.predict(_rows(scaled.items)).reshape(out.shape)
+            if self._of_instance is not None:
+                out += self._of_instance.predict(scaled.instance)
+        return out
+
+
+class Preparation:
+    """Standardised features, and perhaps a prediction by squared error as one more of each item.
+
+    Parameters
+    ----------
+    given : FeatureTables
+        Training instances.
+    costs : ndarray, shape (n, n_items)
+    start : {"none", "least_squares", "boosted"}
+        Which prediction.
+
+    Attributes
+    ----------
+    training_inputs : sequence
+        Inputs of the task for the training instances.  Boosted trees know what they were trained
+        on, so each third is predicted by trees of the others.
+    """
+
+    def __init__(self, given: FeatureTables, costs: FloatArray, start: str = "none") -> None:
+        self._moments = [_moments(t) for t in (given.instance, given.items)]
+        scaled = self._scaled(given)
+        self._start: Start | None = None
+        self.features = given.features
+        self.training_inputs: Any = scaled.inputs()
+        if start == "none":
+            return
+        self.features = "items" if given.instance is None else "both"
+        self._start = Start(start, scaled, costs)
+        predicted = self._start.predict(scaled)
+        if start == "boosted":
+            if len(given) < _CROSS_FITTED:
+                raise ValueError(
+                    f"start is 'boosted', which needs {_CROSS_FITTED} instances; X has "
+                    f"{len(given)}. Give start='least_squares'."
+                )
+            folds = KFold(_CROSS_FITTED, shuffle=True, random_state=0)
+            for others, own in folds.split(costs):
+                fitted = Start(start, scaled.take(others), costs[others])
+                predicted[own] = fitted.predict(scaled.take(own))
+        self._center, self._spread = predicted.mean(), predicted.std() or 1.0
+        self.training_inputs = self._with_start(scaled, predicted)
+
+    def inputs(self, given: FeatureTables) -> Any:
+        """Inputs of the task for other instances."""
+        scaled = self._scaled(given)
+        if self._start is None:
+            return scaled.inputs()
+        return self._with_start(scaled, self._start.predict(scaled))
+
+    def _scaled(self, given: FeatureTables) -> FeatureTables:
+        tables = (given.instance, given.items)
+        return FeatureTables(
+            *(
+                None if table is None else (table - moments[0]) / moments[1]
+                for table, moments in zip(tables, self._moments, strict=True)
+            )
+        )
+
+    def _with_start(self, scaled: FeatureTables, predicted: FloatArray) -> Any:
+        column = (_SPREAD_OF_START / self._spread) * (predicted - self._center)[:, :, None]
+        items = column if scaled.items is None else np.concatenate((scaled.items, column), axis=2)
+        return FeatureTables(scaled.instance, items).inputs()
+
+
+def _trees() -> HistGradientBoostingRegressor:
+    return HistGradientBoostingRegressor(max_iter=60, max_leaf_nodes=8, random_state=0)
+
+
+def _rows(items: FloatArray | None) -> FloatArray:
+    """Features of all items of all instances, one below the other."""
+    assert items is not None
+    return items.reshape(-1, items.shape[2])
+
+
+def _moments(table: FloatArray | None) -> tuple[Any, Any]:
+    """Means and standard deviations of the features; 1 where one is constant."""
+    if table is None:
+        return 0.0, 1.0
+    rows = table.reshape(-1, table.shape[-1])
+    spread = rows.std(axis=0)
+    return rows.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+
+def checked_costs(costs: Any, n: int) -> NDArray[np.float64]:
+    """Costs as a table with a row for each of ``n`` instances."""
+    table = np.asarray(costs, np.float64)
+    if table.ndim != 2 or len(table) != n:
+        raise ValueError(f"costs has shape {table.shape}; give a row of costs for each of {n} X.")
+    return table
