@@ -1,4 +1,4 @@
-"""Structures ready to use: cross-fitted answers, against classifiers followed by a search."""
+"""Structures ready to use, against classifiers followed by a search, and against CRFsuite."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,13 +9,14 @@ from benchmarks.runner.records import Record, datasets_of, pick, record
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target
 from benchmarks.runner.units import Finished, Unit
-from benchmarks.structures import chains, label_sets, snakes
+from benchmarks.structures import chains, chunks, label_sets, snakes
 
-MODULES = (chains, label_sets, snakes)
+MODULES = (chains, chunks, label_sets, snakes)
 MODULE_OF: dict[str, ModuleType] = {name: m for m in MODULES for name in m.DATASETS}
 DATASETS = tuple(MODULE_OF)
 QUICK_DATASETS = tuple(name for module in MODULES for name in module.QUICK_DATASETS)
 PEERS = dict.fromkeys((*chains.DATASETS, *label_sets.DATASETS), ("lightgbm",))
+PEERS |= {chunks.NAME: ("pycrfsuite",)}
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:

@@ -94,7 +94,7 @@ class _StructBoostEstimator(BoostedEstimator):
     engine: str | Engine = "threads"
     checkpoint: str | PathLike[str] | Checkpoint | None = None
 
-    def _linear_trainer(self, task: Task) -> LinearTrainer:
+    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> LinearTrainer:
         """The trainer of one linear function.
 
         Raises
@@ -111,7 +111,7 @@ class _StructBoostEstimator(BoostedEstimator):
                     "weak_learner=['linear']."
                 )
         names = ("C", "tol", "max_rounds", "random_state", "verbose")
-        return LinearTrainer(task, **{name: own[name] for name in names})
+        return LinearTrainer(task, **{name: own[name] for name in names}, active=active)
 
     def _settings(self, task: Task) -> dict[str, Any]:
         return {

@@ -46,10 +46,9 @@ class StructBoostTagger(_StructBoostEstimator):
         None)`` a last one.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
-        tokens of zeros and ones are single features, priced by one sparse product; other families
-        make such tokens dense.
-        ``"linear"`` is one linear function of the standardised features, by
-        :class:`structboost.StructuredSVM`, as for answers of :class:`structboost.CrossFitted`.
+        tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"`` is
+        one linear function by :class:`structboost.StructuredSVM`: of such features as they are, of
+        others standardised.  Other families make such tokens dense.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
@@ -86,7 +85,7 @@ class StructBoostTagger(_StructBoostEstimator):
         """
         self._check_early_stopping()
         reader = TokenReader()
-        rows = reader.fit(X, takes_active=self.weak_learner == "stump")
+        rows = reader.fit(X, takes_active=self._takes_active)
         self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
         weights = checked_weights(sample_weight, len(rows))
         kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
@@ -192,9 +191,14 @@ class StructBoostTagger(_StructBoostEstimator):
             tagger.task_ = task
         return tagger
 
+    @property
+    def _takes_active(self) -> bool:
+        """Whether sparse tokens of zeros and ones may stay sparse."""
+        return any(is_same(self.weak_learner, name) for name in ("stump", "linear"))
+
     def _trainer(self, task: Task, **settings: Any) -> Any:
         if is_same(self.weak_learner, "linear"):
-            return self._linear_trainer(task)
+            return self._linear_trainer(task, ["token"] if self._reader.is_active else ())
         return super()._trainer(task, **settings)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:

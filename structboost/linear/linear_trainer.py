@@ -11,11 +11,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from structboost._typing import FloatArray
 from structboost.ensemble import Ensemble, KindEnsemble
+from structboost.linear.linear_scores import is_bounded
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.selection.folds import Fold
-from structboost.task import StackedParts, Task
+from structboost.task import PartKind, StackedParts, Task
 from structboost.task_calls import mean_loss, model_predictions
+from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation
 
@@ -42,8 +45,8 @@ class LinearTrainer:
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the standardised weights.
         ``"auto"`` takes the C of the smallest loss on the folds given to :meth:`fit`.
-    tol, random_state, verbose
-        As in :class:`structboost.StructuredSVM`.
+    tol, random_state, verbose, active
+        As in :class:`structboost.StructuredSVM`; ``active`` kinds are not standardised.
     max_rounds : int
         Most exact passes.
 
@@ -60,6 +63,7 @@ class LinearTrainer:
     max_rounds: int
     random_state: Any = None
     verbose: int = 0
+    active: Sequence[str] = ()
     model_: Ensemble = field(init=False)
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
@@ -100,6 +104,7 @@ class LinearTrainer:
             tol=max(self.tol, _COARSE),
             max_rounds=min(self.max_rounds, _COARSE_EPOCHS),
             random_state=self.random_state,
+            active=self.active,
         )
         C = _SMALLEST
         for _ in range(_MAX_STEPS):
@@ -143,6 +148,7 @@ class LinearTrainer:
             max_epochs=self.max_rounds,
             random_state=self.random_state,
             verbose=self.verbose,
+            active=self.active,
         )
         svm.fit(X, Y, sample_weight)
         return svm, svm.model()
@@ -156,31 +162,58 @@ class _Standardised(StructuredSVM):
         self._scales = {
             kind: Standardisation.of(rows, self.task.kinds[kind].response)
             for kind, rows in stack.rows.items()
+            if kind not in self.active
         }
+        self._widths = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
         rows = {
             kind: z.rows(stack.rows[kind])[:, : len(z.scales)] for kind, z in self._scales.items()
         }
-        return StackedParts(rows, stack.offsets)
+        return StackedParts({**stack.rows, **rows}, stack.offsets)
 
     def model(self) -> Ensemble:
         """The weights as linear functions of features that are not standardised."""
-        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self._scales, self.w_)
+        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self._widths, self.w_)
         members, n_columns = {}, 0
         for kind, part in self.task.kinds.items():
-            z, weights, numbers = self._scales[kind], matrices[kind], np.arange(part.n_channels)
+            weights, numbers = matrices[kind], np.arange(part.n_channels)
+            n_columns += part.n_channels
+            if kind in self.active:
+                first = n_columns - part.n_channels
+                members[kind] = _of_single_features(weights, part, self._widths[kind], first)
+                continue
+            z = self._scales[kind]
             coefficients = weights[: len(z.scales)].T / z.scales
             intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
             spread = np.where(np.isfinite(z.scales), z.scales, 0.0)
             members[kind] = KindEnsemble(
                 family="linear",
                 learners=LinearFunctionTable(coefficients, intercept, z.centers, spread),
-                columns=n_columns + numbers,
+                columns=n_columns - part.n_channels + numbers,
                 term_learners=numbers,
                 channels=numbers,
                 coefficients=np.ones(len(numbers)),
                 n_features=len(z.scales),
             )
-            n_columns += part.n_channels
         facts = {"C": float(self.C), "history": self.history_, "objective": self.objective_}
         ones = np.ones(n_columns)
         return Ensemble(self.task.kinds, members, ones, ones[None], facts)
+
+
+def _of_single_features(
+    weights: FloatArray, part: PartKind, width: int, first: int
+) -> KindEnsemble:
+    """Weights of active features, the bias last, as single features: a column per channel."""
+    used = np.flatnonzero(weights.any(axis=1))
+    n_features = len(weights) - (not is_bounded(part))
+    feature = np.where(used < n_features, used, -1).astype(np.int64)
+    place, channel = np.nonzero(weights[used])
+    ones = np.ones(len(used))
+    return KindEnsemble(
+        family=ActiveFeatureFamily.name,
+        learners=ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), ones),
+        columns=first + channel.astype(np.int64),
+        term_learners=place.astype(np.int64),
+        channels=channel.astype(np.int64),
+        coefficients=weights[used][place, channel],
+        n_features=width,
+    )

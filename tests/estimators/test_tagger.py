@@ -7,7 +7,12 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
-from structboost import ModelFileError, StructBoostClassifier, StructBoostTagger
+from structboost import (
+    ModelFileError,
+    StackedParts,
+    StructBoostClassifier,
+    StructBoostTagger,
+)
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}
@@ -76,6 +81,31 @@ def test_the_likelihood_gives_probabilities_of_tags_that_hold():
     right = np.mean(np.array(best) == np.concatenate(tags))
     assert probabilities.max(axis=1).mean() == pytest.approx(right, abs=0.05)
     assert np.mean(of_truth) > 0.8
+
+
+def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
+    X, y = sentences(60)
+    settings = {"weak_learner": "linear", "C": 30, "tol": 1e-3, "random_state": 0}
+    tagger = StructBoostTagger(**settings).fit(X, y)
+    assert tagger.model_.members["token"].family == "active_feature"
+    new, tags = sentences(40, seed=1)
+    new[0] = [{"word": "unseen", "last": "n"}, *new[0][1:]]
+    found = tagger.predict(new)
+    assert tagger.score(new, tags) > 0.95
+    # The model's own weights and scores give the objective that training reported.
+    rows = tagger._reader.read(X)
+    numbers = [np.searchsorted(tagger.classes_, tags) for tags in y]
+    starts, n = np.cumsum([0, *map(len, rows)]), np.arange(61)
+    token = tagger.model_.scorer("token").raw_scores(np.concatenate(rows))
+    step = np.repeat(tagger.transitions_.reshape(1, -1), 60, axis=0)
+    scores = StackedParts({"token": token, "step": step}, {"token": starts, "step": n})
+    hinges = tagger.task_.separate(rows, numbers, scores).violations(scores)
+    squares = (tagger.model_.matrix("token") ** 2).sum() + (tagger.transitions_**2).sum()
+    assert 0.5 * squares + 30 * hinges.mean() == pytest.approx(tagger.objective_)
+    tagger.save(tmp_path / "linear.sbm")
+    assert StructBoostTagger.load(tmp_path / "linear.sbm").predict(new) == found
+    shares = tagger.feature_importances_
+    assert shares.sum() == pytest.approx(1)
 
 
 def test_c_is_chosen_on_whole_sequences():
