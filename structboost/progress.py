@@ -1,7 +1,8 @@
 """Progress as one line on standard error, for training and for the commands.
 
 A terminal or a notebook shows a bar that tqdm redraws.  Anywhere else, as in a log, the last state
-is written once, when the line is closed.
+is written once, when the line is closed.  Where progress is shown, a line also says that numba
+compiles, once per process.
 """
 
 from __future__ import annotations
@@ -10,9 +11,19 @@ import math
 import sys
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TextIO
 
 from tqdm.auto import tqdm
+
+from structboost.runtime.compilation import when_compiling
+
+
+@cache
+def announce_compilation() -> None:
+    """From now on, tell the user once why the first use takes long."""
+    text = "structboost compiles its inner loops, once per installation: up to a minute"
+    when_compiling(lambda: tqdm.write(text, file=sys.stderr))
 
 
 class Progress:
@@ -22,6 +33,8 @@ class Progress:
         self.visible, self.stream = visible, stream
         self._text = ""
         self._bar: Any = None
+        if visible:
+            announce_compilation()
 
     def show(self, text: str, share: float | None) -> None:
         """Show a text, and the share that is done, 0..1; None if it is unknown."""

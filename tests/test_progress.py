@@ -6,7 +6,9 @@ import io
 
 import pytest
 
+from structboost import progress
 from structboost.progress import ProgressBar, ProgressLine
+from structboost.runtime import compilation
 
 
 class Terminal(io.StringIO):
@@ -61,3 +63,29 @@ def test_nothing_is_shown_where_it_is_not_wanted(capsys):
     line.step()
     line.close()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("patience", "lines"), [(0.0, 1), (60.0, 0)])
+def test_long_compilation_is_told_once(patience, lines, monkeypatch):
+    registered, said = {}, []
+    monkeypatch.setattr(compilation.event, "register", registered.__setitem__)
+    compilation.when_compiling(lambda: said.append(True), patience)
+    for _ in range(3):
+        registered["numba:compile"].on_start(None)
+        registered["numba:compile"].on_end(None)
+    assert len(said) == lines
+
+
+def test_the_line_goes_to_standard_error(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "when_compiling", lambda say: say())
+    progress.announce_compilation.__wrapped__()
+    assert capsys.readouterr().err.count("once per installation") == 1
+
+
+def test_only_visible_progress_tells_of_compilation(monkeypatch):
+    told = []
+    monkeypatch.setattr(progress, "announce_compilation", lambda: told.append(True))
+    ProgressLine("segmented", 3, visible=False)
+    assert not told
+    ProgressLine("segmented", 3)
+    assert told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from structboost.masters.base import Formulation
 from structboost.runtime.registry import Registry
 
-_FORMULATIONS = Registry(
+FORMULATIONS = Registry(
     "formulation",
     {
         "one_slack": "structboost.masters.one_slack:OneSlack",
@@ -19,7 +19,7 @@ _FORMULATIONS = Registry(
 def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) -> Formulation:
     """The formulation itself, or the one of a name; ValueError if none has it."""
     if not isinstance(formulation, Formulation):
-        made: Formulation = _FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
+        made: Formulation = FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
         return made
     if not stabilize:
         raise ValueError(

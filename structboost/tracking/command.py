@@ -18,7 +18,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.files.outputs import check_outputs
 from structboost.files.whole_file import write_whole
-from structboost.progress import ProgressLine
+from structboost.progress import ProgressLine, announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.tracking.boxes_file import box_of, read_boxes, write_boxes
 from structboost.tracking.drawing import draw_box
@@ -96,6 +96,7 @@ def _track(options: argparse.Namespace, clip: _Clip, stack: ExitStack) -> Tracke
         writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps))
     tracker = StructBoostTracker()
     sys.stderr.write(f"{clip.name}\n")
+    announce_compilation()
     warm_up(tracker)
     # In a log the summary says the same.
     progress = ProgressLine("frame", clip.n_frames, visible=sys.stderr.isatty())

@@ -1,0 +1,1 @@
+"""``structboost warmup``: compile before the first use."""

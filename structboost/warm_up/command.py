@@ -1,0 +1,111 @@
+"""``structboost warmup``: compile what training and prediction need, as for a container.
+
+It trains on small made problems through the public classes, so it compiles what they use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from structboost import Knapsack, estimators, tracking
+from structboost.exceptions import InterruptedFitWarning
+from structboost.masters.registry import FORMULATIONS
+from structboost.progress import ProgressLine
+from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.segmentation.made_images import made_images
+from structboost.segmentation.segmenter import Segmenter
+from structboost.tracking.tracked_frames import warm_up
+from structboost.weak.registry import FAMILIES
+
+_rng = np.random.default_rng(0)
+_X = _rng.normal(size=(60, 3))
+_CLASSES = _rng.permutation(np.arange(60) % 3)
+_TAGS = [labels.astype(str).tolist() for labels in np.split(_CLASSES, 20)]
+# What an estimator learns from, where that is not one class per row.
+_DATA: dict[str, tuple[Any, ...]] = {
+    "StructBoostTagger": (np.split(_X, 20), _TAGS),
+    "StructBoostMultiLabelClassifier": (_X, (_X > 0).astype(int)),
+    "PredictThenOptimize": (_X, _X**2),
+}
+_FIRST_ARGUMENT: dict[str, Any] = {
+    "PredictThenOptimize": Knapsack([1.0, 2.0, 3.0], 3.0),
+    "CrossFitted": estimators.StructuredSVMClassifier(),
+}
+
+
+def steps() -> dict[str, Callable[[], object]]:
+    """What is done, by name: every estimator, weak learner and formulation, and the commands."""
+    found: dict[str, Callable[[], object]] = {
+        name: partial(_estimator, name) for name in estimators.__all__
+    }
+    for family in FAMILIES:
+        found[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
+    found["a union"] = partial(_classifier, weak_learner=["linear", "stump"], spread=0.1)
+    for formulation in FORMULATIONS:
+        found[f"formulation={formulation!r}"] = partial(_classifier, formulation=formulation)
+    found["track"] = lambda: warm_up(tracking.StructBoostTracker())
+    found["segment"] = _segmenter
+    return found
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add the command ``warmup`` to a parser's sub-commands."""
+    parser = subparsers.add_parser(
+        "warmup",
+        help="compile what training and prediction need",
+        description="Train small made problems, so that numba compiles what training and "
+        "prediction need. Its cache is in NUMBA_CACHE_DIR, or beside the package.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> bool:
+    """Take all steps, with a line of progress."""
+    todo = steps()
+    line = ProgressLine("compiled for", len(todo))
+    try:
+        for name, step in todo.items():
+            raise_if_interrupted()
+            _take(step)
+            line.step(name)
+    except (KeyboardInterrupt, InterruptedFitWarning):
+        raise KeyboardInterrupt("interrupted; what is compiled by now is kept.") from None
+    finally:
+        line.close()
+    return True
+
+
+def _take(step: Callable[[], object]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such problems are too small to learn much
+        warnings.simplefilter("error", InterruptedFitWarning)  # after it a fit would return
+        step()
+
+
+def _estimator(name: str) -> None:
+    X, Y = _DATA.get(name, (_X, _CLASSES))
+    first = [_FIRST_ARGUMENT[name]] if name in _FIRST_ARGUMENT else []
+    made = getattr(estimators, name)(*first)
+    given = made.get_params()
+    small: dict[str, Any] = {"max_rounds": 5} if "max_rounds" in given else {}
+    if given.get("C") == "auto":
+        small["C"] = 10.0
+    made.set_params(**small).fit(X, Y)
+    if hasattr(made, "predict"):
+        made.predict(X)
+
+
+def _classifier(**parameters: Any) -> None:
+    made = estimators.StructBoostClassifier(C=10.0, max_rounds=5, **parameters)
+    made.fit(_X, _CLASSES).predict(_X)
+
+
+def _segmenter() -> None:
+    made = made_images(4)
+    Segmenter(n_segments=40, C=1.0).fit(made.images, made.masks).predict(made.images[0])

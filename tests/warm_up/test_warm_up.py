@@ -1,0 +1,52 @@
+"""``structboost warmup``: after it nothing is compiled, and Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import signal
+import warnings
+
+import pytest
+from numba.core import event
+from sklearn.datasets import load_iris
+
+from structboost import InterruptedFitWarning, StructBoostClassifier, StructBoostRanker
+from structboost.cli import main
+from structboost.warm_up import command
+
+
+@pytest.mark.slow
+def test_nothing_is_compiled_after_it(capsys):
+    assert main(["warmup"]) == 0
+    n_steps = len(command.steps())
+    assert f"compiled for {n_steps}/{n_steps}" in capsys.readouterr().err
+    X, y = load_iris(return_X_y=True)
+    with event.install_recorder("numba:compile") as recorded:
+        StructBoostClassifier().fit(X, y).predict(X)
+        StructBoostClassifier(C=100, tol=0.01, spread=0.02, max_rounds=30).fit(X, y).predict(X)
+        StructBoostClassifier(C=1, weak_learner=["linear", "stump"]).fit(X, y).predict(X)
+        StructBoostRanker(C=10, max_rounds=10).fit(X, y).predict(X)
+    compiled = {new.data["dispatcher"].py_func.__qualname__ for _, new in recorded.buffer}
+    assert not compiled
+
+
+def ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+def fit_that_is_interrupted():
+    warnings.warn("Training was interrupted", InterruptedFitWarning, stacklevel=1)
+
+
+@pytest.mark.parametrize("step", [ctrl_c, fit_that_is_interrupted])
+def test_ctrl_c_ends_it(step, monkeypatch, capsys):
+    taken = []
+    monkeypatch.setattr(
+        command,
+        "steps",
+        lambda: {"a": lambda: taken.append("a"), "b": step, "c": lambda: taken.append("c")},
+    )
+    assert main(["warmup"]) == 130
+    assert taken == ["a"]
+    assert "structboost warmup: interrupted; what is compiled by now is kept.\n" in (
+        capsys.readouterr().err
+    )
