@@ -434,6 +434,19 @@ class Task(ABC):
             "use formulation='one_slack'."
         )
 
+    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Of every part: what it is worth to rank it first, and its weight; stage-wise ranking.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it: its outputs are no orders.
+        """
+        raise TaskError(
+            f"{type(self).__name__} has no gains(Y), which this formulation needs; define it, or "
+            "use formulation='one_slack'."
+        )
+
     # -- what follows from the above ---------------------------------------------------------
 
     def augmented_argmax(self, x: Any, scores: Any, y: Any) -> Any:

@@ -16,7 +16,7 @@ from benchmarks.runner.records import write_json
 from benchmarks.runner.units import Runner, Unit, share
 
 NAMES = (
-    *("auc", "multiclass", "speed", "scale", "multiboost-cw"),
+    *("auc", "multiclass", "speed", "scale", "defaults", "multiboost-cw"),
     *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
 )
 PAGES: dict[str, ModuleType] = {

@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 MNIST_PER_CLASS = 1000
+# They come with scikit-learn.
+_BUNDLED = {
+    "wine": load_wine, "iris": load_iris, "breast_cancer": load_breast_cancer,
+    "digits": load_digits,
+}  # fmt: skip
 
 
 class Table(NamedTuple):
@@ -58,10 +63,10 @@ class Dataset:
 def load(name: str, data_dir: Path, *, whole: bool = False) -> Dataset:
     """Read a data set; ``mnist`` is 1,000 rows of each class (Table 2) unless ``whole``.
 
-    ``wine`` and ``iris`` come with scikit-learn.
+    ``wine``, ``iris``, ``breast_cancer`` and ``digits`` come with scikit-learn.
     """
-    if name in ("wine", "iris"):
-        X, y = (load_wine if name == "wine" else load_iris)(return_X_y=True)
+    if name in _BUNDLED:
+        X, y = _BUNDLED[name](return_X_y=True)
         return Dataset(name, X.astype(np.float32), y.astype(np.int64))
     path = Path(data_dir) / "tabular" / f"{name}.npz"
     if not path.is_file():
@@ -74,6 +79,19 @@ def load(name: str, data_dir: Path, *, whole: bool = False) -> Dataset:
         rows = some_of_each_class(y, MNIST_PER_CLASS, seed=0)
         X, y = X[rows], y[rows]
     return Dataset(name, X.astype(np.float32, copy=False), y)
+
+
+def ranking_queries(data_dir: Path) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Features, grades and sizes of the queries, of the training part and of the test part."""
+    path = Path(data_dir) / "structures" / "ranking" / "lambdarank.npz"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; --data must name a directory that has it.")
+    with np.load(path) as file:
+        X, y, query, train = (file[name] for name in ("X", "y", "qid", "train"))
+    return [
+        (X[part], y[part], np.unique(query[part], return_counts=True)[1])
+        for part in (train, ~train)
+    ]
 
 
 def given_partition(name: str, data_dir: Path) -> tuple[Table, Table]:

@@ -25,7 +25,9 @@ train = queries < n_queries // 2
 
 precisions = {}
 for loss in ("pairs", "map", "ndcg"):
-    ranker = StructBoostRanker(loss=loss, tol=0.1, max_rounds=30, random_state=0)
+    ranker = StructBoostRanker(
+        loss=loss, weak_learner="stump", tol=0.1, max_rounds=30, random_state=0
+    )
     ranker.fit(X[train], relevant[train], qid=queries[train])
     scores = ranker.predict(X[~train])
     precisions[loss] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
 from structboost.masters.exponential import Exponential
+from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
@@ -35,12 +37,17 @@ from structboost.validation import (
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
+from structboost.weak.tree import TreeFamily
 
 # What is said of the objective, the weak learners and the solver.
 _OBJECTIVE = (
     "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
-    "spread", "engine", "checkpoint", "taxonomy", "class_weight",
+    "spread", "engine", "checkpoint", "taxonomy", "class_weight", "loss",
 )  # fmt: skip
+# Of the stage-wise defaults: half of the rows grow the trees of a round, and no step is above 1, so
+# that a tree without errors does not outvote all others.
+_ROW_SHARE = 0.5
+_LARGEST_STEP = 1.0
 
 # What only boosting reads, not the fit of one linear function.
 _OF_BOOSTING = (
@@ -128,13 +135,60 @@ class _StructBoostEstimator(BoostedEstimator):
 
 
 @estimator
-class StructBoostClassifier(TaxonomyClassifier, _StructBoostEstimator):
+class _StageWiseByDefault(_StructBoostEstimator):
+    """Estimators that boost trees stage-wise unless something is said of the objective.
+
+    Parameters
+    ----------
+    formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
+        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
+        stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
+    weak_learner : str or callable
+        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees of
+        depth 3 if nothing is given (see above), else stumps.
+    random_state : int, RandomState or None
+        Seed for all that is drawn.  With None the stage-wise default still draws the same rows in
+        every fit.
+    """
+
+    formulation: str | Formulation = AUTO
+    weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
+
+    @property
+    def _is_left_open(self) -> bool:
+        """Whether nothing is said of what is minimised, over which weak learners, and how."""
+        own = [name for name in _OBJECTIVE if hasattr(type(self), name)]
+        return all(is_same(getattr(self, name), getattr(type(self), name)) for name in own)
+
+    def _stage_wise(self) -> Formulation:
+        """What is minimised where nothing is said of it."""
+        raise NotImplementedError
+
+    def _formulation(self) -> str | Formulation:
+        if self._is_left_open:
+            return self._stage_wise()
+        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        settings = super()._settings(task) | {"formulation": self._formulation()}
+        if self._is_left_open:
+            random_state = 0 if self.random_state is None else self.random_state
+            trees = partial(TreeFamily, row_share=_ROW_SHARE, random_state=random_state)
+            return settings | {"C": np.inf, "weak_learner": trees, "columns_per_channel": 1}
+        if is_same(self.weak_learner, AUTO):
+            settings["weak_learner"] = "stump"
+        return settings
+
+
+@estimator
+class StructBoostClassifier(TaxonomyClassifier, _StageWiseByDefault):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
-    By default it boosts trees stage-wise on the exponential loss, which needs no C and has no
-    certificate (docs/decisions/default-classifier.md).  As soon as C, ``formulation``,
-    ``weak_learner``, ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel``, ``spread``,
-    ``engine``, ``checkpoint``, ``taxonomy`` or ``class_weight`` is given, it minimises the hinge
+    By default it boosts trees stage-wise on the exponential loss, each round on half of the rows,
+    which needs no C and has no certificate (docs/decisions/default-classifier.md).  As soon as C,
+    ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
+    ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint``, ``taxonomy`` or
+    ``class_weight`` is given, it minimises the hinge
     loss over stumps, to a certified gap.
 
     Parameters
@@ -144,38 +198,17 @@ class StructBoostClassifier(TaxonomyClassifier, _StructBoostEstimator):
         the smallest loss on held-out samples, and then trains on all of them.  With
         ``early_stopping`` the part that is held out for it serves for both.  The stage-wise default
         is not regularised: there ``C_`` is infinite.
-    formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
-        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
-        the stage-wise exponential loss if nothing is given (see above), else ``"one_slack"``.
-    weak_learner : str or callable
-        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees of
-        depth 3 if nothing is given (see above), else stumps.
     pricing : {"own", "best", "label_augmented"} or PricingRule
         Whether each channel has weak learners of its own, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
     """
 
-    formulation: str | Formulation = AUTO
+    # Again, because the other base class says otherwise.
     weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
 
-    @property
-    def _is_left_open(self) -> bool:
-        """Whether nothing is said of what is minimised, over which weak learners, and how."""
-        return all(is_same(getattr(self, name), getattr(type(self), name)) for name in _OBJECTIVE)
-
-    def _formulation(self) -> str | Formulation:
-        if self._is_left_open:
-            return Exponential(tau_max=1)
-        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
-
-    def _settings(self, task: Task) -> dict[str, Any]:
-        settings = super()._settings(task) | {"formulation": self._formulation()}
-        if self._is_left_open:
-            return settings | {"C": np.inf, "weak_learner": "tree", "columns_per_channel": 1}
-        if is_same(self.weak_learner, AUTO):
-            settings["weak_learner"] = "stump"
-        return settings
+    def _stage_wise(self) -> Formulation:
+        return Exponential(tau_max=1, largest_weight=_LARGEST_STEP)
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """The pricing rule; ``label_augmented`` needs the label codes of a taxonomy."""
@@ -192,10 +225,18 @@ class StructBoostClassifier(TaxonomyClassifier, _StructBoostEstimator):
 
 
 @estimator
-class StructBoostRanker(_StructBoostEstimator):
+class StructBoostRanker(_StageWiseByDefault):
     """Ranker that optimises the share of pairs in the right order (section 3.2).
 
     With two levels of relevance that share is the AUC.
+
+    By default it boosts trees stage-wise on the exponential loss of the pairs of a query
+    (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
+    has no certificate (docs/decisions/default-classifier.md).  There a pair weighs the difference
+    of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.  As soon as C,
+    ``loss``, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
+    ``columns_per_channel``, ``spread``, ``engine`` or ``checkpoint`` is given, it minimises the
+    hinge loss over stumps, to a certified gap.
 
     Parameters
     ----------
@@ -209,6 +250,9 @@ class StructBoostRanker(_StructBoostEstimator):
     """
 
     loss: str = "pairs"
+
+    def _stage_wise(self) -> Formulation:
+        return StageWiseRanking(largest_step=_LARGEST_STEP)
 
     def fit(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None

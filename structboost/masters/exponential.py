@@ -22,6 +22,7 @@ from structboost.shards.responses import StoredResponses
 from structboost.validation import (
     checked_choice,
     checked_not_negative,
+    checked_positive,
     checked_whole_number,
 )
 
@@ -50,11 +51,13 @@ class Exponential(Formulation):
         stage-wise method.
     epsilon : float
         Violation (16) that FCD leaves alone: tolerance of (17) and (18).
+    largest_weight : float
+        Bound of the weights where C is infinite.
 
     Notes
     -----
     With ``C = inf`` the objective is the mean pair weight, the update is (13), and there is no
-    lower bound.  Weights are then at most 30 (``LARGEST_WEIGHT``): a weak learner without errors
+    lower bound.  Weights are then bounded: a weak learner without errors
     would get an infinite one.  CW-1 of the paper's tables is ``tau_max=1`` and ``C=inf``.
     """
 
@@ -64,12 +67,14 @@ class Exponential(Formulation):
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
+    largest_weight: float = LARGEST_WEIGHT
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
         checked_choice(self.solver, "solver", SOLVERS)
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
+        checked_positive(self.largest_weight, "largest_weight")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Softmax of twice the scores."""
@@ -203,7 +208,7 @@ class ExponentialMaster(RestrictedMaster):
 
     @property
     def _largest(self) -> float:
-        return LARGEST_WEIGHT if np.isinf(self.C) else np.inf
+        return self.formulation.largest_weight if np.isinf(self.C) else np.inf
 
     def _margins(self, weights: FloatArray) -> FloatArray:
         """F_{y_i} - F_y of every pair, shape (n_outputs, n_examples)."""

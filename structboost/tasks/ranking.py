@@ -26,6 +26,8 @@ from structboost.validation import checked_choice, shown
 
 # Losses that look at the top of the list, and their measures.
 _AT_THE_TOP = {"map": AVERAGE_PRECISION, "ndcg": NDCG}
+# Largest relevance that is a grade, of exponential gain.
+_LARGEST_GRADE = 30
 
 
 class PairOrder(NamedTuple):
@@ -206,6 +208,19 @@ class RankingTask(Task):
             weights=weight[taken],
             examples=query[taken],
         )
+
+    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """``2^relevance - 1`` where all grades are whole numbers from 0 to 30, else dense ranks.
+
+        Two levels have the same pairs either way.
+        """
+        judged = [_judged(y, i) for i, y in enumerate(Y)]
+        weights = np.concatenate([of_query.weights for of_query in judged])
+        relevance = [y.relevance if isinstance(y, WeightedRelevance) else y for y in Y]
+        grades = np.concatenate([np.asarray(own, np.float64).ravel() for own in relevance])
+        if ((grades >= 0) & (grades <= _LARGEST_GRADE) & (grades == np.floor(grades))).all():
+            return np.exp2(grades) - 1.0, weights
+        return np.concatenate([of_query.levels.astype(np.float64) for of_query in judged]), weights
 
     def _violated(
         self, judged: _Judged, flat: FloatArray, sample: int | None = None

@@ -8,15 +8,22 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_whole_number
+from structboost.validation import checked_share, checked_whole_number
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, largest_norms
+from structboost.weak.histogram import histograms
 from structboost.weak.table import LearnerTable, comparable
+from structboost.weak.tree_growth import answer, grow, row_hashes
+from structboost.weak.weighted_trees import WeightedTrees, leaf_of
+
+# Most numbers in the histograms of the roots: 32 megabytes.
+_MOST_ENTRIES = 1 << 22
 
 
 class Tree(NamedTuple):
@@ -73,55 +80,7 @@ class TreeTable(LearnerTable):
 
     def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees:
         """Trees whose leaves hold weighted answers."""
-        return WeightedTrees.of(self, weights)
-
-
-@dataclass(frozen=True)
-class WeightedTrees:
-    """Trees whose leaves hold what they add to the scores.
-
-    Parameters
-    ----------
-    feature, threshold : ndarray, shape (n_trees, n_nodes)
-        As in :class:`TreeTable`.
-    indptr : ndarray of int64, shape (n_trees + 1,)
-        Terms of tree t are ``indptr[t]:indptr[t + 1]``.
-    channels : ndarray of int64, shape (n_terms,)
-    values : ndarray of float64, shape (n_terms, n_leaves)
-    n_channels : int
-    """
-
-    feature: IntArray
-    threshold: FloatArray
-    indptr: IntArray
-    channels: IntArray
-    values: FloatArray
-    n_channels: int
-
-    @classmethod
-    def of(cls, trees: TreeTable, weights: FloatArray) -> WeightedTrees:
-        """Trees with the weights W, shape (n_learners, n_channels)."""
-        used = np.flatnonzero(weights.any(axis=1))
-        rows, channels = np.nonzero(weights[used])
-        values = weights[used[rows], channels][:, None] * trees.leaf[used[rows]]
-        indptr = np.searchsorted(rows, np.arange(len(used) + 1))
-        return cls(
-            trees.feature[used],
-            trees.threshold[used],
-            indptr.astype(np.int64),
-            channels.astype(np.int64),
-            values,
-            weights.shape[1],
-        )
-
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of rows that were checked, shape (n_parts, n_channels)."""
-        out = np.zeros((len(rows), self.n_channels))
-        _add_up(
-            comparable(rows), self.feature, self.threshold, self.indptr, self.channels,
-            self.values, out,
-        )  # fmt: skip
-        return out
+        return WeightedTrees.of(self.feature, self.threshold, self.leaf, weights)
 
 
 class TreeFamily(WeakLearnerFamily):
@@ -141,6 +100,12 @@ class TreeFamily(WeakLearnerFamily):
         Whether all distinct thresholds are tried, or 255 quantiles of each feature.
     n_threads : int
         Ignored.
+    row_share : float
+        If below 1, the share of the rows that a round's trees are grown on, each row drawn anew:
+        stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
+        draw does not depend on the order of the rows: a row twice is a row of twice the weight.
+    random_state : int, RandomState or None
+        Seed for the rows that are drawn.
     """
 
     name = "tree"
@@ -155,19 +120,37 @@ class TreeFamily(WeakLearnerFamily):
         depth: int = 3,
         exact: bool = False,
         n_threads: int = 1,
+        row_share: float = 1.0,
+        random_state: Any = None,
     ) -> None:
+        self.row_share = 1.0 if row_share == 1 else checked_share(row_share, "row_share")
+        # A checkpoint does not know which rows come next.
+        self.can_resume = self.row_share == 1
+        self._random = check_random_state(random_state)
         self.binned = bin_features(features, exact=exact)
         self.n_features = self.binned.n_features
         self.low, self.high = response
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
+        if self.row_share < 1:
+            hashes = row_hashes(self.binned.codes)
+            self._equal_rows = np.unique(hashes, return_inverse=True)[1]
 
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """One tree per channel, best first."""
-        found = [
-            self._grow(np.ascontiguousarray(duals[:, channel]), channel)
-            for channel in range(duals.shape[1])
-        ]
+        """One tree per channel, best first.
+
+        Edges are those on all rows, or on the rows drawn where ``row_share`` is below 1.
+        """
+        if self.row_share < 1:
+            drawn = self._random.random_sample(self._equal_rows.max(initial=-1) + 1)
+            duals = np.where((drawn < self.row_share)[self._equal_rows, None], duals, 0.0)
+        duals = np.ascontiguousarray(duals, np.float64)
+        n_channels = duals.shape[1]
+        # Two histograms for each channel.
+        at_once = max(1, _MOST_ENTRIES // (2 * int(self._n_bins.sum())))
+        found: list[Candidate] = []
+        for first in range(0, n_channels, at_once):
+            found += self._grow(duals, first, min(first + at_once, n_channels))
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
@@ -190,9 +173,12 @@ class TreeFamily(WeakLearnerFamily):
 
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
-        out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
-        for k, tree in enumerate(learners):
-            out[k] = np.array(tree.leaves)[self.leaf_numbers(tree)]
+        n_nodes = 2**self.depth - 1
+        features = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
+        bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
+        leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
+        out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
+        answer(self.binned.codes, features, bins, leaves.reshape(-1, n_nodes + 1), out)
         return out
 
     def table(self, learners: Sequence[Tree]) -> TreeTable:
@@ -213,115 +199,51 @@ class TreeFamily(WeakLearnerFamily):
         for feature, bin_ in zip(made.features, made.bins, strict=True):
             whole_number(feature, "feature", 0, self.n_features - 1)
             whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
-        if made.thresholds != self._thresholds(made.features, made.bins) or not set(
-            made.leaves
-        ) <= {self.low, self.high}:
+        thresholds = self._thresholds(np.array(made.features), np.array(made.bins))
+        if list(made.thresholds) != thresholds.tolist() or not set(made.leaves) <= {
+            self.low,
+            self.high,
+        }:
             raise DamagedFileError("a tree is none of these features")
         return made
 
-    def _thresholds(self, features: Sequence[int], bins: Sequence[int]) -> tuple[float, ...]:
+    def _thresholds(self, features: IntArray, bins: IntArray) -> FloatArray:
         """Thresholds of nodes, infinity where they do not split."""
         indptr, values = self.binned.bins.indptr, self.binned.bins.values
-        return tuple(
-            float(values[indptr[f] + b]) if b >= 0 else np.inf
-            for f, b in zip(features, bins, strict=True)
-        )
+        places = np.where(bins >= 0, indptr[features] + bins, len(values))
+        return np.asarray(np.append(values, np.inf)[places])
 
-    def _grow(self, duals: FloatArray, channel: int) -> Candidate:
-        features, bins, leaves, edge = _grow(
-            self.binned.codes, self._n_bins, duals, self.depth, float(self.low), float(self.high)
-        )
-        at = self._thresholds(features.tolist(), bins.tolist())
-        tree = Tree(tuple(features.tolist()), at, tuple(leaves.tolist()), tuple(bins.tolist()))
-        return Candidate(tree, channel, float(edge))
+    def _grow(self, duals: FloatArray, first: int, last: int) -> list[Candidate]:
+        """Trees of the channels ``first <= channel < last``."""
+        binned, n_bins = self.binned, self._n_bins
+        own = duals[:, first:last]
+        n_channels, n_nodes = last - first, 2**self.depth - 1
+        signed = np.hstack((np.maximum(own, 0.0), np.maximum(-own, 0.0)))
+        roots = histograms(binned, signed, 0, self.n_features)
+        features = np.zeros((n_channels, n_nodes), np.int64)
+        bins = np.full((n_channels, n_nodes), -1)
+        weights = np.zeros((n_channels, n_nodes + 1))
+        grow(
+            binned.codes, n_bins, binned.blocks, *binned.rare, duals, first, roots,
+            np.empty((self.depth, 2 * int(n_bins.sum()))), self.depth, features, bins, weights,
+        )  # fmt: skip
+        leaves = np.where(weights > 0, self.high, self.low)
+        edges = (leaves * weights).sum(axis=1)
+        of_trees = (features, self._thresholds(features, bins), leaves, bins)
+        return [
+            Candidate(Tree(*map(tuple, fields)), channel, edge)
+            for channel, edge, *fields in zip(
+                *(range(first, last), edges.tolist(), *(array.tolist() for array in of_trees)),
+                strict=True,
+            )
+        ]
 
     def leaf_numbers(self, tree: Tree) -> IntArray:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
-        node = np.zeros(self.binned.n_rows, np.int64)
-        features, bins = np.array(tree.features), np.array(tree.bins)
-        rows = np.arange(self.binned.n_rows)
-        for _ in range(self.depth):
-            b = bins[node]
-            right = (b >= 0) & (self.binned.codes[features[node], rows] > b)
-            node = 2 * node + 1 + right
-        return np.asarray(node - (2**self.depth - 1), np.int64)
-
-
-@compiled
-def _grow(
-    codes: NDArray[Any], n_bins: IntArray, duals: FloatArray, depth: int, low: float, high: float
-) -> tuple[IntArray, IntArray, FloatArray, float]:
-    """Features and bins of the nodes (bin -1: no split), answers of the leaves, and the edge."""
-    n_features, n_rows = codes.shape
-    n_nodes = 2**depth - 1
-    features = np.zeros(n_nodes, np.int64)
-    bins = np.full(n_nodes, -1, np.int64)
-    node = np.zeros(n_rows, np.int64)
-    for level in range(depth):
-        first = 2**level - 1
-        width = first + 1
-        positive = np.zeros(width)
-        negative = np.zeros(width)
-        for i in range(n_rows):
-            if duals[i] > 0:
-                positive[node[i]] += duals[i]
-            else:
-                negative[node[i]] -= duals[i]
-        best = np.empty(width)
-        for k in range(width):
-            best[k] = _impurity(positive[k], negative[k]) * (1.0 - 1e-12)
-        for f in range(n_features):
-            histogram = np.zeros((width, n_bins[f], 2))
-            code = codes[f]
-            for i in range(n_rows):
-                if duals[i] > 0:
-                    histogram[node[i], code[i], 0] += duals[i]
-                else:
-                    histogram[node[i], code[i], 1] -= duals[i]
-            for k in range(width):
-                left_positive = 0.0
-                left_negative = 0.0
-                for b in range(n_bins[f] - 1):
-                    left_positive += histogram[k, b, 0]
-                    left_negative += histogram[k, b, 1]
-                    value = _impurity(left_positive, left_negative) + _impurity(
-                        positive[k] - left_positive, negative[k] - left_negative
-                    )
-                    if value < best[k]:
-                        best[k] = value
-                        features[first + k] = f
-                        bins[first + k] = b
-        for i in range(n_rows):
-            k = first + node[i]
-            right = bins[k] >= 0 and codes[features[k], i] > bins[k]
-            node[i] = 2 * node[i] + (1 if right else 0)
-    weights = np.zeros(n_nodes + 1)
-    for i in range(n_rows):
-        weights[node[i]] += duals[i]
-    leaves = np.empty(n_nodes + 1)
-    edge = 0.0
-    for k in range(n_nodes + 1):
-        leaves[k] = high if weights[k] > 0 else low
-        edge += leaves[k] * weights[k]
-    return features, bins, leaves, edge
-
-
-@compiled
-def _impurity(positive: float, negative: float) -> float:
-    """Gini impurity times the weight, halved."""
-    total = positive + negative
-    return positive * negative / total if total > 0 else 0.0
-
-
-@compiled
-def _leaf(row: NDArray[Any], features: IntArray, thresholds: FloatArray) -> int:
-    """Leaf of a row, counted from the left."""
-    n_nodes = len(features)
-    k = 0
-    while k < n_nodes:
-        # Branch-free: which side a row takes cannot be predicted.
-        k = 2 * k + 2 - (row[features[k]] <= thresholds[k])
-    return k - n_nodes
+        out = np.empty((1, self.binned.n_rows), np.int64)
+        leaves = np.arange(2**self.depth)[None]
+        answer(self.binned.codes, np.array([tree.features]), np.array([tree.bins]), leaves, out)
+        return np.asarray(out[0])
 
 
 @compiled
@@ -334,21 +256,4 @@ def _answer(
 ) -> None:
     for t in range(len(features)):
         for p in range(len(rows)):
-            out[t, p] = leaves[t, _leaf(rows[p], features[t], thresholds[t])]
-
-
-@compiled
-def _add_up(
-    rows: NDArray[Any],
-    features: IntArray,
-    thresholds: FloatArray,
-    indptr: IntArray,
-    channels: IntArray,
-    values: FloatArray,
-    out: FloatArray,
-) -> None:
-    for p in range(len(rows)):
-        for t in range(len(features)):
-            leaf = _leaf(rows[p], features[t], thresholds[t])
-            for term in range(indptr[t], indptr[t + 1]):
-                out[p, channels[term]] += values[term, leaf]
+            out[t, p] = leaves[t, leaf_of(rows[p], features[t], thresholds[t])]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from sklearn.metrics import ndcg_score
 
 from benchmarks.ours.segmenting import OURS
 from benchmarks.papers import (
     auc,
+    defaults,
     hierarchy,
     mo_ecc,
     multiboost_cw,
@@ -78,6 +81,34 @@ def test_multiclass_counts_sets_within_the_papers_margin():
     judge(multiclass, made, {"error of structboost_1slack": False, "2 %": False, "usps": False})
     # Perceptrons of another method do not count for StructBoost's.
     judge(multiclass, made, {"structboost_perceptrons": None, "multiboost_cw_trees": True})
+
+
+def test_defaults_are_compared_set_by_set():
+    made = []
+    for k, name in enumerate((*defaults.DATASETS[:10], *defaults.UNSEEN)):
+        error = 0.112 if k in (0, 1, 11) else 0.16 if k == 2 else 0.109
+        cpu = 3.1 if k == 3 else 2.9
+        made.append(record(name, "structboost", "error", error, cpu=cpu, rows=9, repeats=1))
+        made.append(record(name, "lightgbm", "error", 0.1, cpu=1.0, rows=9, repeats=1))
+    failing = f"9 of 10; not {defaults.DATASETS[2]}"
+    judge(defaults, made, {"CPU": f"9 of 10; not {defaults.DATASETS[3]}", "NDCG": None})
+    assert [t.measured for t in defaults.targets(made)][1] == failing
+    assert [t.met for t in defaults.targets(made)] == [False, False, False, True, False, None]
+    for value, met in ((0.75, True), (0.73, False)):
+        ranking = record(defaults.RANKING, "structboost", "ndcg", value, cpu=1.0, rows=9)
+        theirs = record(defaults.RANKING, "lightgbm", "ndcg", 0.74, cpu=1.0, rows=9)
+        judge(defaults, [*made, ranking, theirs], {"NDCG": met})
+    assert "11.2" in defaults.show(made)
+
+
+def test_the_discounted_gain_is_scikit_learns():
+    rng = np.random.default_rng(0)
+    group = np.array([12, 1, 3, 5])
+    y, scores = rng.integers(0, 4, size=21), rng.normal(size=21)
+    y[13:16] = 2  # no order is better than another
+    queries = [slice(0, 12), slice(16, 21)]
+    wanted = [ndcg_score([2.0 ** y[q] - 1], [scores[q]], k=10) for q in queries]
+    assert defaults.mean_ndcg(y, scores, group) == pytest.approx(np.mean(wanted))
 
 
 def test_speed_and_scale():

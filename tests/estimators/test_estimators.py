@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,13 +16,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from structboost import (
-    MultiBoostCWClassifier,
+    Exponential,
     RankingTask,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     StructuredSVMClassifier,
     TaskError,
+    TreeFamily,
 )
 
 X, y = load_iris(return_X_y=True)
@@ -62,10 +64,16 @@ def test_labels_pipelines_grids_and_frames():
 
 def test_stage_wise_trees_are_the_default_until_something_is_said_of_the_objective():
     default = StructBoostClassifier(max_rounds=20).fit(X, y)
-    same = MultiBoostCWClassifier(
-        C=float("inf"), tau_max=1, weak_learner="tree", max_rounds=20
+    same = StructBoostClassifier(
+        C=float("inf"),
+        formulation=Exponential(tau_max=1, largest_weight=1.0),
+        weak_learner=partial(TreeFamily, row_share=0.5, random_state=0),
+        columns_per_channel=1,
+        max_rounds=20,
     ).fit(X, y)
     np.testing.assert_array_equal(default.decision_function(X), same.decision_function(X))
+    other = StructBoostClassifier(max_rounds=20, random_state=1).fit(X, y)
+    assert (other.decision_function(X) != default.decision_function(X)).any()
     assert default.C_ == np.inf
     assert default.history_[-1]["gap"] is None
     assert not hasattr(default, "C_path_")

@@ -367,3 +367,13 @@ def test_the_whole_scikit_learn_battery(estimator):
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
     assert sum(r["status"] == "passed" for r in results) >= 62
+
+
+@pytest.mark.parametrize("largest", [0.5, 2.0])
+def test_without_regularisation_weights_are_bounded_as_said(largest):
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    formulation = Exponential(tau_max=1, largest_weight=largest)
+    trainer = StructBoost(BinaryTask(), C=np.inf, formulation=formulation, max_rounds=1)
+    assert trainer.fit(X, np.where(X[:, 0] > 0, 1, -1)).model_.weights.tolist() == [largest]
+    with pytest.raises(ValueError, match="largest_weight"):
+        Exponential(largest_weight=0.0).check()

@@ -1,0 +1,189 @@
+"""All defaults, no parameter given, beside LightGBM's: errors, NDCG@10, CPU of the fit."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.papers import multiclass
+from benchmarks.runner import tables
+from benchmarks.runner.datasets import Table, load, ranking_queries, split
+from benchmarks.runner.protocol import made_classes
+from benchmarks.runner.records import Record, grouped, pick, record
+from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import mean, median
+from benchmarks.runner.tables import field
+from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.units import Finished, Result, Unit
+from structboost import StructBoostClassifier, StructBoostRanker
+
+TUNED_ON, UNSEEN = multiclass.DATASETS, ("iris", "wine", "breast_cancer", "digits")
+RANKING = "lambdarank"
+DATASETS = (*TUNED_ON, *UNSEEN, RANKING)
+QUICK_DATASETS = ("glass", "iris")
+PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
+REPEATS = 5
+# Sets that take minutes are split once.
+ONCE = ("usps", "mnist")
+TOP = 10
+OURS, THEIRS = "structboost", "lightgbm"
+
+
+def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
+    def unit(content: str, run: Callable[[], Result], repeat: int) -> Unit:
+        code = code_version([__name__])
+        return Unit(
+            "defaults", name, "all", {"repeat": repeat}, f"{content} {code}", run, None, True
+        )
+
+    if name == RANKING:
+        return [unit("given", partial(compare_rankers, data_dir), 0)]
+    data = load(name, data_dir)
+    made = []
+    for repeat in range(1 if quick or name in ONCE else REPEATS):
+        rows = split(data.y, repeat)
+        train = np.concatenate((rows.train, rows.validation))
+        of_parts = [Table(data.X[part], data.y[part]) for part in (train, rows.test)]
+        made.append(unit(data.content, partial(compare_classifiers, *of_parts), repeat))
+    return made
+
+
+def compare_classifiers(train: Table, test: Table) -> Result:
+    """Error and CPU seconds of both, one thread each."""
+    import lightgbm
+
+    StructBoostClassifier().fit(*made_classes())
+    makers = {
+        OURS: StructBoostClassifier,
+        THEIRS: partial(lightgbm.LGBMClassifier, n_jobs=1, verbose=-1),
+    }
+    return {
+        name: _measured(
+            lambda make=make: make().fit(*train),
+            lambda model: np.mean(model.predict(test.X) != test.y),
+        )
+        for name, make in makers.items()
+    } | {"rows": len(train.y)}
+
+
+def compare_rankers(data_dir: Path) -> Result:
+    """Mean NDCG@10 of the test queries and CPU seconds of both."""
+    import lightgbm
+
+    (X, y, group), (test_X, test_y, test_group) = ranking_queries(data_dir)
+    StructBoostRanker().fit(*made_classes())
+    makers = {
+        OURS: StructBoostRanker,
+        THEIRS: partial(lightgbm.LGBMRanker, n_jobs=1, verbose=-1),
+    }
+    return {
+        name: _measured(
+            lambda make=make: make().fit(X, y, group=group),
+            lambda model: mean_ndcg(test_y, model.predict(test_X), test_group),
+        )
+        for name, make in makers.items()
+    } | {"rows": len(y)}
+
+
+def mean_ndcg(y: np.ndarray, scores: np.ndarray, group: np.ndarray) -> float:
+    """Mean over the queries with two grades, gains ``2^y - 1``; ties keep their order."""
+    values = []
+    ends = np.cumsum(group)
+    for begin, end in zip(ends - group, ends, strict=True):
+        gains = np.exp2(y[begin:end]) - 1.0
+        if len(np.unique(gains)) > 1:
+            order = np.argsort(-scores[begin:end], kind="stable")
+            discounts = 1.0 / np.log2(np.arange(min(TOP, end - begin)) + 2.0)
+            found, best = gains[order][:TOP] @ discounts, np.sort(gains)[::-1][:TOP] @ discounts
+            values.append(found / best)
+    return float(np.mean(values))
+
+
+def _measured(fit: Callable[[], Any], value: Callable[[Any], float]) -> dict[str, float]:
+    with threadpool_limits(1):
+        began = time.process_time()
+        model = fit()
+        cpu = time.process_time() - began
+    return {"value": float(value(model)), "cpu": cpu}
+
+
+def records(name: str, finished: Finished) -> list[Record]:
+    results = [result for _, result in finished]
+    metric = "ndcg" if name == RANKING else "error"
+    made = []
+    for method in (OURS, THEIRS):
+        own = [result[method] for result in results]
+        about = {"cpu": median([one["cpu"] for one in own]), "rows": results[0]["rows"]}
+        value = mean([one["value"] for one in own])
+        made.append(record(name, method, metric, value, repeats=len(own), **about))
+    return made
+
+
+def _pairs(made: Sequence[Record]) -> dict[str, tuple[Record, Record]]:
+    """Records of both on each data set that has them."""
+    by_set = grouped((r["dataset"], r) for r in made)
+    return {name: (of[0], of[1]) for name, of in by_set.items() if len(of) == 2}
+
+
+def _line(name: str, ours: Record, theirs: Record) -> Record:
+    """Both in one row; values in %."""
+    return {
+        "dataset": name, "rows": ours["rows"], "repeats": ours["repeats"],
+        "ours": 100 * ours["value"], "theirs": 100 * theirs["value"],
+        "our_cpu": ours["cpu"], "their_cpu": theirs["cpu"], "times": ours["cpu"] / theirs["cpu"],
+    }  # fmt: skip
+
+
+COLUMNS = [
+    field("%, defaults", "dataset"),
+    field("training rows", "rows"),
+    field("splits", "repeats"),
+    field("structboost", "ours", "{:.1f}"),
+    field("LightGBM", "theirs", "{:.1f}"),
+    field("CPU s", "our_cpu", "{:.2f}"),
+    field("LightGBM's", "their_cpu", "{:.2f}"),
+    field("times", "times", "{:.2f}"),
+]
+
+
+def show(made: Sequence[Record]) -> str:
+    lines = [_line(name, *both) for name, both in _pairs(made).items()]
+    return tables.blocks(
+        tables.table([line for line in lines if line["dataset"] != RANKING], COLUMNS),
+        tables.table(pick(lines, dataset=RANKING), [field("NDCG@10, %", "dataset"), *COLUMNS[1:]]),
+    )
+
+
+def targets(made: Sequence[Record]) -> list[Target]:
+    pairs = _pairs(made)
+    ranking = pairs.pop(RANKING, None)
+
+    def of(names: Sequence[str], holds: Callable[[Record, Record], bool]) -> list[tuple[str, bool]]:
+        return [(name, holds(*pairs[name])) for name in names if name in pairs]
+
+    def is_near(ours: Record, theirs: Record) -> bool:
+        return ours["value"] <= theirs["value"] + 0.01
+
+    def is_no_disaster(ours: Record, theirs: Record) -> bool:
+        return ours["value"] <= 1.5 * theirs["value"]
+
+    near = "error at most 1 point above LightGBM's"
+    return [
+        all_of(near, of(TUNED_ON, is_near), len(TUNED_ON), 8),
+        all_of("error at most 1.5 times LightGBM's", of(TUNED_ON, is_no_disaster), len(TUNED_ON)),
+        all_of(f"{near}, sets not looked at", of(UNSEEN, is_near), len(UNSEEN)),
+        all_of("at most 1.5 times, sets not looked at", of(UNSEEN, is_no_disaster), len(UNSEEN)),
+        all_of(
+            "CPU of the fit at most 3 times LightGBM's",
+            of(TUNED_ON, lambda ours, theirs: ours["cpu"] <= 3 * theirs["cpu"]),
+            len(TUNED_ON),
+        ),
+        reach(
+            "NDCG@10 less LightGBM's",
+            *(ranking and ranking[0]["value"] - ranking[1]["value"], ">=", 0.0),
+        ),
+    ]

@@ -1,0 +1,277 @@
+"""Kernels that grow trees from histograms of binned features.
+
+A histogram holds the positive and the negative weight of every bin.  That of the root is counted
+for all channels in one pass (:func:`structboost.weak.histogram.histograms`).  Below it, only the
+rows of the smaller child are counted; its sibling has the difference to the parent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+# An impurity counts as smaller only by more than rounding, since sums come in several orders: by
+# this share of the node's.
+_ROUNDING = 1e-10
+
+
+@compiled
+def grow(
+    codes: NDArray[Any],
+    n_bins: IntArray,
+    blocks: IntArray,
+    common: IntArray,
+    rare_indptr: IntArray,
+    rare_rows: NDArray[np.uint16],
+    rare_codes: NDArray[Any],
+    duals: FloatArray,
+    first: int,
+    roots: FloatArray,
+    histograms: FloatArray,
+    depth: int,
+    features: IntArray,
+    bins: IntArray,
+    weights: FloatArray,
+) -> None:
+    """Grow the trees of the channels from ``first`` on, each split of least Gini impurity.
+
+    Parameters
+    ----------
+    codes, n_bins, blocks, common, rare_indptr, rare_rows, rare_codes
+        As in :class:`structboost.weak.binning.BinnedFeatures`.
+    duals : ndarray, shape (n_rows, n_all_channels)
+    roots : ndarray, shape (sum of n_bins + 1, 2 * n_channels)
+        Histograms of the positive duals of these channels, then of the negative ones.
+    histograms : ndarray, shape (depth, 2 * sum of n_bins)
+        Room for histograms on the way to a leaf.
+    features, bins : ndarray of int64, shape (n_channels, 2^depth - 1)
+        Filled; bin -1: no split.
+    weights : ndarray, shape (n_channels, 2^depth)
+        Filled: sums of the duals in the leaves.
+    """
+    n_rows, n_nodes = len(duals), 2**depth - 1
+    starts = np.zeros(len(n_bins) + 1, np.int64)
+    starts[1:] = np.cumsum(n_bins)
+    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    # Weight of a row, zero outside of the node whose rows are counted, and the half it belongs to.
+    masked, sizes = np.zeros(n_rows), np.empty(n_rows)
+    halves = np.empty(n_rows, np.int64)
+    # Nodes to split: number, place of the histogram, rows.
+    todo = np.empty((depth + 1, 4), np.int64)
+    for c in range(len(features)):
+        n = 0
+        for i in range(n_rows):
+            if duals[i, first + c] != 0.0:
+                rows[n] = i
+                n += 1
+        for b in range(len(roots) - 1):
+            histograms[0, 2 * b] = roots[b, c]
+            histograms[0, 2 * b + 1] = roots[b, c + len(features)]
+        features[c] = 0
+        bins[c] = -1
+        weights[c] = 0.0
+        todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3] = 0, 0, 0, n
+        n_todo = 1
+        while n_todo:
+            n_todo -= 1
+            node, place = todo[n_todo, 0], todo[n_todo, 1]
+            begin, end = todo[n_todo, 2], todo[n_todo, 3]
+            positive, negative = 0.0, 0.0
+            for j in range(begin, end):
+                dual = duals[rows[j], first + c]
+                positive += max(dual, 0.0)
+                negative += max(-dual, 0.0)
+            if node >= n_nodes:
+                for j in range(begin, end):
+                    weights[c, node - n_nodes] += duals[rows[j], first + c]
+                continue
+            f, b = best_split(histograms[place], n_bins, positive, negative)
+            if b < 0:
+                # Its leftmost leaf gets all rows.
+                while node < n_nodes:
+                    node = 2 * node + 1
+                for j in range(begin, end):
+                    weights[c, node - n_nodes] += duals[rows[j], first + c]
+                continue
+            features[c, node], bins[c, node] = f, b
+            middle = _part(codes[f], b, rows, other, begin, end)
+            left, right = 2 * node + 1, 2 * node + 2
+            places = (place, place)
+            if left < n_nodes:
+                # The larger child takes the place of its parent.
+                is_left = middle - begin <= end - middle
+                small_begin, small_end = (begin, middle) if is_left else (middle, end)
+                places = (place + 1, place) if is_left else (place, place + 1)
+                _count(
+                    codes, n_bins, starts, blocks, common, rare_indptr, rare_rows, rare_codes,
+                    duals[:, first + c], rows[small_begin:small_end], masked, sizes, halves,
+                    histograms[place + 1],
+                )  # fmt: skip
+                _subtract(histograms[place], histograms[place + 1])
+            # The smaller child comes first: it uses no place but those below its own.
+            is_left = places[0] > place
+            for turn in range(2):
+                if (turn == 1) == is_left:
+                    todo[n_todo, 0], todo[n_todo, 1] = left, places[0]
+                    todo[n_todo, 2], todo[n_todo, 3] = begin, middle
+                else:
+                    todo[n_todo, 0], todo[n_todo, 1] = right, places[1]
+                    todo[n_todo, 2], todo[n_todo, 3] = middle, end
+                n_todo += 1
+
+
+@compiled
+def best_split(
+    histogram: FloatArray, n_bins: IntArray, positive: float, negative: float
+) -> tuple[int, int]:
+    """Feature and bin of the split of least impurity; bin -1 where none is below the node's.
+
+    The impurity of a side with the weights p and n is ``p n / (p + n)``: Gini's, times the weight,
+    halved.
+    """
+    best_feature, best_bin = 0, -1
+    if positive <= 0.0 or negative <= 0.0:
+        return best_feature, best_bin
+    impurity = positive * negative / (positive + negative)
+    margin = _ROUNDING * impurity
+    # What the next split must be below.
+    limit = impurity - margin
+    at = 0
+    for f in range(len(n_bins)):
+        left_positive, left_negative = 0.0, 0.0
+        for b in range(n_bins[f] - 1):
+            left_positive += histogram[2 * (at + b)]
+            left_negative += histogram[2 * (at + b) + 1]
+            right_positive = max(positive - left_positive, 0.0)
+            right_negative = max(negative - left_negative, 0.0)
+            left, right = left_positive + left_negative, right_positive + right_negative
+            # Multiplied by both weights, which saves two divisions.
+            value = left_positive * left_negative * right + right_positive * right_negative * left
+            if value < limit * (left * right):
+                limit = value / (left * right) - margin
+                best_feature, best_bin = f, b
+        at += n_bins[f]
+    return best_feature, best_bin
+
+
+@compiled
+def _part(
+    code: NDArray[Any],
+    bin_: int,
+    rows: NDArray[np.int32],
+    other: NDArray[np.int32],
+    begin: int,
+    end: int,
+) -> int:
+    """Put the rows left of a split before the others; returns the place of the first of these."""
+    n_left, n_right = begin, 0
+    for j in range(begin, end):
+        row = rows[j]
+        is_right = code[row] > bin_
+        rows[n_left] = row
+        other[n_right] = row
+        n_left += 1 - is_right
+        n_right += is_right
+    for j in range(n_right):
+        rows[n_left + j] = other[j]
+    return n_left
+
+
+@compiled
+def _count(
+    codes: NDArray[Any],
+    n_bins: IntArray,
+    starts: IntArray,
+    blocks: IntArray,
+    common: IntArray,
+    rare_indptr: IntArray,
+    rare_rows: NDArray[np.uint16],
+    rare_codes: NDArray[Any],
+    duals: FloatArray,
+    rows: NDArray[np.int32],
+    masked: FloatArray,
+    sizes: FloatArray,
+    halves: IntArray,
+    histogram: FloatArray,
+) -> None:
+    """Fill the histogram of some rows."""
+    n_features, n_blocks = len(n_bins), len(blocks) - 1
+    positive, negative = 0.0, 0.0
+    for j in range(len(rows)):
+        dual = duals[rows[j]]
+        masked[rows[j]] = dual
+        sizes[j] = abs(dual)
+        halves[j] = dual < 0.0
+        positive += max(dual, 0.0)
+        negative += max(-dual, 0.0)
+    for b in range(len(histogram)):
+        histogram[b] = 0.0
+    for f in range(n_features):
+        n_rare = 0
+        for block in range(n_blocks):
+            of_block = block * n_features + f
+            if common[block, f] != common[0, f] or common[block, f] < 0:
+                n_rare = len(masked)
+            n_rare += rare_indptr[of_block + 1] - rare_indptr[of_block]
+        own = histogram[2 * starts[f] : 2 * starts[f + 1]]
+        code = codes[f]
+        if n_rare >= len(rows):
+            for j in range(len(rows)):
+                own[2 * np.int64(code[rows[j]]) + halves[j]] += sizes[j]
+            continue
+        for block in range(n_blocks):
+            of_block = block * n_features + f
+            for e in range(rare_indptr[of_block], rare_indptr[of_block + 1]):
+                dual = masked[blocks[block] + rare_rows[e]]
+                own[2 * np.int64(rare_codes[e]) + (dual < 0.0)] += abs(dual)
+        # The common bin gets the rest.
+        left_positive, left_negative = positive, negative
+        for b in range(n_bins[f]):
+            left_positive -= own[2 * b]
+            left_negative -= own[2 * b + 1]
+        own[2 * common[0, f]] = max(left_positive, 0.0)
+        own[2 * common[0, f] + 1] = max(left_negative, 0.0)
+    for j in range(len(rows)):
+        masked[rows[j]] = 0.0
+
+
+@compiled
+def _subtract(histogram: FloatArray, other: FloatArray) -> None:
+    for b in range(len(histogram)):
+        histogram[b] = max(histogram[b] - other[b], 0.0)
+
+
+@compiled
+def answer(
+    codes: NDArray[Any],
+    features: IntArray,
+    bins: IntArray,
+    leaves: NDArray[Any],
+    out: NDArray[Any],
+) -> None:
+    """Leaf value of every row for each tree, shape (n_trees, n_rows)."""
+    n_nodes = features.shape[1]
+    for t in range(len(features)):
+        for i in range(codes.shape[1]):
+            k = 0
+            while k < n_nodes:
+                b = bins[t, k]
+                k = 2 * k + 1 + (b >= 0 and codes[features[t, k], i] > b)
+            out[t, i] = leaves[t, k - n_nodes]
+
+
+@compiled
+def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
+    """A number for each row, the same for equal rows: steps of splitmix64."""
+    out = np.zeros(codes.shape[1], np.uint64)
+    for f in range(len(codes)):
+        for i in range(codes.shape[1]):
+            z = (out[i] ^ np.uint64(codes[f, i])) + np.uint64(0x9E3779B97F4A7C15)
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            out[i] = z ^ (z >> np.uint64(31))
+    return out

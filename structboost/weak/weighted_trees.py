@@ -1,0 +1,181 @@
+"""Trees in the form that predicts fastest: leaves that hold what they add to the scores.
+
+Rows are taken in blocks, one feature below the other.  The nodes of the first levels are compared
+with all rows of a block, whether a row gets there or not: such loops are vectorised.  Their answers
+are the bits of a number, from which a table gives the node that the row has come to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+from structboost.weak.table import comparable
+
+_BLOCK_ROWS = 64
+# Fewer rows walk down one by one.
+_FEWEST_IN_BLOCK = 6
+# Levels whose nodes are compared with all rows: seven nodes, as many bits.
+_TOP_LEVELS = 3
+
+
+@dataclass(frozen=True)
+class WeightedTrees:
+    """Trees whose leaves hold what they add to the scores.
+
+    Parameters
+    ----------
+    feature, threshold : ndarray, shape (n_trees, n_nodes)
+        As in :class:`structboost.weak.tree.TreeTable`.
+    indptr : ndarray of int64, shape (n_trees + 1,)
+        Terms of tree t are ``indptr[t]:indptr[t + 1]``.
+    channels : ndarray of int64, shape (n_terms,)
+    values : ndarray of float64, shape (n_terms, n_leaves)
+    n_channels : int
+    """
+
+    feature: IntArray
+    threshold: FloatArray
+    indptr: IntArray
+    channels: IntArray
+    values: FloatArray
+    n_channels: int
+
+    @classmethod
+    def of(
+        cls, feature: IntArray, threshold: FloatArray, leaf: FloatArray, weights: FloatArray
+    ) -> WeightedTrees:
+        """Trees of one depth with the weights W, shape (n_learners, n_channels)."""
+        used = np.flatnonzero(weights.any(axis=1))
+        rows, channels = np.nonzero(weights[used])
+        values = weights[used[rows], channels][:, None] * leaf[used[rows]]
+        indptr = np.searchsorted(rows, np.arange(len(used) + 1))
+        return cls(
+            feature[used],
+            threshold[used],
+            indptr.astype(np.int64),
+            channels.astype(np.int64),
+            values,
+            weights.shape[1],
+        )
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        out = np.zeros((len(rows), self.n_channels))
+        rows = comparable(rows)
+        terms = self.indptr, self.channels, self.values
+        if len(rows) < _FEWEST_IN_BLOCK:
+            _add_one_by_one(rows, self.feature, self.threshold, *terms, out)
+        else:
+            used, place = self._used_features
+            is_double = rows.dtype == np.float64
+            thresholds = self.threshold if is_double else self._single_thresholds
+            room = np.empty((len(used), _BLOCK_ROWS), thresholds.dtype)
+            _add_in_blocks(rows, used, place, thresholds, *terms, *self._top, room, out)
+        return out
+
+    @cached_property
+    def _used_features(self) -> tuple[IntArray, IntArray]:
+        """Features of the trees, ascending, and the place among them of each node's."""
+        used, place = np.unique(self.feature, return_inverse=True)
+        return used, place.reshape(self.feature.shape).astype(np.int64)
+
+    @cached_property
+    def _single_thresholds(self) -> NDArray[np.float32]:
+        """The largest numbers of single precision that are not above the thresholds."""
+        with np.errstate(over="ignore"):
+            single = self.threshold.astype(np.float32)
+        return np.where(single > self.threshold, np.nextafter(single, np.float32(-np.inf)), single)
+
+    @cached_property
+    def _top(self) -> tuple[int, IntArray]:
+        """Number of nodes that are compared with all rows, and where their answers lead."""
+        n_top = min(2**_TOP_LEVELS - 1, self.feature.shape[1])
+        node = np.zeros(2**n_top, np.int64)
+        answers = np.arange(len(node))
+        for _ in range(n_top.bit_length()):
+            node = 2 * node + 1 + (answers >> node & 1)
+        return n_top, node
+
+
+@compiled
+def _add_one_by_one(
+    rows: NDArray[Any],
+    features: IntArray,
+    thresholds: FloatArray,
+    indptr: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    out: FloatArray,
+) -> None:
+    for p in range(len(rows)):
+        for t in range(len(features)):
+            leaf = leaf_of(rows[p], features[t], thresholds[t])
+            for term in range(indptr[t], indptr[t + 1]):
+                out[p, channels[term]] += values[term, leaf]
+
+
+@compiled
+def leaf_of(row: NDArray[Any], features: IntArray, thresholds: FloatArray) -> int:
+    """Leaf of a row, counted from the left."""
+    n_nodes = len(features)
+    k = 0
+    while k < n_nodes:
+        # Branch-free: which side a row takes cannot be predicted.
+        k = 2 * k + 2 - (row[features[k]] <= thresholds[k])
+    return k - n_nodes
+
+
+@compiled
+def _add_in_blocks(
+    rows: NDArray[Any],
+    used: IntArray,
+    place: IntArray,
+    thresholds: NDArray[Any],
+    indptr: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    n_top: int,
+    node_after_top: IntArray,
+    block: NDArray[Any],
+    out: FloatArray,
+) -> None:
+    """Add up scores; ``block`` is room for a block of rows, shape (n_used, block rows)."""
+    n_nodes, width = place.shape[1], block.shape[1]
+    answers, leaf = np.zeros(width, np.uint8), np.zeros(width, np.int64)
+    sums = np.zeros((out.shape[1], width))
+    for begin in range(0, len(rows), width):
+        n = min(width, len(rows) - begin)
+        for u in range(len(used)):
+            for p in range(n):
+                block[u, p] = rows[begin + p, used[u]]
+        sums[:] = 0.0
+        for t in range(len(place)):
+            for p in range(width):
+                answers[p] = 0
+            for k in range(n_top):
+                feature, threshold = block[place[t, k]], thresholds[t, k]
+                bit = np.uint8(1 << k)
+                for p in range(width):
+                    answers[p] |= bit if feature[p] > threshold else np.uint8(0)
+            for p in range(n):
+                leaf[p] = node_after_top[answers[p]] - n_nodes
+            if n_top < n_nodes:
+                for p in range(n):
+                    k = leaf[p] + n_nodes
+                    while k < n_nodes:
+                        k = 2 * k + 1 + (block[place[t, k], p] > thresholds[t, k])
+                    leaf[p] = k - n_nodes
+            for term in range(indptr[t], indptr[t + 1]):
+                of_leaf, own = values[term], sums[channels[term]]
+                for p in range(n):
+                    own[p] += of_leaf[leaf[p]]
+        for p in range(n):
+            for c in range(out.shape[1]):
+                out[begin + p, c] = sums[c, p]

@@ -1,0 +1,128 @@
+"""Stage-wise ranking: its sums over pairs by enumeration, its steps by a search, its limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from structboost import MulticlassTask, StageWiseRanking, StructBoost, StructBoostRanker
+from structboost.columns import Terms
+from structboost.exceptions import TaskError
+from structboost.masters.base import Problem
+from structboost.masters.stage_wise_ranking import StageWiseRankingMaster
+from structboost.tasks.ranking import RankingTask, WeightedRelevance
+
+
+def made_master(seed, levels=4, weighted=True, **parameters):
+    """A master of four queries, one of them without pairs, and what it was made of."""
+    rng = np.random.default_rng(seed)
+    sizes = [5, 1, 7, 6]
+    grades = [rng.integers(0, levels, size=n).astype(float) for n in sizes]
+    grades[0][:2] = 0.0, 1.0
+    weights = [rng.uniform(0.5, 2.0, size=n) if weighted else np.ones(n) for n in sizes]
+    Y = [WeightedRelevance(*pair) for pair in zip(grades, weights, strict=True)]
+    X = [rng.normal(size=(n, 3)) for n in sizes]
+    of_queries = rng.dirichlet(np.ones(4))
+    offsets = {"x": np.concatenate(([0], np.cumsum(sizes)))}
+    problem = Problem(RankingTask(), X, Y, offsets, of_queries, np.random.RandomState(0))
+    return StageWiseRankingMaster(problem, np.inf, StageWiseRanking(**parameters)), problem
+
+
+def plain_pairs(problem, gain):
+    """Better item, worse item and weight of every pair."""
+    pairs = []
+    for q, y in enumerate(problem.Y):
+        first, gains = problem.offsets["x"][q], gain(y.relevance)
+        own = [
+            (first + i, first + j, (gains[i] - gains[j]) * y.weights[i] * y.weights[j])
+            for i in range(len(gains))
+            for j in range(len(gains))
+            if gains[i] > gains[j]
+        ]
+        total = sum(weight for _, _, weight in own)
+        pairs += [(i, j, problem.example_weights[q] * weight / total) for i, j, weight in own]
+    better, worse, weights = zip(*pairs, strict=True)
+    return np.array(better), np.array(worse), np.array(weights)
+
+
+def add_learner(master, answers):
+    first = master.add_responses("x", np.array([answers], np.int8))
+    terms = Terms(*(np.array([value]) for value in (0, first, 0)), np.ones(1))
+    master.add_columns({"x": terms}, 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([0.3, 1.0]), st.integers(2, 5))
+def test_loss_duals_and_steps_are_those_of_the_listed_pairs(seed, shrinkage, levels):
+    master, problem = made_master(seed, levels, shrinkage=shrinkage, largest_step=0.7)
+    better, worse, weights = plain_pairs(problem, lambda y: np.exp2(y) - 1.0)
+    rng = np.random.default_rng(seed)
+    scores = np.zeros(problem.offsets["x"][-1])
+    for column in range(4):
+        losses = weights * np.exp(scores[worse] - scores[better])
+        assert master.risk == pytest.approx(losses.sum())
+        duals = np.bincount(better, losses, len(scores)) - np.bincount(worse, losses, len(scores))
+        np.testing.assert_allclose(master.duals()["x"][:, 0], duals, atol=1e-12)
+        answers = np.where(rng.random(len(scores)) < 0.5, -1, 1)
+        add_learner(master, answers)
+        master.solve(0.0, np.array([column]))
+
+        def risk(step, losses=losses, answers=answers):
+            return losses @ np.exp(-step * (answers[better] - answers[worse]))
+
+        best = minimize_scalar(risk, bounds=(0.0, 0.7), method="bounded", options={"xatol": 1e-9})
+        assert master.weights[column] == pytest.approx(shrinkage * best.x, abs=1e-5)
+        scores += master.weights[column] * answers
+
+
+def test_relevance_that_is_no_grade_counts_by_its_rank():
+    _, problem = made_master(3)
+    levels = [WeightedRelevance(y.relevance + 0.5, y.weights) for y in problem.Y]
+    problem = Problem(*(problem.task, problem.X, levels), *list(vars(problem).values())[3:])
+    master = StageWiseRankingMaster(problem, np.inf, StageWiseRanking())
+    better, worse, weights = plain_pairs(problem, lambda y: np.unique(y, return_inverse=True)[1])
+    duals = np.bincount(better, weights, 19) - np.bincount(worse, weights, 19)
+    np.testing.assert_allclose(master.duals()["x"][:, 0], duals, atol=1e-12)
+
+
+def test_huge_scores_stay_finite():
+    master, _ = made_master(0, weighted=False, shrinkage=1.0, largest_step=1e4)
+    add_learner(master, np.where(np.arange(19) % 2, -1, 1))
+    master.weights[:] = 0.0
+    master._scores += 1e4 * np.arange(19)
+    assert np.isfinite(master.duals()["x"]).all()
+    master.solve(0.0, np.array([0]))
+    assert np.isfinite(master.risk)
+
+
+def test_what_cannot_be_ranked_stage_wise_is_refused():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    with pytest.raises(TaskError, match=r"MulticlassTask has no gains"):
+        StructBoost(MulticlassTask(3), formulation=StageWiseRanking(), C=np.inf).fit(X, y)
+    with pytest.raises(TaskError, match="answers -1 and 1"):
+        StructBoostRanker(formulation=StageWiseRanking(), C=np.inf, weak_learner="feature").fit(
+            X, y
+        )
+    for wrong in (StageWiseRanking(shrinkage=0), StageWiseRanking(largest_step=-1.0)):
+        with pytest.raises(ValueError, match="must be finite and above 0"):
+            StructBoostRanker(formulation=wrong, C=np.inf).fit(X, y)
+
+
+def test_the_default_ranker_is_stage_wise_until_something_is_said():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])
+    group = [10] * 20
+    ranker = StructBoostRanker(max_rounds=40).fit(X, y, group=group)
+    again = StructBoostRanker(max_rounds=40).fit(X, y, group=group)
+    np.testing.assert_array_equal(ranker.predict(X), again.predict(X))
+    assert ranker.C_ == np.inf
+    assert ranker.history_[-1]["gap"] is None
+    losses = [entry["primal"] for entry in ranker.history_]
+    assert losses == sorted(losses, reverse=True)
+    assert ranker.score(X, y, np.repeat(np.arange(20), 10)) > 0.95
+    certified = StructBoostRanker(C=10.0, max_rounds=5).fit(X, y, group=group)
+    assert certified.history_[-1]["gap"] is not None

@@ -1,0 +1,147 @@
+"""Trees: their growth against a plain search, and their compiled form against walking down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost.shards.blocks import BLOCK_ROWS
+from structboost.weak import tree as tree_module
+from structboost.weak.tree import TreeFamily, TreeTable
+
+
+def impurity(duals):
+    positive, negative = duals[duals > 0].sum(), -duals[duals < 0].sum()
+    return positive * negative / (positive + negative) if positive + negative else 0.0
+
+
+def plain_tree(codes, n_bins, duals, depth):
+    """Features and bins of the nodes, weights of the leaves: every split tried on the rows."""
+    n_nodes = 2**depth - 1
+    features, bins = np.zeros(n_nodes, int), np.full(n_nodes, -1)
+    rows_of = {0: np.arange(len(duals))}
+    for node in range(n_nodes):
+        rows = rows_of[node]
+        best = impurity(duals[rows])
+        margin = 1e-9 * best
+        for f, n in enumerate(n_bins):
+            for b in range(n - 1):
+                is_left = codes[f, rows] <= b
+                value = impurity(duals[rows[is_left]]) + impurity(duals[rows[~is_left]])
+                if value < best - margin:
+                    best, features[node], bins[node] = value, f, b
+        is_left = (bins[node] < 0) | (codes[features[node], rows] <= bins[node])
+        rows_of[2 * node + 1], rows_of[2 * node + 2] = rows[is_left], rows[~is_left]
+    weights = [duals[rows_of[n_nodes + leaf]].sum() for leaf in range(n_nodes + 1)]
+    return tuple(features.tolist()), tuple(bins.tolist()), np.array(weights)
+
+
+def check_growth(X, duals, depth):
+    family = TreeFamily(X, (-1.0, 1.0), depth=depth)
+    found = family.price(duals, 1)
+    assert sorted(c.channel for c in found) == list(range(duals.shape[1]))
+    for tree, channel, edge in found:
+        features, bins, weights = plain_tree(
+            family.binned.codes, family.binned.bins.n_bins, duals[:, channel], depth
+        )
+        assert (tree.features, tree.bins) == (features, bins)
+        assert edge == pytest.approx(np.abs(weights).sum())
+        np.testing.assert_array_equal(tree.leaves, np.where(weights > 1e-12, 1.0, -1.0))
+        # The answers are those of the rows' leaves.
+        assert family.responses([tree])[0] @ duals[:, channel] == pytest.approx(edge)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999), st.integers(1, 4), st.integers(1, 3), st.floats(0.0, 0.9))
+def test_every_split_is_the_best_one(seed, depth, n_channels, share_of_zeros):
+    """Dense and sparse features, a constant one, rows without a dual."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, size=(80, 4)).astype(float)
+    X[rng.random(X.shape) < share_of_zeros] = 3.0
+    X[:, 2] = 1.0
+    duals = rng.normal(size=(80, n_channels)) * (rng.random((80, 1)) < 0.8)
+    check_growth(X, duals, depth)
+
+
+def test_splits_are_the_best_over_several_blocks_of_rows():
+    """The commonest bin differs from block to block, or is common in one of them only."""
+    rng = np.random.default_rng(0)
+    n = 2 * BLOCK_ROWS + 100
+    in_second = np.arange(n) >= BLOCK_ROWS
+    X = rng.integers(0, 5, size=(n, 4)).astype(float)
+    common = rng.random(n) < 0.95
+    X[common, 0] = 2.0
+    X[common, 1] = np.where(in_second, 1.0, 3.0)[common]
+    X[common & in_second, 2] = 0.0
+    # Small children, which are counted from the sparse form and from the dense one.
+    duals = rng.normal(size=(n, 2)) + 0.3 * (X[:, :2] == 4) - 0.2 * (X[:, 2:] == 1)
+    check_growth(X, duals, 3)
+
+
+def test_channels_are_grown_in_groups_where_memory_is_short(monkeypatch):
+    rng = np.random.default_rng(0)
+    family = TreeFamily(rng.normal(size=(90, 3)), (-1.0, 1.0))
+    duals = rng.normal(size=(90, 5))
+    at_once = family.price(duals, 1)
+    monkeypatch.setattr(tree_module, "_MOST_ENTRIES", 4 * int(family.binned.bins.n_bins.sum()))
+    assert family.price(duals, 1) == at_once
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.integers(1, 5),
+    st.sampled_from([np.float32, np.float64, np.uint8]),
+    st.sampled_from([1, 5, 6, 64, 150]),
+)
+def test_the_compiled_form_adds_up_what_the_trees_answer(seed, depth, dtype, n_rows):
+    """Thresholds at values of the rows and beside them, nodes without a split, several channels."""
+    rng = np.random.default_rng(seed)
+    n_nodes, n_trees = 2**depth - 1, 7
+    X = (rng.normal(size=(n_rows, 4)) * 50).astype(np.float64).astype(dtype)
+    threshold = rng.choice(X.ravel(), (n_trees, n_nodes)).astype(np.float64)
+    threshold += rng.choice([0.0, 1e-9, -1e-9, 0.5, np.inf], threshold.shape)
+    leaf = rng.choice([-1.0, 1.0], (n_trees, n_nodes + 1))
+    trees = TreeTable(rng.integers(0, 4, threshold.shape), threshold, leaf)
+    weights = rng.integers(-3, 4, size=(n_trees, 3)) / 8.0
+    scores = trees.scorer(weights, 4).raw_scores(X)
+    plain = np.zeros((n_rows, 3))
+    for p, row in enumerate(X):
+        for t in range(n_trees):
+            k = 0
+            while k < n_nodes:
+                k = 2 * k + (1 if float(row[trees.feature[t, k]]) <= threshold[t, k] else 2)
+            plain[p] += leaf[t, k - n_nodes] * weights[t]
+    np.testing.assert_array_equal(scores, plain)
+
+
+def test_a_model_without_weights_scores_zero():
+    trees = TreeTable(np.zeros((1, 1), np.int64), np.zeros((1, 1)), np.ones((1, 2)))
+    scores = trees.scorer(np.zeros((1, 2)), 3).raw_scores(np.ones((20, 3)))
+    np.testing.assert_array_equal(scores, np.zeros((20, 2)))
+
+
+def test_trees_grow_on_rows_drawn_anew_in_each_round():
+    rng = np.random.default_rng(0)
+    X, duals = rng.integers(0, 99, size=(400, 3)) * 1.0, rng.normal(size=(400, 2))
+    families = [TreeFamily(X, (-1.0, 1.0), row_share=0.5, random_state=s) for s in (0, 0, 1)]
+    first, same, other = (family.price(duals, 1) for family in families)
+    assert first == same != other
+    assert families[0].price(duals, 1) != first
+    assert not families[0].can_resume
+    # About half of the rows count, and all get an answer.
+    share = sum(c.edge for c in first) / sum(c.edge for c in TreeFamily(X, (-1, 1)).price(duals, 1))
+    assert 0.4 < share < 0.7
+    assert (np.abs(families[0].responses([first[0].learner])) == 1).all()
+    # Rows in another order, each of them once or twice with half of its weight.
+    rows = np.random.default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
+    halved = duals[rows] / np.bincount(rows)[rows, None]
+    found = TreeFamily(X[rows], (-1.0, 1.0), row_share=0.5, random_state=0).price(halved, 1)
+    assert [c.learner for c in found] == [c.learner for c in first]
+    whole = TreeFamily(X, (-1.0, 1.0), row_share=1.0)
+    assert whole.can_resume
+    assert whole.price(duals, 1) == whole.price(duals, 1)
+    with pytest.raises(ValueError, match="row_share is 2; give a share between 0 and 1"):
+        TreeFamily(X, (-1.0, 1.0), row_share=2)
