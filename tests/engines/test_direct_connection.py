@@ -150,8 +150,8 @@ def test_the_trainer_is_answered_though_many_are_silent(endpoint, monkeypatch):
     ]
     try:
         assert within_a_minute(lambda: answer_for_the_trainer(endpoint))[0] == 3.0
-        assert silent[0].recv(100)
-        assert silent[0].recv(100) == b"", "the first who came was kept"
+        # Dropped perhaps before the other end has said anything; who is kept times out here.
+        assert len(b"".join(iter(lambda: silent[0].recv(100), b""))) <= 32
     finally:
         for stranger in silent:
             stranger.close()
