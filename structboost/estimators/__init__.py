@@ -1,6 +1,6 @@
 """scikit-learn faces of the trainers."""
 
-from structboost.estimators.boosted import StructBoostClassifier, StructBoostRanker
+from structboost.estimators.boosted import StructBoostClassifier
 from structboost.estimators.coded import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
@@ -13,6 +13,7 @@ from structboost.estimators.decisions import PredictThenOptimize
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
+from structboost.estimators.ranker import StructBoostRanker
 from structboost.estimators.shareboost import ShareBoostClassifier
 from structboost.estimators.tagger import StructBoostTagger
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import saved_classes
-from structboost.estimators.boosted import _StructBoostEstimator
+from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.labels import indicator_of
 from structboost.estimators.parameters import estimator, is_same
 from structboost.files.schema import DamagedFileError
@@ -27,7 +27,7 @@ from structboost.validation import checked_choice, checked_weights, validated_ta
 
 
 @estimator
-class StructBoostMultiLabelClassifier(ClassifierMixin, _StructBoostEstimator):
+class StructBoostMultiLabelClassifier(ClassifierMixin, StructBoostEstimator):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 
     Parameters

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import saved_classes
-from structboost.estimators.boosted import _StructBoostEstimator
+from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tokens import (
     TokenReader,
@@ -32,7 +32,7 @@ from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTa
 
 
 @estimator
-class StructBoostTagger(_StructBoostEstimator):
+class StructBoostTagger(StructBoostEstimator):
     """Tagger of sequences: a boosted first-order chain (:class:`structboost.ChainTask`).
 
     A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of

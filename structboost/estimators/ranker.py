@@ -1,0 +1,279 @@
+"""The ranker of StructBoost, for scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from structboost._typing import FloatArray, IntArray
+from structboost.estimators.boosted import LARGEST_STEP, StageWiseByDefault
+from structboost.estimators.parameters import estimator
+from structboost.masters.base import Formulation
+from structboost.masters.stage_wise_ranking import StageWiseRanking
+from structboost.selection.folds import Fold, random_folds, split_rows
+from structboost.tasks.ranking import RankingTask, WeightedRelevance
+from structboost.validation import (
+    check_relevance,
+    checked_weights,
+    shown,
+    validated_table,
+)
+
+
+@estimator
+class StructBoostRanker(StageWiseByDefault):
+    """Ranker that optimises the share of pairs in the right order (section 3.2).
+
+    With two levels of relevance that share is the AUC.
+
+    By default it boosts trees stage-wise on the exponential loss of the pairs of a query
+    (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
+    has no certificate (docs/decisions/default-classifier.md).  There a pair weighs the difference
+    of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.  As soon as C,
+    ``loss``, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
+    ``columns_per_channel``, ``spread``, ``engine`` or ``checkpoint`` is given, it minimises the
+    hinge loss over stumps, to a certified gap.
+
+    Parameters
+    ----------
+    loss : {"pairs", "map", "ndcg"}
+        What is minimised: the share of pairs in the wrong order; or, with two levels of relevance,
+        1 minus the mean average precision, or 1 minus the mean normalised discounted gain.
+    early_stopping : bool
+        Whether to hold out whole queries, or samples if there is one query, stop when their error
+        has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
+        then speaks of the last round trained.
+    """
+
+    loss: str = "pairs"
+
+    def _stage_wise(self) -> Formulation:
+        return StageWiseRanking(largest_step=LARGEST_STEP)
+
+    def fit(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
+    ) -> Self:
+        """Train on items, their relevance and their queries.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        y : array-like, shape (n_samples,)
+            Relevance: numbers or bool, larger is better; two levels give the AUC.
+        qid : array-like, shape (n_samples,), optional
+            Query of each item; only items of one query are compared.  Default: one query.
+        sample_weight : array-like, shape (n_queries,) or (n_samples,), optional
+            Weight of each query in the mean loss, in ascending order of ``qid``.  With one weight
+            per item, a query weighs the mean of its items and a pair the product of its two.
+        group : array-like of int, shape (n_queries,), optional
+            Instead of ``qid``: number of items of each query, whose items follow each other.
+        """
+        self._check_early_stopping()
+        check_relevance(y)
+        X, y = validated_table(self, X, y, y_numeric=True)
+        queries = _split_queries(y, _query_ids(len(y), qid, group))
+        of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
+        counted = np.flatnonzero(of_queries > 0)
+        queries = [queries[q][of_items[queries[q]] > 0] for q in counted]
+        of_queries = of_queries[counted]
+        if not any(len(np.unique(y[rows])) > 1 for rows in queries):
+            raise ValueError(
+                f"y has one level of relevance in every query (n_samples = {len(y)}); ranking "
+                "needs at least two."
+            )
+        validation = None
+        if self.early_stopping:
+            queries, held, of_queries = self._hold_out(y, queries, of_queries)
+            validation = _ranking_examples(X, y, held, of_items)
+        self._train(
+            RankingTask(self.loss),
+            _ranking_examples(X, y, queries, of_items),
+            validation,
+            of_queries,
+        )
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of items, shape (n_samples,); higher is better."""
+        return self._scores(X)[:, 0]
+
+    def predict(self, X: Any) -> FloatArray:
+        """The same scores."""
+        return self.decision_function(X)
+
+    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+        """Scores after each round, with the weights of that round."""
+        check_is_fitted(self)
+        return (self._scores(X, model)[:, 0] for model in self.model_.staged())
+
+    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+        """Mean share of pairs in the right order, ties counting half; with two levels, the AUC.
+
+        Queries of one level have no pairs and do not count.
+        """
+        check_relevance(y)
+        scores = self.decision_function(X)
+        y = column_or_1d(y)
+        shares = [
+            1.0 - RankingTask().loss(y[rows], scores[rows])
+            for rows in _split_queries(y, qid)
+            if len(np.unique(y[rows])) > 1
+        ]
+        if not shares:
+            raise ValueError(
+                "y has one level of relevance in every query; there are no pairs to score."
+            )
+        return float(np.mean(shares))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the ranker to a file, atomically and without pickle."""
+        self._save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a ranker that :meth:`save` wrote."""
+        ranker, _ = cls._load(path)
+        ranker.task_ = RankingTask(ranker.loss)
+        return ranker
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        """Parts of whole queries; a single query is split by items."""
+        if len(X) > 1:
+            folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+        else:
+            folds = self._folds_of_items(X[0], Y[0])
+        folds = [fold for fold in folds if _has_pairs(fold.Y) and _has_pairs(fold.held_Y)]
+        if not folds:
+            raise ValueError(
+                "C is 'auto', which holds out queries, or items of the only query, and too few "
+                "have two levels of relevance; give C as a number."
+            )
+        return folds
+
+    def _folds_of_items(self, items: NDArray[Any], relevance: Any) -> list[Fold]:
+        """Parts of a query."""
+        of_items = np.ones(len(items))
+        if isinstance(relevance, WeightedRelevance):
+            relevance, of_items = relevance
+        levels, strata = np.unique(relevance, return_inverse=True)
+        if 2 * len(levels) > len(items):
+            strata = np.zeros_like(strata)  # grades that hardly repeat
+        return [
+            Fold(
+                *_ranking_examples(items, relevance, [train], of_items), None,
+                *_ranking_examples(items, relevance, [held], of_items),
+            )
+            for train, held in split_rows(strata, self.random_state)
+        ]  # fmt: skip
+
+    def _hold_out(
+        self, y: NDArray[Any], queries: list[IntArray], weights: FloatArray
+    ) -> tuple[list[IntArray], list[IntArray], FloatArray]:
+        """Training and validation queries, and the weights of the former.
+
+        A single query is split by items.
+        """
+        if len(queries) > 1:
+            train, held, weights, _ = train_test_split(
+                queries, weights, test_size=self.validation_fraction, random_state=self.random_state
+            )
+            return train, held, weights
+        levels, counts = np.unique(y[queries[0]], return_counts=True)
+        n_held = math.ceil(self.validation_fraction * len(queries[0]))
+        fits = counts.min() > 1 and len(levels) <= n_held <= len(queries[0]) - len(levels)
+        stratify = y[queries[0]] if len(levels) < len(y) // 2 and fits else None
+        rows, held_rows = train_test_split(
+            queries[0],
+            test_size=self.validation_fraction,
+            random_state=self.random_state,
+            stratify=stratify,
+        )
+        return [rows], [held_rows], weights
+
+
+def _ranking_weights(
+    sample_weight: Any, queries: list[IntArray], n_items: int
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of the queries and of the items.
+
+    Raises
+    ------
+    ValueError
+        If there is neither one for each query nor one for each item, or one is negative or not
+        finite.
+    """
+    if sample_weight is None:
+        return np.ones(len(queries)), np.ones(n_items)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape not in ((len(queries),), (n_items,)):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}; give a weight for each of the "
+            f"{len(queries)} queries, or for "
+            f"each of the {n_items} items."
+        )
+    weights = checked_weights(weights, len(weights))
+    if len(weights) == len(queries):
+        return weights, np.ones(n_items)
+    return np.array([weights[rows].mean() for rows in queries]), weights
+
+
+def _ranking_examples(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    queries: list[IntArray],
+    of_items: FloatArray,
+) -> tuple[list[NDArray[Any]], list[Any]]:
+    """Inputs and true outputs of queries, with weights if they differ within a query."""
+    outputs: list[Any] = []
+    for rows in queries:
+        own = of_items[rows]
+        outputs.append(
+            y[rows] if (own == own[0]).all() else WeightedRelevance(y[rows], own / own.max())
+        )
+    return [X[rows] for rows in queries], outputs
+
+
+def _has_pairs(outputs: Sequence[Any]) -> bool:
+    """Whether the items of any query differ in relevance."""
+    levels = (y.relevance if isinstance(y, WeightedRelevance) else y for y in outputs)
+    return any(len(np.unique(of_query)) > 1 for of_query in levels)
+
+
+def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
+    """Query of each item, from whichever is given."""
+    if group is None:
+        return qid
+    if qid is not None:
+        raise ValueError("qid and group are given; give one of them.")
+    sizes = column_or_1d(group)
+    if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
+        raise ValueError(
+            f"group holds {shown(sizes.tolist())}; give whole numbers that add up to the "
+            f"{n_items} samples."
+        )
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
+    """Rows of each query, queries in the order of their ids."""
+    if qid is None:
+        return [np.arange(len(y))]
+    ids = column_or_1d(qid)
+    if len(ids) != len(y):
+        raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
+    order = np.argsort(ids, kind="stable")
+    return np.split(
+        order, np.flatnonzero(np.diff(np.unique(ids, return_inverse=True)[1][order])) + 1
+    )
