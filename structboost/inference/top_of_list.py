@@ -3,23 +3,30 @@
 Relevant and other items are each in the order of their scores; only how the two lists are merged is
 searched.  An other item moves in front of relevant ones while that gains more loss than score, and
 the moves are independent: each is worth less the further down the other item stands (Yue et al.,
-SIGIR 2007, section 4.3, for average precision; Chakrabarti et al., KDD 2008, for NDCG).
+SIGIR 2007, section 4.3, for average precision; Chakrabarti et al., KDD 2008, for NDCG).  For the
+precision of the first k, the best order is found for each number of relevant items among them
+(Joachims, ICML 2005, Algorithm 2).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
-# How the value of an order is measured.
-AVERAGE_PRECISION = 0
-NDCG = 1
+
+class TopMeasure(NamedTuple):
+    """How the value of an order is measured: ``"map"``, ``"ndcg"``, or ``"precision"`` at k."""
+
+    name: str
+    k: int = 0
 
 
-def value_of_order(scores: FloatArray, levels: IntArray, measure: int) -> float:
-    """Average precision or NDCG of items in the order of ``scores``.
+def value_of_order(scores: FloatArray, levels: IntArray, measure: TopMeasure) -> float:
+    """Average precision, NDCG or precision of items in the order of ``scores``.
 
     Where relevant and other items are tied, it is the mean of the best and the worst order.
 
@@ -28,8 +35,7 @@ def value_of_order(scores: FloatArray, levels: IntArray, measure: int) -> float:
     scores : ndarray, shape (n_items,)
     levels : ndarray of int64, shape (n_items,)
         1 for relevant items, 0 for others; there are some of each.
-    measure : int
-        ``AVERAGE_PRECISION`` or ``NDCG``.
+    measure : TopMeasure
     """
     relevant, others = np.sort(-scores[levels == 1]), np.sort(-scores[levels == 0])
     ends = (np.searchsorted(others, relevant, side=side) for side in ("left", "right"))
@@ -37,7 +43,7 @@ def value_of_order(scores: FloatArray, levels: IntArray, measure: int) -> float:
 
 
 def most_violated_order(
-    scores: FloatArray, levels: IntArray, measure: int
+    scores: FloatArray, levels: IntArray, measure: TopMeasure
 ) -> tuple[FloatArray, float]:
     """Order of the largest ``1 - value`` minus the score of its swapped pairs.
 
@@ -59,8 +65,12 @@ def most_violated_order(
     relevant, others = order[levels[order] == 1], order[levels[order] == 0]
     n_relevant, n_others = len(relevant), len(others)
     in_front = np.zeros(n_relevant, np.int64)
-    largest = float(_gains(np.zeros(n_relevant, np.int64), measure).sum())
-    _move_others(scores[relevant], scores[others], measure, largest, in_front)
+    if measure.name == "precision":
+        in_front = _others_in_front(scores[relevant], scores[others], measure.k)
+    else:
+        largest = float(_gains(in_front, measure).sum())
+        is_ndcg = measure.name == "ndcg"
+        _move_others(scores[relevant], scores[others], is_ndcg, largest, in_front)
     signed = np.zeros(len(scores))
     signed[relevant] = in_front / (n_relevant * n_others)
     # The first others stand in front of a relevant item, as many as are in front of it.
@@ -69,20 +79,38 @@ def most_violated_order(
     return signed, max(0.0, 1.0 - _value(in_front, measure))
 
 
-def _value(in_front: IntArray, measure: int) -> float:
+def _value(in_front: IntArray, measure: TopMeasure) -> float:
     """Value of an order with so many other items in front of each relevant one."""
     return float(_gains(in_front, measure).sum() / _gains(0 * in_front, measure).sum())
 
 
-def _gains(in_front: IntArray, measure: int) -> FloatArray:
+def _gains(in_front: IntArray, measure: TopMeasure) -> FloatArray:
     number = np.arange(1, len(in_front) + 1)
     place = number + in_front
-    return number / place if measure == AVERAGE_PRECISION else 1.0 / np.log2(1.0 + place)
+    if measure.name == "precision":
+        return (place <= measure.k).astype(np.float64)
+    return number / place if measure.name == "map" else 1.0 / np.log2(1.0 + place)
+
+
+def _others_in_front(relevant: FloatArray, others: FloatArray, k: int) -> IntArray:
+    """Other items in front of each relevant one, both in descending order of their scores."""
+    n_relevant, n_others = len(relevant), len(others)
+    above = np.searchsorted(-others, -relevant)
+    sums = np.append(0.0, np.cumsum(others))
+    best, found = -np.inf, above
+    for inside in range(max(0, k - n_others), min(k, n_relevant) + 1):
+        first = np.arange(n_relevant) < inside
+        in_front = np.where(first, np.minimum(above, k - inside), np.maximum(above, k - inside))
+        lost = in_front @ relevant - sums[in_front].sum()
+        value = -inside / min(k, n_relevant) - lost / (n_relevant * n_others)
+        if value > best:
+            best, found = value, in_front
+    return found
 
 
 @compiled
 def _move_others(
-    relevant: FloatArray, others: FloatArray, measure: int, largest: float, in_front: IntArray
+    relevant: FloatArray, others: FloatArray, is_ndcg: bool, largest: float, in_front: IntArray
 ) -> None:
     """Move other items in front of relevant ones, both in descending order of their scores."""
     n_relevant = len(relevant)
@@ -91,10 +119,10 @@ def _move_others(
         total, best, place = 0.0, 0.0, n_relevant
         for i in range(n_relevant - 1, -1, -1):
             at = i + 1.0 + j
-            if measure == 0:
-                lost = (i + 1.0) / at - (i + 1.0) / (at + 1.0)
-            else:
+            if is_ndcg:
                 lost = 1.0 / np.log2(1.0 + at) - 1.0 / np.log2(2.0 + at)
+            else:
+                lost = (i + 1.0) / at - (i + 1.0) / (at + 1.0)
             total += lost / largest - (relevant[i] - others[j]) * share
             if total > best:
                 best, place = total, i

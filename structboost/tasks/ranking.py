@@ -15,17 +15,10 @@ from structboost.inference.pair_sorting import (
     violated_pair_weights,
     weigh_pairs,
 )
-from structboost.inference.top_of_list import (
-    AVERAGE_PRECISION,
-    NDCG,
-    most_violated_order,
-    value_of_order,
-)
+from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
-from structboost.validation import checked_choice, shown
+from structboost.validation import shown
 
-# Losses that look at the top of the list, and their measures.
-_AT_THE_TOP = {"map": AVERAGE_PRECISION, "ndcg": NDCG}
 # Largest relevance that is a grade, of exponential gain.
 _LARGEST_GRADE = 30
 
@@ -79,19 +72,27 @@ class RankingTask(Task):
     with one query this is (14).  Queries without two levels of relevance have no pairs and no loss.
 
     With ``loss="map"`` the loss is 1 minus the average precision of the query, with ``"ndcg"`` 1
-    minus its normalised discounted gain.  Both look at the top of the list, and take two levels of
-    relevance.
+    minus its normalised discounted gain, and with ``"precision@10"`` 1 minus the share of relevant
+    items among the first 10, or among as many as are relevant.  They look at the top of the list,
+    and take two levels of relevance.
 
     Parameters
     ----------
-    loss : {"pairs", "map", "ndcg"}
+    loss : {"pairs", "map", "ndcg"} or str
+        ``"precision@"`` is followed by a whole number from 1.
+
+    Raises
+    ------
+    ValueError
+        If there is no such loss.
     """
 
     reads_inputs: ClassVar[bool] = False
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
     def __init__(self, loss: str = "pairs") -> None:
-        self.loss_name = checked_choice(loss, "loss", ("pairs", *_AT_THE_TOP))
+        self.loss_name = loss
+        self._measure = _measure_of(loss)
 
     def parts(self, x: Any) -> NDArray[Any]:
         """The items of the query."""
@@ -119,12 +120,12 @@ class RankingTask(Task):
             return 0.0
         order = y_pred.relevance if isinstance(y_pred, WeightedRelevance) else y_pred
         flat = np.asarray(order, dtype=np.float64).ravel()
-        if self.loss_name == "pairs":
+        if self._measure is None:
             return max(
                 0.0, 0.5 + 0.5 * (judged.violated(flat, 0.0)[1] - judged.violated(-flat, 0.0)[1])
             )
         levels = _two_levels(judged, self.loss_name)
-        return max(0.0, 1.0 - value_of_order(flat, levels, _AT_THE_TOP[self.loss_name]))
+        return max(0.0, 1.0 - value_of_order(flat, levels, self._measure))
 
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
         """Ranks of the items by score; with ``y`` the most violated :class:`PairOrder`.
@@ -168,7 +169,7 @@ class RankingTask(Task):
 
         Other losses are no sums over pairs: then a query has one slack.
         """
-        if self.loss_name != "pairs":
+        if self._measure is not None:
             return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
@@ -226,10 +227,26 @@ class RankingTask(Task):
         self, judged: _Judged, flat: FloatArray, sample: int | None = None
     ) -> tuple[FloatArray, float]:
         """Signed shares of the swapped pairs of the most violated order, and its loss."""
-        if self.loss_name == "pairs":
+        if self._measure is None:
             return judged.violated(flat, 1.0)
         levels = _two_levels(judged, self.loss_name, sample)
-        return most_violated_order(flat, levels, _AT_THE_TOP[self.loss_name])
+        return most_violated_order(flat, levels, self._measure)
+
+
+def _measure_of(loss: Any) -> TopMeasure | None:
+    """What a loss measures at the top of the list; None for the share of swapped pairs."""
+    if isinstance(loss, str):
+        name, at, k = loss.partition("@")
+        if name == "precision" and k.isdecimal() and int(k) > 0:
+            return TopMeasure(name, int(k))
+        if name in ("map", "ndcg") and not at:
+            return TopMeasure(name)
+        if loss == "pairs":
+            return None
+    raise ValueError(
+        f"loss is {shown(loss)}; choose one of 'pairs', 'map', 'ndcg', or 'precision@10' for the "
+        "first 10."
+    )
 
 
 def _two_levels(judged: _Judged, loss: str, sample: int | None = None) -> IntArray:

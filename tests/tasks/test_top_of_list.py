@@ -14,14 +14,17 @@ from structboost import RankingTask, StackedParts, StructBoostRanker, TaskError,
 
 
 def value(loss, y, scores):
-    """The measure of untied scores, by scikit-learn."""
+    """The measure of untied scores, by scikit-learn where it has it."""
     if loss == "map":
         return average_precision_score(y, scores)
+    if loss.startswith("precision@"):
+        k = int(loss.partition("@")[2])
+        return y[np.argsort(-scores)[:k]].sum() / min(k, y.sum())
     return ndcg_score([y], [scores])
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.sampled_from(["map", "ndcg"]))
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from(["map", "ndcg", "precision@2", "precision@9"]))
 def test_the_argmax_equals_all_orders(seed, loss):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
@@ -47,7 +50,7 @@ def test_the_argmax_equals_all_orders(seed, loss):
     assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg"])
+@pytest.mark.parametrize("loss", ["map", "ndcg", "precision@2"])
 def test_the_task_keeps_the_contract(loss):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 2)) for n in (1, 2, 4, 6)]
@@ -101,3 +104,9 @@ def test_tied_pairs_count_half(seed):
     scores = rng.integers(0, 3, size=12).astype(float)
     assert RankingTask().loss(y, scores) == pytest.approx(1 - roc_auc_score(y, scores))
     assert RankingTask().loss(y, 0 * scores) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("loss", ["auc", "map@3", "precision@", "precision@0", "precision@x", None])
+def test_a_loss_that_is_not_there_is_refused(loss):
+    with pytest.raises(ValueError, match="choose one of 'pairs', 'map', 'ndcg', or 'precision@10'"):
+        RankingTask(loss)
