@@ -188,5 +188,5 @@ def plot(made: Sequence[Record], path: Path) -> None:
             above = [100 * (r["value"] - least[r["dataset"]]) for r in own]
             if own:
                 axis.plot(at, above, marker="o", ms=3, label=method)
-        axis.set(xlabel="degree", ylabel="regret above that of expected costs, points")
+        axis.set(xlabel="degree", ylabel="excess regret, points")
         axis.legend(fontsize=7)
