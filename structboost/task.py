@@ -435,7 +435,17 @@ class Task(ABC):
         )
 
     def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-        """Of every part: what it is worth to rank it first, and its weight; stage-wise ranking.
+        """What each part is worth at the first rank, and its weight, for stage-wise ranking.
+
+        Parameters
+        ----------
+        Y : sequence
+            True outputs.
+
+        Returns
+        -------
+        gains, weights : ndarray, shape (n_parts,)
+            Those of all examples, one after the other; neither has a unit.
 
         Raises
         ------

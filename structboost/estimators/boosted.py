@@ -33,8 +33,8 @@ _OBJECTIVE = (
     "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
     "spread", "engine", "checkpoint", "taxonomy", "class_weight", "loss",
 )  # fmt: skip
-# Of the stage-wise defaults: half of the rows grow the trees of a round, and no step is above 1, so
-# that a tree without errors does not outvote all others.
+# The stage-wise defaults grow the trees of a round on half of the rows.  No step is above 1, or a
+# tree without errors would outvote all others.
 _ROW_SHARE = 0.5
 LARGEST_STEP = 1.0
 

@@ -163,7 +163,7 @@ class StageWiseRankingMaster(RestrictedMaster):
         return up, self._item_weights * np.exp(scores)
 
     def _pair_sums(self, up: FloatArray, down: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of each item the weight of its pairs with worse items, and with better ones."""
+        """Weights of the pairs of each item with worse items, and with better ones."""
         above, below = np.empty(len(up)), np.empty(len(up))
         pair_sums(self._gains, self._starts, up, down, above, below)
         return above, below

@@ -6,7 +6,7 @@ from structboost import Problem
 
 
 def problem_of(task, y):
-    """Of examples with one part each, all of the same weight."""
+    """A problem whose examples have one part each, all of the same weight."""
     n = len(y)
     (kind,) = task.kinds
     random = np.random.RandomState(0)
