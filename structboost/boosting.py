@@ -257,11 +257,16 @@ class StructBoost(BaseEstimator):
                 f"{dict(task.kinds)}."
             )
         with MODEL_FORMAT.damage(path):
-            trainer = cls(task, C=model.metadata["C"])
-            trainer.model_ = model
-            trainer.history_ = list(model.metadata["history"])
-            trainer.objective_ = float(model.metadata["objective"])
-            trainer.interrupted_, trainer.C_ = False, float(trainer.C)
+            return cls.from_model(model, task)
+
+    @classmethod
+    def from_model(cls, model: Ensemble, task: Task) -> StructBoost:
+        """A fitted trainer from its model and the task it was trained on."""
+        trainer = cls(task, C=model.metadata["C"])
+        trainer.model_ = model
+        trainer.history_ = list(model.metadata["history"])
+        trainer.objective_ = float(model.metadata["objective"])
+        trainer.interrupted_, trainer.C_ = False, float(trainer.C)
         return trainer
 
     def _fitted(self) -> Ensemble:

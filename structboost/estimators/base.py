@@ -199,7 +199,7 @@ class BoostedEstimator(BaseEstimator):
         """Save the model with the estimator's name, its parameters of plain type and ``facts``."""
         check_is_fitted(self)
         parameters = {
-            name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)
+            name: value for name, value in self.get_params(deep=False).items() if is_plain(value)
         }
         facts |= {"estimator": type(self).__name__, "parameters": parameters}
         if hasattr(self, "feature_names_in_"):
@@ -424,7 +424,7 @@ class TaxonomyClassifier(BoostedClassifier):
         return classification_task(self.classes_.tolist(), self.taxonomy)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether a parameter can be saved: a plain value, or names of weak learners in a list."""
     if isinstance(value, list | tuple):
         return all(isinstance(item, str) for item in value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.files.schema import Array, DamagedFileError, Part
 from structboost.tasks.predict_then_optimize import DecisionInput
 
 # Standard deviation of the start: its weight is hardly regularised.
@@ -118,6 +119,41 @@ class Start:
                 of_each = MultiOutputRegressor(_trees()) if is_boosted else LinearRegression()
                 self._of_instance = of_each.fit(scaled.instance, left)
 
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """Coefficients of least squares, each row with its intercept last.
+
+        Raises
+        ------
+        ValueError
+            If it is one of boosted trees.
+        """
+        models = {"of_items": self._of_items, "of_instance": self._of_instance}
+        arrays = {}
+        for name, model in models.items():
+            if model is None:
+                continue
+            if not isinstance(model, LinearRegression):
+                raise ValueError(
+                    "A model with start='boosted' holds scikit-learn's trees, which no file of "
+                    "this library holds; fit it with start='least_squares', or pickle it."
+                )
+            intercept = np.reshape(model.intercept_, (-1, 1))
+            arrays[name] = np.hstack((np.atleast_2d(model.coef_), intercept))
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, n_items: int, arrays: Mapping[str, FloatArray]) -> Start:
+        """What :meth:`to_arrays` took apart."""
+        made = cls.__new__(cls)
+        made._n_items = n_items
+        made._of_items = made._of_instance = None
+        if "of_items" in arrays:
+            made._of_items = _least_squares(arrays["of_items"][0, :-1], arrays["of_items"][0, -1])
+        if "of_instance" in arrays:
+            table = arrays["of_instance"]
+            made._of_instance = _least_squares(table[:, :-1], table[:, -1])
+        return made
+
     def predict(self, scaled: FeatureTables) -> FloatArray:
         """Predicted costs, shape (n, n_items)."""
         out = np.zeros((len(scaled), self._n_items))
@@ -144,8 +180,22 @@ class Preparation:
     ----------
     training_inputs : sequence
         Inputs of the task for the training instances.  Boosted trees know what they were trained
-        on, so each third is predicted by trees of the others.
+        on, so each third is predicted by trees of the others.  None if it was read from a file.
     """
+
+    schema: ClassVar[Part] = Part(
+        {
+            "instance_mean": Array("float64", ("n_instance",), optional=True),
+            "instance_spread": Array(
+                "float64", ("n_instance",), low=0.0, nonzero=True, optional=True
+            ),
+            "items_mean": Array("float64", ("n_item",), optional=True),
+            "items_spread": Array("float64", ("n_item",), low=0.0, nonzero=True, optional=True),
+            "start": Array("float64", (2,), optional=True),
+            "of_items": Array("float64", (1, "n_item + 1"), optional=True),
+            "of_instance": Array("float64", ("n_items", "n_instance + 1"), optional=True),
+        }
+    )
 
     def __init__(self, given: FeatureTables, costs: FloatArray, start: str = "none") -> None:
         self._moments = [_moments(t) for t in (given.instance, given.items)]
@@ -171,6 +221,64 @@ class Preparation:
         self._center, self._spread = predicted.mean(), predicted.std() or 1.0
         self.training_inputs = self._with_start(scaled, predicted)
 
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """The arrays that a file holds.
+
+        Raises
+        ------
+        ValueError
+            If the start is one of boosted trees.
+        """
+        arrays: dict[str, FloatArray] = {}
+        for name, (mean, spread) in zip(("instance", "items"), self._moments, strict=True):
+            if np.ndim(mean):
+                arrays |= {f"{name}_mean": mean, f"{name}_spread": spread}
+        if self._start is not None:
+            arrays["start"] = np.array([self._center, self._spread], np.float64)
+            arrays |= self._start.to_arrays()
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls, features: str, n_items: int, arrays: Mapping[str, FloatArray]
+    ) -> Preparation:
+        """What :meth:`to_arrays` took apart, for tasks of these features and so many items.
+
+        Raises
+        ------
+        DamagedFileError
+            If the arrays do not fit each other.
+        """
+        made = cls.__new__(cls)
+        made.training_inputs = None
+        given = {name for name in ("instance", "items") if f"{name}_mean" in arrays}
+        if given != {name for name in ("instance", "items") if f"{name}_spread" in arrays}:
+            raise DamagedFileError("a mean of features has no spread")
+        made._moments = [
+            (arrays[f"{name}_mean"], arrays[f"{name}_spread"]) if name in given else (0.0, 1.0)
+            for name in ("instance", "items")
+        ]
+        made._start = None
+        known = {name.removeprefix("of_") for name in arrays if name.startswith("of_")}
+        if "start" in arrays:
+            made._center, made._spread = arrays["start"].tolist()
+            made._start = Start.from_arrays(n_items, arrays)
+        if known != (given if "start" in arrays else set()):
+            raise DamagedFileError("its start is not that of its features")
+        shown = given | {"items"} if "start" in arrays else given
+        made.features = "both" if len(shown) == 2 else next(iter(shown), "")
+        if made.features != features:
+            raise DamagedFileError(f"its features are not {features!r:.20}")
+        return made
+
+    def blank(self, n_items: int) -> FeatureTables:
+        """Features of one instance, all of them 0."""
+        (instance, _), (items, _) = self._moments
+        return FeatureTables(
+            np.zeros((1, len(instance))) if np.ndim(instance) else None,
+            np.zeros((1, n_items, len(items))) if np.ndim(items) else None,
+        )
+
     def inputs(self, given: FeatureTables) -> Any:
         """Inputs of the task for other instances."""
         scaled = self._scaled(given)
@@ -191,6 +299,14 @@ class Preparation:
         column = (_SPREAD_OF_START / self._spread) * (predicted - self._center)[:, :, None]
         items = column if scaled.items is None else np.concatenate((scaled.items, column), axis=2)
         return FeatureTables(scaled.instance, items).inputs()
+
+
+def _least_squares(coefficients: FloatArray, intercept: Any) -> LinearRegression:
+    """A fitted regression of these coefficients."""
+    made = LinearRegression()
+    made.coef_, made.intercept_ = coefficients, intercept
+    made.n_features_in_ = coefficients.shape[-1]
+    return made
 
 
 def _trees() -> HistGradientBoostingRegressor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import field
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -17,10 +18,14 @@ from structboost.boosting import StructBoost
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
+from structboost.ensemble import Ensemble
+from structboost.estimators.base import is_plain
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
+from structboost.estimators.decisions_file import FORMAT, read_decisions, write_decisions
 from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
 from structboost.estimators.parameters import estimator
-from structboost.exceptions import warn_user
+from structboost.exceptions import TaskError, warn_user
+from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks.predict_then_optimize import (
     PredictThenOptimizeTask,
@@ -129,7 +134,7 @@ class PredictThenOptimize(BaseEstimator):
         problem = problem_of(self.problem)
         given = FeatureTables.of(X)
         table = checked_costs(costs, len(given))
-        self.n_features_in_ = given.n_features
+        self.n_features_in_, self._n_items = given.n_features, table.shape[1]
         task = PredictThenOptimizeTask(problem, given.features, n_items=table.shape[1])
         solved = task.best_decisions(given.inputs(), table)
         assert isinstance(solved, TrueDecisions)
@@ -167,6 +172,9 @@ class PredictThenOptimize(BaseEstimator):
                 f"X has {given.n_features} features; the model was fitted with "
                 f"{self.n_features_in_}."
             )
+        return self._predicted(given)
+
+    def _predicted(self, given: FeatureTables) -> FloatArray:
         inputs = self.preparation_.inputs(given)
         task: Any = self.trainer_.task
         return self._scale * np.array(costs_of(task, self.trainer_, inputs))
@@ -183,6 +191,75 @@ class PredictThenOptimize(BaseEstimator):
         table = checked_costs(costs, len(given))
         best = problem_of(self.problem).solve_all(table)
         return -normalized_regret(table, self.predict(X), best)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model (not the problem) to a file, without pickle: all of it or nothing.
+
+        Raises
+        ------
+        ValueError
+            If the model starts from boosted trees (``start="boosted"``), which no file holds.
+        """
+        check_is_fitted(self, "trainer_")
+        parameters = self.get_params(deep=False)
+        trainer = self.trainer_
+        facts = {
+            "parameters": {name: value for name, value in parameters.items() if is_plain(value)},
+            "C": self.C_,
+            "scale": self._scale,
+            "history": list(self.history_),
+            "passes": self.passes_,
+            "path": self.path_,
+            "n_items": self._n_items,
+        }
+        is_linear = isinstance(trainer, StructuredSVM)
+        model = trainer.to_model() if is_linear else trainer.model_
+        write_decisions(path, model, self.preparation_, facts)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], problem: Any) -> Self:
+        """A fitted model from a file that :meth:`save` wrote, and the problem.
+
+        Parameters
+        ----------
+        path : str or path
+        problem : DecisionProblem or callable
+            As in training.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is no such file, is damaged, or is of another version.
+        TaskError
+            If the problem has another number of items.
+        """
+        model, preparation, facts = read_decisions(path)
+        n_items = facts["n_items"]
+        if getattr(problem_of(problem), "n_items", n_items) not in (n_items, None):
+            raise TaskError(
+                f"The model in {path} is of {n_items} items, and the problem has "
+                f"{problem_of(problem).n_items}; give the problem that it was trained on."
+            )
+        task = PredictThenOptimizeTask(problem, preparation.features, n_items=n_items)
+        with FORMAT.damage(path):
+            made = cls(problem, **facts["parameters"])
+            made.preparation_, made._n_items = preparation, n_items
+            if dict(task.kinds) != dict(model.kinds):
+                raise DamagedFileError("its model is of other items")
+            made._scale, made.C_ = float(facts["scale"]), float(facts["C"])
+            made.history_, made.passes_ = facts["history"], facts["passes"]
+            made.path_ = facts["path"]
+            if isinstance(model, Ensemble):
+                made.trainer_ = StructBoost.from_model(model, task)
+            else:
+                made.trainer_ = StructuredSVM.from_model(model, task)
+            blank = preparation.blank(made._n_items)
+            made.n_features_in_ = blank.n_features
+            # Parts that do not fit together raise here, not at the first prediction.
+            made._predicted(blank)
+        return made
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trainer_")

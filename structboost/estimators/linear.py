@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
+from structboost.estimators.base import is_plain, saved_classes
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -18,6 +20,9 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
+from structboost.exceptions import ModelFileError
+from structboost.files.schema import DamagedFileError
+from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.validation import check_labels, validated_table
 
@@ -117,3 +122,58 @@ class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the highest score."""
         return labels_of(self.decision_function(X), self.classes_)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the classifier to a file, without pickle: all of it or nothing.
+
+        Raises
+        ------
+        TypeError
+            If the labels are not numbers or strings.
+        """
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        facts = {
+            "estimator": type(self).__name__,
+            "parameters": {name: value for name, value in parameters.items() if is_plain(value)},
+            "classes": self.classes_.tolist(),
+            "classes_dtype": self.classes_.dtype.str,
+            "history": list(self.history_),
+            "objective": self.objective_,
+        }
+        if hasattr(self, "feature_names_in_"):
+            facts["feature_names"] = self.feature_names_in_.tolist()
+        weights = np.vstack((self.coef_.T, self.intercept_))
+        kinds = classification_task(facts["classes"]).kinds
+        LinearModel(kinds, dict.fromkeys(kinds, weights), facts).save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a classifier that :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is no file of such a classifier, is damaged, or is of another version.
+        """
+        model = LinearModel.load(path)
+        facts = model.metadata
+        if facts.get("estimator") != cls.__name__:
+            raise ModelFileError(
+                f"{path} holds a {facts.get('estimator', 'StructuredSVM')}; load it with that "
+                "class."
+            )
+        with FORMAT.damage(path):
+            made = cls(**facts["parameters"])
+            made.classes_ = saved_classes(facts)
+            if dict(classification_task(facts["classes"]).kinds) != dict(model.kinds):
+                raise DamagedFileError("its model is of other classes")
+            (weights,) = model.weights.values()
+            made.history_, made.objective_ = list(facts["history"]), float(facts["objective"])
+            made.n_iter_, made.n_features_in_ = len(made.history_), len(weights) - 1
+            if "feature_names" in facts:
+                made.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
+            made.coef_, made.intercept_ = weights[:-1].T, weights[-1]
+        return made

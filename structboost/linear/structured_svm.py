@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
-from structboost.exceptions import InterruptedFitWarning
+from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
+from structboost.files.schema import DamagedFileError
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
 from structboost.linear.first_passes import pass_in_runs
+from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
 from structboost.loop import record
 from structboost.progress import ProgressBar
@@ -46,6 +49,8 @@ _LEAST_NEW = 0.1
 _MANY_EXAMPLES = 2000
 _FIRST_PASSES = 3
 _RUNS = 64
+# Parameters that a file keeps, as plain values.
+_SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average": bool}
 
 
 @dataclass(eq=False, repr=False)
@@ -168,10 +173,8 @@ class StructuredSVM(BaseEstimator):
 
     def scores(self, X: Sequence[Any]) -> StackedParts:
         """Scores of all parts of all inputs, by kind."""
-        if not hasattr(self, "w_"):
-            raise NotFittedError("This StructuredSVM is not fitted yet; call fit(X, Y) first.")
+        matrices = self._matrices()
         stack = stacked_inputs(self.task, X)
-        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self.task.kinds, self.w_)
         known = {
             kind: len(matrices[kind]) - (not is_bounded(part))
             for kind, part in self.task.kinds.items()
@@ -189,6 +192,75 @@ class StructuredSVM(BaseEstimator):
     def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
         """Minus the mean loss of the predictions: larger is better."""
         return -mean_loss(self.task, Y, self.predict(X))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the weights and the parameters (not the task) to a file, without pickle.
+
+        The file is written whole or not at all.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted yet.
+        """
+        self.to_model().save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], task: Task) -> StructuredSVM:
+        """A fitted model from a file that :meth:`save` wrote, and the task it was trained on.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is not a file of a StructuredSVM, is damaged, or is of another version.
+        TaskError
+            If the model is of another task.
+        """
+        model = LinearModel.load(path)
+        if "history" not in model.metadata:
+            raise ModelFileError(f"{path} was not written by StructuredSVM.save.")
+        if dict(model.kinds) != dict(task.kinds):
+            raise TaskError(
+                f"The model in {path} has the kinds {dict(model.kinds)}, the task "
+                f"{dict(task.kinds)}."
+            )
+        with FORMAT.damage(path):
+            return cls.from_model(model, task)
+
+    def to_model(self) -> LinearModel:
+        """What a file holds of the fitted model."""
+        weights = self._matrices()
+        facts = {
+            "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
+            "history": list(self.history_),
+            "objective": self.objective_,
+            "interrupted": self.interrupted_,
+        }
+        return LinearModel(self.task.kinds, weights, facts)
+
+    @classmethod
+    def from_model(cls, model: LinearModel, task: Task) -> StructuredSVM:
+        """The fitted model that :meth:`to_model` took apart, for a task of the same kinds."""
+        facts = model.metadata
+        if set(facts["parameters"]) != set(_SAVED):
+            raise DamagedFileError("it has other parameters than those of StructuredSVM")
+        made = cls(task, **facts["parameters"])
+        made._check_parameters()
+        made.w_ = (
+            dict(model.weights) if len(model.weights) > 1 else next(iter(model.weights.values()))
+        )
+        made.history_, made.objective_ = list(facts["history"]), float(facts["objective"])
+        made.interrupted_ = bool(facts["interrupted"])
+        return made
+
+    def _matrices(self) -> dict[str, FloatArray]:
+        """Weights by kind."""
+        if not hasattr(self, "w_"):
+            raise NotFittedError("This StructuredSVM is not fitted yet; call fit(X, Y) first.")
+        w: Any = self.w_
+        return dict(w) if isinstance(w, dict) else dict.fromkeys(self.task.kinds, w)
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
         """Features of the parts of training inputs."""

@@ -27,10 +27,13 @@ from structboost import (
     BinnedTableError,
     Checkpoint,
     CheckpointError,
+    Choose,
     ModelFileError,
     MulticlassTask,
+    PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
+    StructuredSVM,
     TaskError,
 )
 from structboost.files import archive
@@ -87,6 +90,30 @@ def make_patches(folder):
 def use_patches(folder):
     model = StructBoost.load(folder / "file", MulticlassTask(3)).model_
     return [model.scores(PIXELS).tolist(), model.feature_importances().tolist()]
+
+
+def svm(task, inputs, outputs):
+    def make(folder):
+        StructuredSVM(task, tol=0.1).fit(inputs, outputs).save(folder / "file")
+
+    def use(folder):
+        loaded = StructuredSVM.load(folder / "file", task)
+        rows = loaded.scores(inputs).rows
+        return [{kind: own.tolist() for kind, own in rows.items()}, loaded.history_]
+
+    return Kind(make, "file", use)
+
+
+def make_decisions(folder):
+    costs = 5 + PIXELS[:, :3] @ PIXELS[:3, :4] + PIXELS[:, 3:7]
+    PredictThenOptimize(Choose(4, 2), C=1.0, tol=0.1).fit(PIXELS[:, :3], costs).save(
+        folder / "file"
+    )
+
+
+def use_decisions(folder):
+    loaded = PredictThenOptimize.load(folder / "file", Choose(4, 2))
+    return [loaded.predict_costs(PIXELS[:, :3]).tolist(), loaded.history_, loaded.path_]
 
 
 def checkpoint(**parameters):
@@ -184,6 +211,8 @@ KINDS = {
     "pieces": classifier(weak_learner="piecewise"),
     "patches": Kind(make_patches, "file", use_patches),
     "taxonomy": classifier(taxonomy=[[0, 1], [2]]),
+    "svm": svm(MulticlassTask(3), X, Y),
+    "decisions": Kind(make_decisions, "file", use_decisions),
     "checkpoint": checkpoint(),
     "checkpoint of trees": checkpoint(weak_learner="tree"),
     "table": table("bins.npz"),

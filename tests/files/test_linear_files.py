@@ -1,0 +1,180 @@
+"""Linear models and predict-then-optimise come back from their files as they were."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+
+from structboost import (
+    ChainTask,
+    DecisionInput,
+    GridPath,
+    Knapsack,
+    ModelFileError,
+    MulticlassTask,
+    PartKind,
+    PredictThenOptimize,
+    StructBoost,
+    StructBoostClassifier,
+    StructuredSVM,
+    StructuredSVMClassifier,
+    TaskError,
+    load_model,
+)
+from structboost.linear.linear_file import LinearModel
+from tests.files.test_files import crafted, put
+from tests.helpers.damaged_files import KINDS
+
+X, Y = load_iris(return_X_y=True)
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+ROUTES = GridPath(3, 3)
+
+
+def chains():
+    rng = np.random.default_rng(0)
+    tags = [rng.integers(0, 2, size=4) for _ in range(12)]
+    return [np.eye(2)[own] + 0.4 * rng.normal(size=(4, 2)) for own in tags], tags
+
+
+def test_a_structured_svm_comes_back_with_its_certificate(tmp_path):
+    sequences, tags = chains()
+    for task, inputs, outputs in (
+        (MulticlassTask(3), X, Y),
+        (ChainTask(2), sequences, tags),
+    ):
+        svm = StructuredSVM(task, C=np.float64(2.0), tol=0.01, average=False).fit(inputs, outputs)
+        svm.save(tmp_path / "svm")
+        loaded = StructuredSVM.load(tmp_path / "svm", task)
+        assert loaded.get_params()["C"] == 2.0
+        assert not loaded.average
+        assert (loaded.history_, loaded.objective_) == (svm.history_, svm.objective_)
+        assert loaded.history_[-1]["certified"]
+        for kind, scores in svm.scores(inputs).rows.items():
+            np.testing.assert_array_equal(loaded.scores(inputs).rows[kind], scores)
+        np.testing.assert_array_equal(loaded.predict(inputs), svm.predict(inputs))
+        # A loaded model can be trained again.
+        again = loaded.fit(inputs, outputs)
+        assert again.objective_ == pytest.approx(svm.objective_, rel=0.02)
+
+
+def test_a_linear_classifier_comes_back_with_its_labels(tmp_path):
+    pd = pytest.importorskip("pandas")
+    names = np.array(["setosa", "versicolor", "virginica"])[Y]
+    for rows in (slice(None), slice(0, 100)):
+        table = pd.DataFrame(X[rows], columns=list("abcd"))
+        model = StructuredSVMClassifier(C=3.0, random_state=0).fit(table, names[rows])
+        model.save(tmp_path / "c")
+        loaded = StructuredSVMClassifier.load(tmp_path / "c")
+        np.testing.assert_array_equal(
+            loaded.decision_function(table), model.decision_function(table)
+        )
+        assert loaded.predict(table).tolist() == model.predict(table).tolist()
+        assert loaded.get_params() == model.get_params()
+        assert loaded.feature_names_in_.tolist() == list("abcd")
+        assert (loaded.n_iter_, loaded.history_) == (model.n_iter_, model.history_)
+
+
+def travel(n=40):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 3))
+    return x, 5 + x @ rng.normal(size=(3, ROUTES.n_items)) + rng.uniform(size=(n, ROUTES.n_items))
+
+
+@pytest.mark.parametrize(
+    ("weak_learner", "start", "form"),
+    [
+        ("linear", "none", "instance"),
+        ("linear", "least_squares", "instance"),
+        ("linear", "least_squares", "items"),
+        ("linear", "least_squares", "both"),
+        (["linear", "stump"], "none", "both"),
+    ],
+)
+def test_predicted_costs_come_back_exactly(weak_learner, start, form, tmp_path):
+    x, costs = travel()
+    items = costs[:, :, None] + np.random.default_rng(1).normal(size=(*costs.shape, 2))
+    both = [DecisionInput(a, b) for a, b in zip(x, items, strict=True)]
+    given = {"instance": x, "items": items, "both": both}[form]
+    model = PredictThenOptimize(
+        ROUTES, C=1.0, start=start, weak_learner=weak_learner, tol=0.05, max_rounds=10
+    ).fit(given, costs)
+    model.save(tmp_path / "m")
+    loaded = PredictThenOptimize.load(tmp_path / "m", GridPath(3, 3))
+    np.testing.assert_array_equal(loaded.predict_costs(given), model.predict_costs(given))
+    assert loaded.score(given, costs) == model.score(given, costs)
+    assert (loaded.C_, loaded.history_) == (model.C_, model.history_)
+    assert loaded.n_features_in_ == model.n_features_in_
+    with pytest.raises(TaskError, match="12 items, and the problem has 3"):
+        PredictThenOptimize.load(tmp_path / "m", Knapsack([1, 1, 1], 2))
+    # Loaded, it can be written again.
+    loaded.save(tmp_path / "twice")
+    assert (tmp_path / "twice").stat().st_size == (tmp_path / "m").stat().st_size
+
+
+def test_boosted_starts_are_not_written(tmp_path):
+    x, costs = travel(12)
+    model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", tol=0.2).fit(x, costs)
+    with pytest.raises(ValueError, match="fit it with start='least_squares', or pickle it"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_other_models_are_named(tmp_path):
+    svm = StructuredSVM(MulticlassTask(3), tol=0.1)
+    with pytest.raises(NotFittedError):
+        svm.save(tmp_path / "svm")
+    svm.fit(X, Y).save(tmp_path / "svm")
+    with pytest.raises(FileNotFoundError):
+        StructuredSVM.load(tmp_path / "none", MulticlassTask(3))
+    with pytest.raises(TaskError, match="has the kinds"):
+        StructuredSVM.load(tmp_path / "svm", MulticlassTask(4))
+    with pytest.raises(ModelFileError, match="load it with that class"):
+        StructuredSVMClassifier.load(tmp_path / "svm")
+    with pytest.raises(ModelFileError, match="structboost-linear-model"):
+        load_model(tmp_path / "svm")
+    StructBoostClassifier(C=5, max_rounds=2).fit(X, Y).save(tmp_path / "boosted")
+    for load in (StructuredSVM, PredictThenOptimize):
+        with pytest.raises(ModelFileError, match="'structboost-model', not a"):
+            load.load(tmp_path / "boosted", MulticlassTask(3) if load is StructuredSVM else ROUTES)
+    with pytest.raises(ModelFileError):
+        StructBoost.load(tmp_path / "svm", MulticlassTask(3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("svm", put("x/weights", np.nan)),
+        ("svm", lambda header, arrays: arrays.update({"x/weights": np.zeros((0, 3))})),
+        ("svm", lambda header, arrays: header["kinds"]["x"].update(n_channels=4)),
+        ("svm", lambda header, arrays: header["metadata"]["parameters"].update(C=-1)),
+        ("svm", lambda header, arrays: header["metadata"]["parameters"].update(task=0)),
+        ("svm", lambda header, arrays: header["metadata"]["parameters"].pop("tol")),
+        ("decisions", put("preparation/instance_spread", 0.0)),
+        ("decisions", put("model", 0)),
+        ("decisions", lambda header, arrays: header.update(features="items")),
+        ("decisions", lambda header, arrays: header.update(n_items="x")),
+        ("decisions", lambda header, arrays: header["parameters"].update(problem=0)),
+        ("decisions", lambda header, arrays: arrays.pop("preparation/start")),
+        ("decisions", lambda header, arrays: arrays.pop("preparation/of_instance")),
+        ("decisions", lambda header, arrays: header.update(is_linear=False)),
+    ],
+)
+def test_crafted_files_are_refused_when_they_are_loaded(kind, change, tmp_path):
+    KINDS[kind].make(tmp_path)
+    crafted(tmp_path / "file", change)
+    with pytest.raises(ModelFileError, match="train the model again"):
+        KINDS[kind].use(tmp_path)
+
+
+def test_weights_of_kinds_with_bounds_are_not_negative_in_a_file(tmp_path):
+    kinds = {"node": PartKind(2), "edge": PartKind(1, (0.0, 1.0))}
+    weights = {"node": np.ones((3, 2)), "edge": np.ones((1, 1))}
+    LinearModel(kinds, weights, {}).save(tmp_path / "m")
+    loaded = LinearModel.load(tmp_path / "m")
+    assert dict(loaded.kinds) == kinds
+    np.testing.assert_array_equal(loaded.weights["node"], weights["node"])
+    with pytest.raises(ModelFileError, match=r"was not written by StructuredSVM\.save"):
+        StructuredSVM.load(tmp_path / "m", MulticlassTask(3))
+    crafted(tmp_path / "m", put("edge/weights", -1.0))
+    with pytest.raises(ModelFileError, match="out of their range"):
+        LinearModel.load(tmp_path / "m")
