@@ -30,6 +30,7 @@ from structboost.files.schema import (
 from structboost.task import PartKind
 from structboost.validation import checked_features
 from structboost.weak import registry
+from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.table import LearnerTable, Scorer
 
@@ -182,6 +183,30 @@ class Ensemble:
                 f"learners of {kind!r} are of the family {self.members[kind].family!r}."
             )
         return form
+
+    def contributions(self, features: Any, kind: str | None = None) -> Contributions:
+        """What each feature adds to each score: exact, for stumps and linear functions.
+
+        Parameters
+        ----------
+        features : array-like, shape (n_parts, n_features)
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        contributions : Contributions
+            ``values``, shape (n_parts, n_features, n_channels), and ``base``, shape (n_channels,).
+            ``base + values.sum(axis=1)`` are the scores.
+
+        Raises
+        ------
+        TypeError
+            If the weak learners depend on several features, as trees do.
+        """
+        kind = self._kind(kind)
+        rows = checked_features(features, self.members[kind].n_features)
+        return contributions_of(self.scorer(kind), rows)
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:
         """Share of each feature in the total absolute weight, shape (n_features,)."""

@@ -20,6 +20,7 @@ from structboost.boosting import AUTO, Callback, StructBoost
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.ensemble import Ensemble, load_model
 from structboost.estimators.early_stopping import EarlyStopping
+from structboost.estimators.explained import Explained
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -231,7 +232,7 @@ class BoostedEstimator(BaseEstimator):
 
 
 @estimator
-class BoostedClassifier(ClassifierMixin, BoostedEstimator):
+class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
     """Classifiers of any labels: fitting, predictions round by round, files.
 
     Parameters
@@ -322,7 +323,10 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
-        return decision_of(self._scores(X), self.task_)
+        return self._decision(self._scores(X))
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return decision_of(scores, self.task_)
 
     def _has_probabilities(self) -> bool:
         """Whether probabilities follow from the scores."""
@@ -355,7 +359,7 @@ class BoostedClassifier(ClassifierMixin, BoostedEstimator):
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Scores after each round, with the weights of that round."""
         check_is_fitted(self)
-        return (decision_of(self._scores(X, model), self.task_) for model in self.model_.staged())
+        return (self._decision(self._scores(X, model)) for model in self.model_.staged())
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Labels after each round."""

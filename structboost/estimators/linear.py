@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
 from structboost.estimators.base import is_plain, saved_classes
+from structboost.estimators.explained import Explained
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -25,10 +26,11 @@ from structboost.files.schema import DamagedFileError
 from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.validation import check_labels, validated_table
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 
 @estimator
-class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
+class StructuredSVMClassifier(ClassifierMixin, Explained, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     The linear counterpart of :class:`StructBoostClassifier`: the same tasks, with features in place
@@ -117,7 +119,14 @@ class StructuredSVMClassifier(ClassifierMixin, BaseEstimator):
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
         check_is_fitted(self)
         X = validated_table(self, X, reset=False, dtype=np.float64)
-        return decision_of(X @ self.coef_.T + self.intercept_)
+        return self._decision(X @ self.coef_.T + self.intercept_)
+
+    def _scorer(self) -> LinearAndSteps:
+        constant = LookupTable.constant(self.intercept_, self.coef_.shape[1])
+        return LinearAndSteps(self.coef_.T, constant)
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return decision_of(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the highest score."""

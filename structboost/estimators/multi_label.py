@@ -16,6 +16,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import saved_classes
 from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.explained import Explained
 from structboost.estimators.labels import indicator_of
 from structboost.estimators.parameters import estimator, is_same
 from structboost.files.schema import DamagedFileError
@@ -27,7 +28,7 @@ from structboost.validation import checked_choice, checked_weights, validated_ta
 
 
 @estimator
-class StructBoostMultiLabelClassifier(ClassifierMixin, StructBoostEstimator):
+class StructBoostMultiLabelClassifier(ClassifierMixin, Explained, StructBoostEstimator):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 
     Parameters

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from structboost._typing import FloatArray, IntArray
 from structboost.estimators.boosted import LARGEST_STEP, StageWiseByDefault
+from structboost.estimators.explained import Explained
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.stage_wise_ranking import StageWiseRanking
@@ -28,7 +29,7 @@ from structboost.validation import (
 
 
 @estimator
-class StructBoostRanker(StageWiseByDefault):
+class StructBoostRanker(Explained, StageWiseByDefault):
     """Ranker that optimises the share of pairs in the right order (section 3.2).
 
     With two levels of relevance that share is the AUC.
@@ -103,7 +104,10 @@ class StructBoostRanker(StageWiseByDefault):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of items, shape (n_samples,); higher is better."""
-        return self._scores(X)[:, 0]
+        return self._decision(self._scores(X))
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return scores[:, 0]
 
     def predict(self, X: Any) -> FloatArray:
         """The same scores."""

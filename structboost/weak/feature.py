@@ -13,6 +13,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
 from structboost.weak.candidates import best_on_channels, best_ways, largest_norms
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.table import LearnerTable, shares_of_one
 
 
@@ -54,6 +55,15 @@ class FeatureTable(LearnerTable):
     def feature_shares(self, n_features: int) -> FloatArray:
         """One for the feature; nothing for the constant."""
         return shares_of_one(self.feature, n_features)
+
+    def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
+        """One linear function for each channel."""
+        is_constant = self.feature < 0
+        slopes = weights / self.scale[:, None]
+        coefficients = np.zeros((n_features, weights.shape[1]))
+        np.add.at(coefficients, self.feature[~is_constant], slopes[~is_constant])
+        starts = np.where(is_constant, 1.0, -self.center)
+        return LinearAndSteps(coefficients, LookupTable.constant(starts @ slopes, n_features))
 
 
 class FeatureFamily(WeakLearnerFamily):

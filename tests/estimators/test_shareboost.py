@@ -154,8 +154,10 @@ def test_the_path_of_one_run(tmp_path):
     np.testing.assert_array_equal(
         ShareBoostClassifier.load(tmp_path / "model").predict(X), model.predict(X)
     )
-    with pytest.raises(TypeError, match="Only stumps and linear functions compile"):
-        model.model_.compile()
+    # Compiled, the features are one linear function of each class.
+    learners = model.model_.members["x"].learners
+    slow = learners.responses(X).T @ model.model_.matrix()
+    np.testing.assert_allclose(model.model_.compile().scores(X), slow, atol=1e-10)
 
 
 @pytest.mark.parametrize("regulariser", ["l1", "l1_linf"])

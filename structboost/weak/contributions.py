@@ -1,0 +1,81 @@
+"""What each feature adds to the scores of an additive model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
+from structboost.weak.table import Scorer
+
+
+class Contributions(NamedTuple):
+    """What each feature adds to each score; ``base + values.sum(axis=1)`` are the scores.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_samples, n_features, n_scores) or (n_samples, n_features)
+        Without a last dimension where there is one score for each sample.
+    base : ndarray, shape (n_scores,), or float
+        What every sample gets.
+    """
+
+    values: FloatArray
+    base: Any
+
+    def centred(self, background: Contributions) -> Contributions:
+        """The same scores, each feature's values beside their mean over ``background``."""
+        means = background.values.mean(axis=0)
+        return Contributions(self.values - means, self.base + means.sum(axis=0))
+
+
+def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
+    """Contributions to the scores of rows that were checked.
+
+    Parameters
+    ----------
+    scorer : Scorer
+    rows : ndarray, shape (n_parts, n_features)
+
+    Returns
+    -------
+    contributions : Contributions
+        Values of shape (n_parts, n_features, n_channels).
+
+    Raises
+    ------
+    TypeError
+        If the scores are no sum of functions of single features.
+    """
+    if isinstance(scorer, SumOfScorers):
+        terms = [contributions_of(term, rows) for term in scorer.terms]
+        values = np.sum([term.values for term in terms], axis=0)
+        return Contributions(values, np.sum([term.base for term in terms], axis=0))
+    form = LinearAndSteps.of(scorer)
+    if form is None:
+        raise TypeError(
+            "Scores of these weak learners are no sum of functions of single features. "
+            "Contributions are exact for 'stump', 'linear', 'feature' and lists of these; train "
+            "with weak_learner='stump', for example."
+        )
+    values = np.asarray(rows, np.float64)[:, :, None] * form.coefficients
+    for u, feature in enumerate(form.steps.features):
+        values[:, feature] += _of_one_feature(form.steps, u).raw_scores(rows)
+    return Contributions(values, form.steps.bias.copy())
+
+
+def _of_one_feature(table: LookupTable, u: int) -> LookupTable:
+    """The table of the used feature number ``u`` alone, without the bias."""
+    begin, end = table.indptr[u : u + 2]
+    return replace(
+        table,
+        bias=np.zeros_like(table.bias),
+        features=table.features[u : u + 1],
+        thresholds=table.thresholds[begin:end],
+        indptr=np.array([0, end - begin], np.int64),
+        values=table.values[begin + u : end + u + 1],
+    )
