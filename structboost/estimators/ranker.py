@@ -45,9 +45,10 @@ class StructBoostRanker(Explained, StageWiseByDefault):
     Parameters
     ----------
     loss : {"pairs", "map", "ndcg"} or str
-        What is minimised: the share of pairs in the wrong order; or, with two levels of relevance,
-        1 minus the mean average precision, 1 minus the mean normalised discounted gain, or, as
-        ``"precision@10"``, 1 minus the share of relevant items among the first 10.
+        What is minimised: the share of pairs in the wrong order; 1 minus the mean normalised
+        discounted gain, with ``"ndcg@10"`` that of the first 10 places; or, with two levels of
+        relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus the share
+        of relevant items among the first 10.
     early_stopping : bool
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.inference.graded_lists import (
+    most_violated_graded_order,
+    value_of_graded_order,
+)
 from structboost.inference.pair_sorting import (
     most_violated_pairs,
     violated_pair_weights,
@@ -21,6 +25,9 @@ from structboost.validation import shown
 
 # Largest relevance that is a grade, of exponential gain.
 _LARGEST_GRADE = 30
+
+# Most items of a query whose order is found by an assignment: it takes their number squared.
+_LONGEST_GRADED_LIST = 3000
 
 
 class PairOrder(NamedTuple):
@@ -71,15 +78,17 @@ class RankingTask(Task):
     pairs of different relevance in the wrong order, so a query counts the same whatever its size;
     with one query this is (14).  Queries without two levels of relevance have no pairs and no loss.
 
-    With ``loss="map"`` the loss is 1 minus the average precision of the query, with ``"ndcg"`` 1
-    minus its normalised discounted gain, and with ``"precision@10"`` 1 minus the share of relevant
-    items among the first 10, or among as many as are relevant.  They look at the top of the list,
-    and take two levels of relevance.
+    Other losses look at the top of the list.  With ``loss="ndcg"`` the loss is 1 minus the
+    normalised discounted gain of the query, with ``"ndcg@10"`` that of the first 10 places.  An
+    item gains ``2^relevance - 1`` if the relevances of the query are whole numbers from 0 to 30,
+    otherwise the rank of its level.  With ``"map"`` the loss is 1 minus the average precision, and
+    with ``"precision@10"`` 1 minus the share of relevant items among the first 10, or among as many
+    as are relevant; these two take two levels of relevance.
 
     Parameters
     ----------
     loss : {"pairs", "map", "ndcg"} or str
-        ``"precision@"`` is followed by a whole number from 1.
+        ``"precision@"`` and ``"ndcg@"`` are followed by a whole number from 1.
 
     Raises
     ------
@@ -124,6 +133,9 @@ class RankingTask(Task):
             return max(
                 0.0, 0.5 + 0.5 * (judged.violated(flat, 0.0)[1] - judged.violated(-flat, 0.0)[1])
             )
+        gains = self._graded_gains(y, judged)
+        if gains is not None:
+            return max(0.0, 1.0 - value_of_graded_order(flat, gains, self._measure.k))
         levels = _two_levels(judged, self.loss_name)
         return max(0.0, 1.0 - value_of_order(flat, levels, self._measure))
 
@@ -140,7 +152,7 @@ class RankingTask(Task):
         judged = _judged(y)
         if judged.all_pairs == 0:
             return PairOrder(true, 0.0)
-        signed, loss = self._violated(judged, flat)
+        signed, loss = self._violated(y, judged, flat)
         return PairOrder(true - signed, loss)
 
     def predict(self, x: Any, scores: FloatArray) -> FloatArray:
@@ -157,7 +169,8 @@ class RankingTask(Task):
             judged = _judged(Y[i], i)
             if judged.all_pairs:
                 own = slice(offsets[i], offsets[i + 1])
-                weights[own], losses[i] = self._violated(judged, np.ascontiguousarray(flat[own]), i)
+                scored = np.ascontiguousarray(flat[own])
+                weights[own], losses[i] = self._violated(Y[i], judged, scored, i)
         rows = np.flatnonzero(weights)
         difference = Measure(rows, np.zeros(len(rows), np.int64), weights[rows])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(rows, offsets)})
@@ -217,49 +230,94 @@ class RankingTask(Task):
         """
         judged = [_judged(y, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
-        relevance = [y.relevance if isinstance(y, WeightedRelevance) else y for y in Y]
-        grades = np.concatenate([np.asarray(own, np.float64).ravel() for own in relevance])
-        if ((grades >= 0) & (grades <= _LARGEST_GRADE) & (grades == np.floor(grades))).all():
-            return np.exp2(grades) - 1.0, weights
-        return np.concatenate([of_query.levels.astype(np.float64) for of_query in judged]), weights
+        grades = np.concatenate([_relevance(y) for y in Y])
+        levels = np.concatenate([of_query.levels for of_query in judged])
+        return _gains(grades, levels), weights
 
     def _violated(
-        self, judged: _Judged, flat: FloatArray, sample: int | None = None
+        self, y: Any, judged: _Judged, flat: FloatArray, sample: int | None = None
     ) -> tuple[FloatArray, float]:
         """Signed shares of the swapped pairs of the most violated order, and its loss."""
         if self._measure is None:
             return judged.violated(flat, 1.0)
-        levels = _two_levels(judged, self.loss_name, sample)
-        return most_violated_order(flat, levels, self._measure)
+        gains = self._graded_gains(y, judged, sample)
+        if gains is None:
+            levels = _two_levels(judged, self.loss_name, sample)
+            return most_violated_order(flat, levels, self._measure)
+        heights, loss = most_violated_graded_order(
+            flat, gains, judged.all_pairs / judged.weights[0] ** 2, self._measure.k
+        )
+        return judged.violated(heights, 0.0)[0], loss
+
+    def _graded_gains(
+        self, y: Any, judged: _Judged, sample: int | None = None
+    ) -> FloatArray | None:
+        """Gain of each item, where the loss is an NDCG that two sorted lists do not answer."""
+        if self._measure is None or self._measure.name != "ndcg":
+            return None
+        gains = _gains(_relevance(y), judged.levels)
+        if judged.n_levels == 2 and not self._measure.k and gains.min() == 0:
+            return None
+        _check_equal_weights(judged, self.loss_name, sample)
+        if len(gains) > _LONGEST_GRADED_LIST:
+            raise TaskError(
+                f"{_name(sample)} has {len(gains)} items; loss={self.loss_name!r} takes at most "
+                f"{_LONGEST_GRADED_LIST} of them for several grades or a number of places. "
+                "loss='pairs' takes more.",
+                sample,
+            )
+        return gains
 
 
 def _measure_of(loss: Any) -> TopMeasure | None:
     """What a loss measures at the top of the list; None for the share of swapped pairs."""
     if isinstance(loss, str):
         name, at, k = loss.partition("@")
-        if name == "precision" and k.isdecimal() and int(k) > 0:
+        if name in ("precision", "ndcg") and k.isdecimal() and int(k) > 0:
             return TopMeasure(name, int(k))
         if name in ("map", "ndcg") and not at:
             return TopMeasure(name)
         if loss == "pairs":
             return None
     raise ValueError(
-        f"loss is {shown(loss)}; choose one of 'pairs', 'map', 'ndcg', or 'precision@10' for the "
-        "first 10."
+        f"loss is {shown(loss)}; choose one of 'pairs', 'map', 'ndcg', or 'precision@10' or "
+        "'ndcg@10' for the first 10."
     )
 
 
 def _two_levels(judged: _Judged, loss: str, sample: int | None = None) -> IntArray:
     """Levels 0 and 1; TaskError where there are more, or items differ in weight."""
-    name = "The relevance of a query" if sample is None else "Y[{sample}]"
     if judged.n_levels > 2:
         raise TaskError(
-            f"{name} has {judged.n_levels} levels; loss={loss!r} takes two: relevant, or not.",
+            f"{_name(sample)} has {judged.n_levels} levels; loss={loss!r} takes two: relevant, or "
+            "not. 'pairs' and 'ndcg' take more.",
             sample,
         )
-    if (judged.weights != judged.weights[0]).any():
-        raise TaskError(f"{name} has weights of items; loss={loss!r} weighs queries only.", sample)
+    _check_equal_weights(judged, loss, sample)
     return judged.levels
+
+
+def _check_equal_weights(judged: _Judged, loss: str, sample: int | None) -> None:
+    if (judged.weights != judged.weights[0]).any():
+        raise TaskError(
+            f"{_name(sample)} has weights of items; loss={loss!r} weighs queries only.", sample
+        )
+
+
+def _name(sample: int | None) -> str:
+    return "The relevance of a query" if sample is None else "Y[{sample}]"
+
+
+def _relevance(y: Any) -> FloatArray:
+    """The relevance of the items of a query as numbers."""
+    return np.asarray(y.relevance if isinstance(y, WeightedRelevance) else y, np.float64).ravel()
+
+
+def _gains(relevance: FloatArray, levels: IntArray) -> FloatArray:
+    """``2^relevance - 1`` of grades, whole numbers from 0 to 30; else ``levels``."""
+    if ((relevance >= 0) & (relevance <= _LARGEST_GRADE) & (relevance % 1 == 0)).all():
+        return np.exp2(relevance) - 1.0
+    return levels.astype(np.float64)
 
 
 def _judged(y: Any, sample: int | None = None) -> _Judged:
@@ -301,5 +359,4 @@ def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
 
 
 def _no_relevance(fault: str, sample: int | None) -> TaskError:
-    name = "The relevance of a query" if sample is None else "Y[{sample}]"
-    return TaskError(f"{name} {fault}; give numbers, larger for better.", sample)
+    return TaskError(f"{_name(sample)} {fault}; give numbers, larger for better.", sample)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from structboost import RankingTask, StackedParts, StructBoostRanker, TaskError, check_task
+from structboost.inference.graded_lists import most_violated_graded_order
+from structboost.inference.top_of_list import TopMeasure, most_violated_order
 
 
 def value(loss, y, scores):
@@ -50,11 +52,62 @@ def test_the_argmax_equals_all_orders(seed, loss):
     assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg", "precision@2"])
+def ndcg(y, scores, k):
+    gains = np.exp2(y) - 1.0
+    return ndcg_score([gains], [scores], k=k)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from([None, 1, 2, 4]), st.integers(2, 4))
+def test_the_argmax_of_graded_lists_equals_all_orders(seed, k, n_grades):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    y = rng.integers(0, n_grades, size=n)
+    y[0], y[1] = 0, n_grades - 1
+    scores = (8 * rng.normal(scale=0.7, size=n)).round() / 8
+    task = RankingTask("ndcg" if k is None else f"ndcg@{k}")
+    pairs = [(i, j) for i in range(n) for j in range(n) if y[i] > y[j]]
+    best = -np.inf
+    for order in permutations(range(n)):
+        ranks = np.array(order, float)
+        swapped = sum(scores[i] - scores[j] for i, j in pairs if ranks[i] < ranks[j])
+        best = max(best, 1 - ndcg(y, ranks, k) - swapped / len(pairs))
+        assert task.loss(y, ranks) == pytest.approx(1 - ndcg(y, ranks, k))
+    output = task.argmax(None, scores[:, None], y)
+    gain = (task.joint_feature(None, output) - task.joint_feature(None, y))[:, 0] @ scores
+    assert task.loss(y, output) + gain == pytest.approx(best)
+    stack = StackedParts({"x": scores[:, None]}, {"x": np.array([0, n])})
+    assert task.separate([None], [y], stack).violations(stack)[0] == pytest.approx(best)
+    assert task.loss(y, y) == 0
+    best_and_worst = [ndcg(y, sign * y + 0.01 * np.arange(n), k) for sign in (1, -1)]
+    assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
+
+
+def test_one_list_is_as_good_as_another():
+    """Two sorted lists and the assignment find orders of one value."""
+    rng = np.random.default_rng(3)
+    y = (rng.random(60) < 0.2).astype(int)
+    task, scores = RankingTask("ndcg"), rng.normal(scale=3, size=60)
+    merged, loss = most_violated_order(scores, y, TopMeasure("ndcg"))
+    n_pairs = y.sum() * (60 - y.sum())
+    heights, assigned_loss = most_violated_graded_order(scores, y.astype(float), n_pairs)
+    swapped = sum(
+        scores[i] - scores[j]
+        for i in np.flatnonzero(y)
+        for j in np.flatnonzero(1 - y)
+        if heights[i] < heights[j]
+    )
+    assert loss - merged @ scores == pytest.approx(assigned_loss - swapped / n_pairs)
+    assert task.loss(y, heights) == pytest.approx(assigned_loss)
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg", "precision@2", "ndcg@3"])
 def test_the_task_keeps_the_contract(loss):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 2)) for n in (1, 2, 4, 6)]
     Y = [[1], [0, 1], [1, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
+    if loss.startswith("ndcg"):
+        Y[3] = [0, 1, 3, 0, 2, 1]
     check_task(RankingTask(loss), X, [np.array(y) for y in Y], comparable_outputs=False)
 
 
@@ -85,6 +138,9 @@ def test_wrong_relevance_and_groups_are_named():
     scores = StackedParts({"x": np.zeros((3, 1))}, {"x": np.array([0, 3])})
     with pytest.raises(TaskError, match=r"Y\[0\] has 3 levels; loss='map' takes two"):
         RankingTask("map").separate([None], [[0, 1, 2]], scores)
+    long = StackedParts({"x": np.zeros((3001, 1))}, {"x": np.array([0, 3001])})
+    with pytest.raises(TaskError, match=r"Y\[0\] has 3001 items; loss='ndcg@5' takes at most 3000"):
+        RankingTask("ndcg@5").separate([None], [np.arange(3001)], long)
     with pytest.raises(ValueError, match="loss is 'auc'"):
         RankingTask("auc")
     X, y = np.zeros((3, 1)), [0, 1, 0]
@@ -106,7 +162,7 @@ def test_tied_pairs_count_half(seed):
     assert RankingTask().loss(y, 0 * scores) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("loss", ["auc", "map@3", "precision@", "precision@0", "precision@x", None])
+@pytest.mark.parametrize("loss", ["auc", "map@3", "precision@", "precision@0", "ndcg@x", None])
 def test_a_loss_that_is_not_there_is_refused(loss):
     with pytest.raises(ValueError, match="choose one of 'pairs', 'map', 'ndcg', or 'precision@10'"):
         RankingTask(loss)
