@@ -7,6 +7,7 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 # Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
 # is imported when the subcommand is used.
@@ -30,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="structboost", description="Structured prediction by boosting."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"structboost {version('structboost-learn')}"
     )
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}"

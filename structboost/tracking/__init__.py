@@ -10,7 +10,7 @@ from structboost.tracking.made_clip import made_clip
 from structboost.tracking.measures import TrackingMeasures, evaluate
 from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
-from structboost.tracking.tracked_frames import TrackedFrames, track_frames
+from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
 from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter
 
@@ -34,5 +34,6 @@ __all__ = [
     "open_frames",
     "read_boxes",
     "track_frames",
+    "track_objects",
     "write_boxes",
 ]

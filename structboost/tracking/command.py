@@ -1,69 +1,86 @@
-"""``structboost track``: a video and a box in, a tracked video, boxes and a summary out."""
+"""``structboost track``: a video and boxes in, a tracked video, boxes and a summary out."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import cv2
 import numpy as np
 
-from structboost._typing import FloatArray
 from structboost.files.outputs import check_outputs
-from structboost.files.whole_file import write_whole
 from structboost.progress import ProgressLine, announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
-from structboost.tracking.boxes_file import box_of, read_boxes, write_boxes
-from structboost.tracking.drawing import draw_box
-from structboost.tracking.made_clip import made_clip
+from structboost.tracking.adaboost_tracker import AdaBoostTracker
+from structboost.tracking.box_tracker import BoxTracker
+from structboost.tracking.clip import Clip, opened_clip
+from structboost.tracking.drawing import draw_tracks
 from structboost.tracking.measures import TrackingMeasures, evaluate
+from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
-from structboost.tracking.tracked_frames import TrackedFrames, track_frames, warm_up
-from structboost.tracking.video import open_frames, source_files
+from structboost.tracking.tracked_frames import (
+    TrackedFrames,
+    frames_per_second,
+    track_objects,
+    warm_up,
+)
+from structboost.tracking.tracks_file import (
+    check_tracks_path,
+    measures_of,
+    settings_of,
+    write_summary,
+    write_tracks,
+)
+from structboost.tracking.tracks_plot import check_plot, plot_tracks
+from structboost.tracking.video import source_files
 from structboost.tracking.video_writer import VideoWriter
-from structboost.vision.drawing import COLOURS
-from structboost.vision.images import Pixels, swapped_channels
+from structboost.tracking.window import Window
+from structboost.vision.images import Pixels
 
+TRACKERS: dict[str, Callable[..., BoxTracker]] = {
+    "structboost": StructBoostTracker,
+    "adaboost": AdaBoostTracker,
+    "struck": StruckTracker,
+}
 _DESCRIPTION = """\
-Follow an object through a video. The box is the object in the first frame: left, top, width and
-height in pixels. Without SOURCE a made clip is tracked: a photograph moved over another one, both
-from scikit-image.
+Follow objects through a video. A box is an object in the first frame: left, top, width and height
+in pixels. Without SOURCE a made clip is tracked: a photograph moved over another one, both from
+scikit-image.
 """
-
-
-class _Clip(NamedTuple):
-    """What is tracked: numbered frames, where they come from, and what is known of them."""
-
-    frames: Iterator[tuple[int, Pixels]]
-    name: str
-    n_frames: int | None
-    fps: float
-    box: FloatArray
-    truth: FloatArray | None
+_SOURCE = (
+    "video, folder of images, pattern of images in quotes ('a_%%04d.png', 'a_*.png'), - for a "
+    "video on standard input, or camera's index"
+)
 
 
 def add_arguments(subparsers: Any) -> None:
     """Add the command ``track`` to a parser's sub-commands."""
-    parser = subparsers.add_parser(
-        "track", help="follow an object through a video", description=_DESCRIPTION
-    )
+    parser = subparsers.add_parser("track", help="follow objects through a video")
+    parser.description = _DESCRIPTION
     add = parser.add_argument
-    add("source", nargs="?", metavar="SOURCE", help="video, folder of images, or camera's index")
-    add("--box", metavar="X,Y,W,H", help="the object in the first frame (default: drawn by mouse)")
+    add("source", nargs="?", metavar="SOURCE", help=_SOURCE)
+    box = "an object in the first frame; again for more objects (default: one, drawn by mouse)"
+    add("--box", metavar="X,Y,W,H", action="append", help=box)
+    add("--start", type=int, default=0, metavar="N", help="first frame, counted from 0 (default)")
+    add("--end", type=int, metavar="N", help="stop before this frame")
+    names = ", ".join(TRACKERS)
+    add("--tracker", choices=TRACKERS, default="structboost", metavar="NAME", help=names)
+    add("--seed", type=int, default=0, metavar="N", help="seed of the tracker (default: 0)")
+    add("--show", action="store_true", help="show the frames in a window; q or Esc ends")
     for name, text in (
-        ("--out", "video with the boxes drawn (.mp4, .avi, .mkv, .webm)"),
-        ("--boxes", "boxes as text, one x,y,w,h per line"),
-        ("--truth", "true boxes in that form, to measure against"),
-        ("--json", "frames, fps, mean overlap and centre error"),
+        ("--out", "video with the boxes drawn (.mp4, .mkv, .webm, .avi)"),
+        ("--boxes", "table of boxes (.csv), or text with one x,y,w,h per line"),
+        ("--json", "settings, measures, and all frames"),
+        ("--plot", "diagram of confidence, overlap and centre error (.png, .pdf, .svg)"),
     ):
         add(name, type=Path, metavar="FILE", help=text)
+    truth = "true boxes, one x,y,w,h per line of each frame, to measure against; one per --box"
+    add("--truth", type=Path, metavar="FILE", action="append", help=truth)
     parser.set_defaults(run=run)
 
 
@@ -77,138 +94,170 @@ def run(options: argparse.Namespace) -> bool:
     KeyboardInterrupt
         After Ctrl-C; what was tracked by then is written.
     """
-    # Raise before hours of tracking, not after.
-    inputs = [] if options.source is None else source_files(options.source)
-    inputs += [] if options.truth is None else [options.truth]
-    check_outputs({"--out": options.out, "--boxes": options.boxes, "--json": options.json}, inputs)
+    _check(options)
     with ExitStack() as stack:
-        clip = _open(options, stack)
+        window = stack.enter_context(Window("structboost track")) if options.show else None
+        clip = opened_clip(options, stack)
         stack.enter_context(deferred_interrupts(grace=None))
-        tracked = _track(options, clip, stack)
-    if tracked.error is not None:
-        sys.stderr.write(f"structboost track: {tracked.error}\n")
-    return tracked.error is None
+        tracks = _track(options, clip, window, stack)
+    error = tracks[0].error
+    if error is not None:
+        sys.stderr.write(f"structboost track: {error}\n")
+    return error is None
 
 
-def _track(options: argparse.Namespace, clip: _Clip, stack: ExitStack) -> TrackedFrames:
+def _check(options: argparse.Namespace) -> None:
+    """Raise before hours of tracking, not after."""
+    inputs = [] if options.source is None else source_files(options.source)
+    inputs += options.truth or []
+    names = ("--out", "--boxes", "--json", "--plot")
+    check_outputs({name: getattr(options, name[2:]) for name in names}, inputs)
+    if options.boxes is not None:
+        check_tracks_path(options.boxes, len(options.box or ()))
+    if options.plot is not None:
+        check_plot(options.plot)
+    if not 0 <= options.seed < 2**32:
+        raise ValueError(f"--seed is {options.seed}; give a whole number from 0 below 2**32.")
+
+
+def _track(
+    options: argparse.Namespace, clip: Clip, window: Window | None, stack: ExitStack
+) -> list[TrackedFrames]:
     writer = None
     if options.out is not None:
         writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps))
-    tracker = StructBoostTracker()
+    cls = TRACKERS[options.tracker]
+    trackers: list[BoxTracker] = [cls(random_state=options.seed) for _ in clip.boxes]
     sys.stderr.write(f"{clip.name}\n")
     announce_compilation()
-    warm_up(tracker)
+    warm_up(trackers[0])
     # In a log the summary says the same.
     progress = ProgressLine("frame", clip.n_frames, visible=sys.stderr.isatty())
+    times: list[float | None] = []
 
-    def each(number: int, image: Pixels, so_far: TrackedFrames) -> None:
-        if writer is not None:
-            writer.write(_drawn(number, image, so_far, clip.truth))
-        state = "lost" if so_far.lost[-1] else f"confidence {so_far.confidences[-1]:.2f}"
-        progress.step(f"{so_far.fps:5.1f} frames per second  {state}")
+    def each(number: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
+        times.append(clip.time_of(number))
+        if writer is not None or window is not None:
+            true = [rows[number] for rows in clip.truths if number < len(rows)]
+            drawn = draw_tracks(image, number, so_far, true)
+            if writer is not None:
+                writer.write(drawn)
+            if window is not None:
+                window.show(drawn)
+        progress.step(f"{frames_per_second(so_far):5.1f} frames per second  {_state(so_far)}")
 
-    tracked = track_frames(tracker, _until_interrupted(clip.frames), clip.box, each=each)
+    frames = _until_ended(clip.frames, options.end, window)
+    tracks = track_objects(trackers, frames, clip.boxes[:, None], each=each)
     progress.close()
-    if not len(tracked):
+    if not len(tracks[0]):
         raise KeyboardInterrupt("interrupted before the first frame.")
-    _write(options, clip, tracked)
-    if tracked.interrupted:
-        raise KeyboardInterrupt(f"interrupted after {len(tracked)} frames, which are kept.")
-    return tracked
+    if writer is not None:
+        writer.close()
+    stopped = window is not None and window.is_closed
+    _write(options, clip, tracks, times, _facts(options, clip, tracks, trackers[0], stopped))
+    if writer is not None and writer.size is not None:
+        size, rate = "{}x{}".format(*writer.size), f"{clip.fps:g} frames per second"
+        sys.stdout.write(f"wrote {options.out}: {writer.codec}; {size}, {rate}\n")
+    if tracks[0].interrupted:
+        raise KeyboardInterrupt(f"interrupted after {len(tracks[0])} frames, which are kept.")
+    return tracks
 
 
-def _open(options: argparse.Namespace, stack: ExitStack) -> _Clip:
-    truth = None if options.truth is None else read_boxes(options.truth)
-    box = None if options.box is None else _parsed_box(options.box)
-    if options.source is None:
-        made = made_clip()
-        box = made.boxes[0] if box is None else box
-        truth = made.boxes if truth is None else truth
-        return _Clip(enumerate(made.frames), made.name, len(made.frames), made.fps, box, truth)
-    source = stack.enter_context(open_frames(options.source))
-    frames: Iterator[tuple[int, Pixels]] = source
-    if box is None:
-        first = next(frames)
-        box = _drawn_by_mouse(first[1])
-        frames = chain([first], frames)
-    return _Clip(frames, source.source, source.frame_count, source.fps or 25.0, box, truth)
+def _state(tracks: Sequence[TrackedFrames]) -> str:
+    """Confidence of one object, or how many are lost."""
+    if len(tracks) > 1:
+        return f"{sum(tracked.lost[-1] for tracked in tracks)} of {len(tracks)} lost"
+    return "lost" if tracks[0].lost[-1] else f"confidence {tracks[0].confidences[-1]:.2f}"
 
 
-def _parsed_box(text: str) -> FloatArray:
-    box = np.array(box_of(text, "--box"))
-    if not box[2:].min() > 0:
-        raise ValueError(f"--box is {text!r}; give x,y,w,h in pixels, w and h above 0.")
-    return box
-
-
-def _drawn_by_mouse(image: Pixels) -> FloatArray:
-    why = "there is no display to draw it on"
-    # Without a display Qt ends the process instead of raising.
-    has_display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    if has_display or not sys.platform.startswith("linux"):
-        title = "Draw the object's box, then press Enter"
-        try:
-            selected = cv2.selectROI(title, swapped_channels(image), showCrosshair=False)
-            cv2.destroyWindow(title)
-        except cv2.error as error:
-            why = f"it cannot be drawn ({str(error).strip()})"
-        else:
-            box = np.array(selected, np.float64)
-            if box[2:].min() > 0:
-                return box
-            why = "none was drawn"
-    raise ValueError(f"No box was given, and {why}; give --box x,y,w,h.")
-
-
-def _drawn(number: int, image: Pixels, so_far: TrackedFrames, truth: FloatArray | None) -> Pixels:
-    """The frame with its box, its confidence and the true box where it is known."""
-    lost = so_far.lost[-1]
-    label = f"#{number} lost" if lost else f"#{number} {so_far.confidences[-1]:.2f}"
-    true = None if truth is None or number >= len(truth) else truth[number]
-    return draw_box(image, so_far.boxes[-1], label, colour=COLOURS[4 if lost else 0], truth=true)
-
-
-def _write(options: argparse.Namespace, clip: _Clip, tracked: TrackedFrames) -> None:
-    """Write boxes and summary into their files, and the summary to standard output."""
-    if options.boxes is not None:
-        write_boxes(options.boxes, tracked.boxes)
-    measures = _measured(clip, tracked)
-    summary = {
+def _facts(
+    options: argparse.Namespace,
+    clip: Clip,
+    tracks: Sequence[TrackedFrames],
+    tracker: BoxTracker,
+    stopped: bool,
+) -> dict[str, Any]:
+    """What the summary says of the run: what repeats it, and what came of it."""
+    parameters = inspect.signature(type(tracker).__init__).parameters
+    return {
         "source": clip.name,
-        "frames": len(tracked),
-        "fps": tracked.fps,
-        "mean_overlap": None if measures is None else measures.mean_overlap,
-        "centre_error": None if measures is None else measures.mean_centre_error,
-        "lost_frames": sum(tracked.lost),
-        "complete": tracked.complete,
+        "structboost": version("structboost-learn"),
+        "tracker": options.tracker,
+        "settings": settings_of(tracker, [name for name in parameters if name != "self"]),
+        "boxes": clip.boxes.tolist(),
+        "start": options.start,
+        "end": options.end,
+        "frames": len(tracks[0]),
+        "fps": frames_per_second(tracks),
+        "complete": tracks[0].complete and not stopped,
     }
+
+
+def _write(
+    options: argparse.Namespace,
+    clip: Clip,
+    tracks: Sequence[TrackedFrames],
+    times: Sequence[float | None],
+    facts: dict[str, Any],
+) -> None:
+    """Write boxes, summary and diagram into their files, and a summary to standard output."""
+    if options.boxes is not None:
+        write_tracks(options.boxes, tracks, times)
+    measures = _measured(clip, tracks, to_the_end=options.end is None)
     if options.json is not None:
-        write_whole(options.json, (json.dumps(summary, indent=1, allow_nan=False) + "\n").encode())
-    line = f"{len(tracked)} frames, {tracked.fps:.1f} per second, lost in {sum(tracked.lost)}"
-    if measures is not None:
-        line += (
-            f"; mean overlap {measures.mean_overlap:.3f}, "
-            f"centre error {measures.mean_centre_error:.1f} pixels ({measures.n_known} frames)"
-        )
-    sys.stdout.write(line + "\n")
+        common = {
+            **measures_of(measures[0]),
+            "lost_frames": sum(map(sum, (t.lost for t in tracks))),
+        }
+        alone = common if len(tracks) == 1 else {}
+        write_summary(options.json, {**facts, **alone}, tracks, measures, times)
+    if options.plot is not None:
+        plot_tracks(options.plot, tracks, measures)
+    text = f"{len(tracks[0])} frames, {facts['fps']:.1f} per second"
+    if len(tracks) == 1:
+        sys.stdout.write(f"{text}, {_told(tracks[0], measures[0])}\n")
+        return
+    sys.stdout.write(f"{text}\n")
+    for number, (tracked, measured) in enumerate(zip(tracks, measures, strict=True), 1):
+        sys.stdout.write(f"object {number}: {_told(tracked, measured)}\n")
 
 
-def _measured(clip: _Clip, tracked: TrackedFrames) -> TrackingMeasures | None:
+def _told(tracked: TrackedFrames, measured: TrackingMeasures | None) -> str:
+    text = f"lost in {sum(tracked.lost)}"
+    if measured is None:
+        return text
+    return (
+        f"{text}; mean overlap {measured.mean_overlap:.3f}, "
+        f"centre error {measured.mean_centre_error:.1f} pixels ({measured.n_known} frames)"
+    )
+
+
+def _measured(
+    clip: Clip, tracks: Sequence[TrackedFrames], *, to_the_end: bool
+) -> list[TrackingMeasures | None]:
     """Measures of the frames after the first; None if the truth is known in none of them."""
-    if clip.truth is None:
-        return None
-    n = min(len(tracked), len(clip.truth))
-    too_long = tracked.complete and len(clip.truth) > n
-    if len(tracked) > n or too_long:
-        sys.stderr.write(
-            f"The truth has {len(clip.truth)} lines, for {len(tracked)} frames; {n} are compared.\n"
-        )
-    truth = clip.truth[1:n]
-    return None if np.isnan(truth).all() else evaluate(tracked.boxes[1:n], truth)
+    measures: list[TrackingMeasures | None] = [None] * len(tracks)
+    for number, (tracked, truth) in enumerate(zip(tracks, clip.truths, strict=False)):
+        first, last = tracked.numbers[0], tracked.numbers[-1] + 1
+        known = truth[first:last]
+        n = len(known)
+        too_long = to_the_end and tracked.complete and len(truth) > last
+        if n < len(tracked) or too_long:
+            sys.stderr.write(
+                f"The truth has {len(truth)} lines, for {len(tracked)} frames; {n} are compared.\n"
+            )
+        if n > 1 and not np.isnan(known[1:]).all():
+            measures[number] = evaluate(tracked.boxes[1:n], known[1:])
+    return measures
 
 
-def _until_interrupted(frames: Iterator[tuple[int, Pixels]]) -> Iterator[tuple[int, Pixels]]:
-    """The frames; Ctrl-C ends them between two."""
+def _until_ended(
+    frames: Iterator[tuple[int, Pixels]], end: int | None, window: Window | None
+) -> Iterator[tuple[int, Pixels]]:
+    """The frames before ``end``; Ctrl-C and a closed window end them between two."""
     for frame in frames:
         raise_if_interrupted()
         yield frame
+        # Asked before another frame is read: a camera may not have one.
+        if (end is not None and frame[0] + 1 >= end) or (window is not None and window.is_closed):
+            return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
+from structboost.tracking.tracked_frames import TrackedFrames
 from structboost.vision.drawing import (
     BLACK,
     COLOURS,
@@ -19,6 +20,7 @@ from structboost.vision.drawing import (
     blank,
     draw_label,
     label_height,
+    label_width,
     sheet,
     text_size,
     write_text,
@@ -27,7 +29,9 @@ from structboost.vision.images import Pixels, as_rgb, checked_image, letter_boxe
 
 TRUTH_COLOUR = WHITE
 TRUTH_NAME = "truth"
+LOST_COLOUR = COLOURS[4]
 
+_FOUND_COLOURS = tuple(colour for colour in COLOURS if colour != LOST_COLOUR)
 _PAPER: Colour = (40, 40, 40)
 _FAR = 1e5  # pixels; OpenCV's coordinates are small integers
 # Widths in the legend, pixels.
@@ -81,6 +85,61 @@ def draw_box(
     _outline(canvas, outlines)
     if label:
         draw_label(canvas, label, _label_corner(canvas, checked, label), colour)
+    return canvas
+
+
+def draw_tracks(
+    image: Any, number: int, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
+) -> Pixels:
+    """A copy of a frame with the last box of each object, and a legend.
+
+    Parameters
+    ----------
+    image : ndarray of uint8 or PIL.Image.Image
+        Grey or RGB.
+    number : int
+        Number of the frame.
+    tracks : sequence of TrackedFrames
+        By object.
+    truths : sequence of ndarray, shape (4,)
+        True boxes; NaN where unknown.
+    """
+    canvas = as_rgb(checked_image(image))
+    for box in truths:
+        canvas = draw_box(canvas, box, colour=TRUTH_COLOUR)
+    for place, tracked in enumerate(tracks):
+        is_lost = tracked.lost[-1]
+        label = "lost, last seen here" if is_lost else f"confidence {tracked.confidences[-1]:.2f}"
+        if len(tracks) > 1:
+            label = f"{place + 1}: {label}"
+        colour = LOST_COLOUR if is_lost else _FOUND_COLOURS[place % len(_FOUND_COLOURS)]
+        canvas = draw_box(canvas, tracked.boxes[-1], label, colour=colour)
+    entries: list[tuple[str, Colour | None]] = [(f"frame {number}", None)]
+    if any(not np.isnan(box).any() for box in truths):
+        entries.append((TRUTH_NAME, TRUTH_COLOUR))
+    return draw_legend(canvas, entries)
+
+
+def draw_legend(image: Pixels, entries: Sequence[tuple[str, Colour | None]]) -> Pixels:
+    """A copy of an RGB frame with lines of text in its lower left corner, on a darkened ground.
+
+    Parameters
+    ----------
+    image : ndarray of uint8, shape (height, width, 3)
+    entries : sequence of (str, tuple of int or None)
+        Text, and the colour of a swatch in front of it.
+    """
+    canvas = image.copy()
+    step = max(label_height(canvas, text) for text, _ in entries)
+    width = max(label_width(canvas, text) + (step if swatch else 0) for text, swatch in entries)
+    top = max(canvas.shape[0] - step * len(entries), 0)
+    ground = canvas[top:, :width]
+    np.copyto(ground, ground // 3)
+    for row, (text, swatch) in enumerate(entries):
+        at = top + row * step
+        if swatch is not None:
+            cv2.rectangle(canvas, (4, at + 4), (step - 4, at + step - 4), swatch, 2)
+        draw_label(canvas, text, (step if swatch else 0, at), None)
     return canvas
 
 

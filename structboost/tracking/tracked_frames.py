@@ -1,9 +1,9 @@
-"""A tracker over a sequence of frames, timed; what was tracked is kept, whatever ends it."""
+"""Trackers over a sequence of frames, timed; what was tracked is kept, whatever ends it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +18,20 @@ from structboost.vision.images import Pixels
 
 @dataclass
 class TrackedFrames:
-    """Boxes of the frames that were tracked, and the time they took.
+    """Boxes of an object in the frames that were tracked, and the time they took.
 
     Attributes
     ----------
+    numbers : list of int
+        Numbers of the frames.
     boxes : list of ndarray, shape (4,)
         x, y, width and height; the given ones first.
     confidences : list of float
         The tracker's confidence in each frame; 1 in the given ones.
     lost : list of bool
         Whether the object was lost in the frame.
+    angles : list of float
+        Rotation of the object against the first frame, radians from x towards y.
     latencies : list of float
         Seconds of ``init`` (in the last of the given frames, 0 in those before) and of each
         ``update``.
@@ -37,9 +41,11 @@ class TrackedFrames:
         Whether Ctrl-C ended it.
     """
 
+    numbers: list[int] = field(default_factory=list)
     boxes: list[FloatArray] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     lost: list[bool] = field(default_factory=list)
+    angles: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
     error: VideoError | None = None
     interrupted: bool = False
@@ -55,13 +61,21 @@ class TrackedFrames:
     @property
     def fps(self) -> float:
         """Frames per second spent in ``init`` and ``update``, without reading and drawing."""
-        return len(self) / sum(self.latencies) if self.latencies else 0.0
+        return frames_per_second([self])
 
-    def _append(self, box: FloatArray, tracker: BoxTracker, seconds: float) -> None:
+    def _append(self, number: int, box: FloatArray, tracker: BoxTracker, seconds: float) -> None:
+        self.numbers.append(number)
         self.boxes.append(box)
         self.confidences.append(tracker.confidence)
         self.lost.append(tracker.lost)
+        self.angles.append(tracker.angle)
         self.latencies.append(seconds)
+
+
+def frames_per_second(tracks: Sequence[TrackedFrames]) -> float:
+    """Frames per second spent in the trackers of all objects together."""
+    seconds = sum(sum(tracked.latencies) for tracked in tracks)
+    return len(tracks[0]) / seconds if seconds else 0.0
 
 
 def track_frames(
@@ -96,37 +110,97 @@ def track_frames(
     VideoError
         If not even the first frames can be read.
     """
+
+    def each_of_one(number: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
+        if each is not None:
+            each(number, image, so_far[0])
+
     given = np.atleast_2d(np.asarray(boxes, np.float64))
-    tracked = TrackedFrames()
-    first: list[Pixels] = []
+    return track_objects([tracker], frames, given[None], each=each_of_one)[0]
+
+
+def track_objects(
+    trackers: Sequence[BoxTracker],
+    frames: Iterable[tuple[int, Pixels]],
+    boxes: ArrayLike,
+    *,
+    each: Callable[[int, Pixels, list[TrackedFrames]], Any] | None = None,
+) -> list[TrackedFrames]:
+    """Track several objects through the same frames, each by a tracker of its own.
+
+    Parameters
+    ----------
+    trackers : sequence of BoxTracker
+        One for each object.
+    frames : iterable of (int, ndarray)
+        As for :func:`track_frames`, which tells the errors.
+    boxes : array-like, shape (n_objects, n_first, 4)
+        Each object in the first frames.
+    each : callable, optional
+        Called as ``each(number, image, so_far)`` after every frame; ``so_far`` has an entry for
+        each object.
+
+    Returns
+    -------
+    list of TrackedFrames
+        By object, all of one length.
+    """
+    given = np.asarray(boxes, np.float64)
+    if given.ndim != 3 or given.shape[0] != len(trackers) or not given.size:
+        raise ValueError(
+            f"boxes has shape {given.shape}; give (n_objects, n_first, 4), for "
+            f"{len(trackers)} trackers."
+        )
+    n_first = given.shape[1]
+    tracked = [TrackedFrames() for _ in trackers]
+    first: list[tuple[int, Pixels]] = []
     try:
         for number, image in frames:
-            began = time.perf_counter()
-            if len(first) < len(given):
-                first.append(image)
-                if len(first) < len(given):
+            if len(first) < n_first:
+                first.append((number, image))
+                if len(first) < n_first:
                     continue
-                tracker.init(*((first, given) if len(given) > 1 else (image, given[0])))
-                for box in given[:-1]:
-                    tracked._append(box.copy(), tracker, 0.0)
-                box = given[-1].copy()
+                images = [picture for _, picture in first]
+                spent = [
+                    _begun(*each_one, images) for each_one in zip(trackers, given, strict=True)
+                ]
+                for own, tracker, rows in zip(tracked, trackers, given, strict=True):
+                    for (before, _), box in zip(first[:-1], rows[:-1], strict=True):
+                        own._append(before, box.copy(), tracker, 0.0)
             else:
-                box = tracker.update(image)
-            tracked._append(box, tracker, time.perf_counter() - began)
+                spent = [_updated(tracker, image) for tracker in trackers]
+            # All objects at once: after Ctrl-C they have the same frames.
+            for own, tracker, (box, seconds) in zip(tracked, trackers, spent, strict=True):
+                own._append(number, box, tracker, seconds)
             if each is not None:
                 each(number, image, tracked)
     except KeyboardInterrupt:
-        tracked.interrupted = True
+        for own in tracked:
+            own.interrupted = True
     except VideoError as error:
-        if not tracked.boxes:
+        if not tracked[0].boxes:
             raise
-        tracked.error = error
-    if not tracked.boxes and not tracked.interrupted:
+        for own in tracked:
+            own.error = error
+    if not tracked[0].boxes and not tracked[0].interrupted:
         raise ValueError(
-            f"There are {len(first)} frames for {len(given)} boxes; "
-            "give more frames, or fewer boxes."
+            f"There are {len(first)} frames for {n_first} boxes; give more frames, or fewer boxes."
         )
     return tracked
+
+
+def _begun(
+    tracker: BoxTracker, boxes: FloatArray, images: list[Pixels]
+) -> tuple[FloatArray, float]:
+    """The last of the given boxes, and the seconds of ``init``."""
+    began = time.perf_counter()
+    tracker.init(*((images, boxes) if len(images) > 1 else (images[0], boxes[0])))
+    return boxes[-1].copy(), time.perf_counter() - began
+
+
+def _updated(tracker: BoxTracker, image: Pixels) -> tuple[FloatArray, float]:
+    began = time.perf_counter()
+    return tracker.update(image), time.perf_counter() - began
 
 
 def warm_up(tracker: BoxTracker) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
-from itertools import islice
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator
+from glob import glob, has_magic
+from itertools import count, islice
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import IO, NamedTuple, Self
 
 import av
 import cv2
@@ -21,6 +24,8 @@ from structboost.vision.images import Pixels, decoded_image, swapped_channels
 _IMAGE_SUFFIXES = frozenset(".bmp .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
 # Packets to try after one that cannot be decoded: a group of pictures is rarely longer.
 _PACKETS_TO_TRY = 250
+STANDARD_INPUT = "-"
+_NUMBER = re.compile("%[0-9]*d")
 _READ_BEFORE = "The frames before it, counted from 0, were read"
 
 
@@ -28,10 +33,18 @@ class VideoError(ValueError):
     """Frames cannot be read or written; the message names the source, the frame and the remedy."""
 
 
+class TimedImage(NamedTuple):
+    """A frame and the second when it is shown, if that is known."""
+
+    image: Pixels
+    time: float | None = None
+
+
 class FrameSource(Iterator[tuple[int, Pixels]]):
     """Frames in order, each once; made by :func:`open_frames`.
 
-    Iterating gives ``(frame_number, image)``: numbers from 0, and images of uint8 of shape (height,
+    Iterating gives ``(frame_number, image)``: numbers counted from the source's first frame, which
+    is 0, and images of uint8 of shape (height,
     width) for grey or (height, width, 3) for RGB, whose sizes may differ.  It is a context manager,
     and it closes itself at its end.
 
@@ -43,21 +56,27 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
         not store it, such as .mkv and .webm.
     fps : float or None
         Frames per second; None if unknown.
+    time : float or None
+        When the last frame that was given is shown, seconds from the source's first frame; for
+        cameras, from its first picture.  None for images, and where the video does not say.
     """
 
     def __init__(
         self,
         source: str,
-        images: Generator[Pixels],
+        images: Generator[TimedImage],
         frame_count: int | None = None,
         fps: float | None = None,
+        start: int = 0,
     ) -> None:
         self.source, self.frame_count, self.fps = source, frame_count, fps
+        self.time: float | None = None
         self._images = images
-        self._numbered = enumerate(images)
+        self._numbers = count(start)
 
     def __next__(self) -> tuple[int, Pixels]:
-        return next(self._numbered)
+        image, self.time = next(self._images)
+        return next(self._numbers), image
 
     def __enter__(self) -> Self:
         return self
@@ -70,41 +89,50 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
         self._images.close()
 
 
-def open_frames(source: str | PathLike[str] | int) -> FrameSource:
+def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSource:
     """Frames of a video file, of a folder of images or of a camera.
 
     Parameters
     ----------
     source : str, path or int
-        A file or URL that FFmpeg reads; a folder with images, or with images in its sub-folder
-        ``img`` (the layout of the OTB sequences), taken in natural order of their names (2 before
-        10); or a camera's index, also as a string of digits.
+        A file or URL that FFmpeg reads; "-" for a video on standard input; a folder with images,
+        or with images in its sub-folder ``img`` (the layout of the OTB sequences); images by a
+        numbered pattern (``shot_%04d.png``) or a glob (``shot_*.png``); or a camera's index, also
+        as a string of digits.  Images come in natural order of their names (2 before 10).
+    start : int, default=0
+        Number of the first frame to give; those before it are read and dropped.
 
     Returns
     -------
     FrameSource
-        Iterator over ``(frame_number, image)``, with ``frame_count`` and ``fps``.
+        Iterator over ``(frame_number, image)``, with ``frame_count``, ``fps`` and ``time``.
 
     Raises
     ------
+    ValueError
+        If ``start`` is negative.
     VideoError
         If there is no such source, or it holds no frame.  While iterating: if a frame cannot be
-        read, or the file ends before the frames its header announces; the frames before it were
-        given.
+        read, or the file ends before ``start`` or before the frames its header announces; the
+        frames before it were given.
     """
+    if start < 0:
+        raise ValueError(f"start is {start}; give a frame's number, counted from 0.")
     path, text = Path(str(source)), str(source)
     if isinstance(source, int):
-        return _opened_camera(source)
-    if path.is_dir():
-        paths = _images_of(path)
-        return FrameSource(text, _images_in_turn(text, paths), len(paths))
+        return _opened_camera(source, start)
+    if text == STANDARD_INPUT:
+        return _opened_video("standard input", sys.stdin.buffer, start)
     if path.is_file() or "://" in text:
-        return _opened_video(text)
+        return _opened_video(text, text, start)
+    if path.is_dir() or _is_pattern(text):
+        paths = _images_of(path) if path.is_dir() else _images_by_pattern(text)
+        return FrameSource(text, _images_in_turn(text, paths, start), len(paths), start=start)
     if re.fullmatch("[0-9]+", text):
-        return _opened_camera(int(text))
+        return _opened_camera(int(text), start)
     raise VideoError(
         f"{text} does not exist, so frame 0 cannot be read. "
-        "Give a video file, a folder with images or a camera's index."
+        "Give a video file, a folder with images, a pattern of their names, - or a camera's index."
     )
 
 
@@ -114,29 +142,55 @@ def source_files(source: str | PathLike[str]) -> list[Path]:
     Raises
     ------
     VideoError
-        If it is a folder without images.
+        If it is a folder or a pattern without images.
     """
-    path = Path(source)
+    path, text = Path(source), str(source)
+    if path.is_file():
+        return [path]
     if path.is_dir():
         return _images_of(path)
-    return [path] if path.is_file() else []
+    return _images_by_pattern(text) if _is_pattern(text) else []
+
+
+def _is_pattern(text: str) -> bool:
+    return "://" not in text and (has_magic(text) or _NUMBER.search(Path(text).name) is not None)
+
+
+def _images_by_pattern(text: str) -> list[Path]:
+    """Images whose names fit a glob, or have any number where the pattern has one such as %04d."""
+    pattern = Path(text)
+    if has_magic(text):
+        paths = [Path(name) for name in glob(text)]
+    else:
+        before, after = map(re.escape, _NUMBER.split(pattern.name, maxsplit=1))
+        fits = re.compile(f"{before}[0-9]+{after}")
+        paths = list(pattern.parent.iterdir()) if pattern.parent.is_dir() else []
+        paths = [path for path in paths if fits.fullmatch(path.name)]
+    images = _images_among(paths)
+    if not images:
+        raise VideoError(
+            f"No image fits {text}, so frame 0 cannot be read. Give a pattern of images, such as "
+            "'shots/shot_%04d.png' or 'shots/*.png', in quotes."
+        )
+    return images
 
 
 def _images_of(folder: Path) -> list[Path]:
     for place in (folder / "img", folder):
-        if place.is_dir():
-            # Names with a leading dot are other systems' side files, not images.
-            paths = [
-                p
-                for p in place.iterdir()
-                if p.suffix.lower() in _IMAGE_SUFFIXES and not p.name.startswith(".")
-            ]
-            if paths:
-                return sorted(paths, key=_natural_order)
+        images = _images_among(place.iterdir()) if place.is_dir() else []
+        if images:
+            return images
     raise VideoError(
         f"{folder} and its sub-folder img hold no images ({' '.join(sorted(_IMAGE_SUFFIXES))}), "
         "so frame 0 cannot be read. Give the folder that holds the frames."
     )
+
+
+def _images_among(paths: Iterable[Path]) -> list[Path]:
+    """In natural order.  Names with a leading dot are other systems' side files, not images."""
+    suffixes = _IMAGE_SUFFIXES
+    images = [p for p in paths if p.suffix.lower() in suffixes and not p.name.startswith(".")]
+    return sorted(images, key=_natural_order)
 
 
 def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
@@ -147,8 +201,10 @@ def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
     ], path.name
 
 
-def _images_in_turn(folder: str, paths: list[Path]) -> Generator[Pixels]:
-    for number, path in enumerate(paths):
+def _images_in_turn(folder: str, paths: list[Path], start: int) -> Generator[TimedImage]:
+    if start >= len(paths):
+        raise VideoError(_too_short(folder, len(paths), start))
+    for number, path in enumerate(paths[start:], start):
         why: object = "it is not an image or is truncated"
         try:
             # Reading the bytes here keeps names that are not ASCII working on every system.
@@ -160,12 +216,18 @@ def _images_in_turn(folder: str, paths: list[Path]) -> Generator[Pixels]:
                 f"{folder}: frame {number} cannot be read from {path.name} ({why}). Replace or "
                 f"remove that file. {_READ_BEFORE}."
             )
-        yield image
+        yield TimedImage(image)
 
 
-def _opened_video(source: str) -> FrameSource:
+def _too_short(source: str, n_frames: int, start: int) -> str:
+    return (
+        f"{source} has {n_frames} frames, so frame {start} cannot be read. Give an earlier start."
+    )
+
+
+def _opened_video(source: str, file: str | IO[bytes], start: int) -> FrameSource:
     try:
-        container = av.open(source)
+        container = av.open(file, "r")
     except (av.FFmpegError, OSError) as error:
         raise VideoError(
             f"{source}: frame 0 cannot be read ({error.strerror}); it is not a video that FFmpeg "
@@ -181,20 +243,20 @@ def _opened_video(source: str) -> FrameSource:
     stream = container.streams.video[0]
     fps = float(stream.average_rate or 0.0)
     estimate = round((container.duration or 0) / av.time_base * fps)
-    count = stream.frames or estimate
-    images = _frames_in_turn(source, container, count, fps)
-    return FrameSource(source, images, count or None, fps or None)
+    n_frames = stream.frames or estimate
+    images = _frames_in_turn(source, container, n_frames, fps, start)
+    return FrameSource(source, images, n_frames or None, fps or None, start)
 
 
 def _frames_in_turn(
-    source: str, container: InputContainer, announced: int, fps: float
-) -> Generator[Pixels]:
+    source: str, container: InputContainer, announced: int, fps: float, start: int
+) -> Generator[TimedImage]:
     """Frames of a video, turned as its camera says; then tells its end from damage."""
-    number = 0
+    number, began = 0, None
     with container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
-        packets = container.demux(stream)
+        packets = _packets(source, container, stream)
         for packet in packets:
             try:
                 frames = packet.decode()
@@ -206,13 +268,19 @@ def _frames_in_turn(
                     ) from error
                 break
             for frame in frames:
-                image = frame.to_ndarray(format="rgb24")
-                yield np.ascontiguousarray(np.rot90(image, frame.rotation // 90))
+                began = frame.time if began is None else began
+                if number >= start:
+                    image = frame.to_ndarray(format="rgb24")
+                    upright = np.ascontiguousarray(np.rot90(image, frame.rotation // 90), np.uint8)
+                    seconds = None if frame.time is None or began is None else frame.time - began
+                    yield TimedImage(upright, seconds)
                 number += 1
         if not number:
             raise VideoError(
                 f"{source}: frame 0 cannot be decoded; it holds no frame or is truncated."
             )
+        if number <= start:
+            raise VideoError(_too_short(source, number, start))
         shown = announced
         if "mp4" in container.format.name and stream.duration and stream.time_base:
             # Shorter where an edit list hides frames, as after cutting a video on a phone.
@@ -226,6 +294,18 @@ def _frames_in_turn(
             )
 
 
+def _packets(
+    source: str, container: InputContainer, stream: VideoStream
+) -> Iterator[Packet[VideoStream]]:
+    try:
+        yield from container.demux(stream)
+    except av.FFmpegError as error:
+        raise VideoError(
+            f"{source} cannot be read on ({error.strerror}). On standard input an .mp4 must be "
+            "made for streaming (ffmpeg -movflags +faststart); give its name instead, or .mkv."
+        ) from error
+
+
 def _is_decodable(packet: Packet[VideoStream]) -> bool:
     try:
         return bool(packet.decode())
@@ -233,7 +313,7 @@ def _is_decodable(packet: Packet[VideoStream]) -> bool:
         return False
 
 
-def _opened_camera(index: int) -> FrameSource:
+def _opened_camera(index: int, start: int) -> FrameSource:
     capture = cv2.VideoCapture(index)
     if not capture.isOpened():
         raise VideoError(
@@ -242,11 +322,12 @@ def _opened_camera(index: int) -> FrameSource:
         )
     fps = capture.get(cv2.CAP_PROP_FPS)
     name = f"camera {index}"
-    return FrameSource(name, _pictures_in_turn(name, capture), fps=fps if 0 < fps < 1e4 else None)
+    pictures = _pictures_in_turn(name, capture, start)
+    return FrameSource(name, pictures, fps=fps if 0 < fps < 1e4 else None, start=start)
 
 
-def _pictures_in_turn(camera: str, capture: cv2.VideoCapture) -> Generator[Pixels]:
-    number = 0
+def _pictures_in_turn(camera: str, capture: cv2.VideoCapture, start: int) -> Generator[TimedImage]:
+    number, began = 0, time.perf_counter()
     try:
         while True:
             found, image = capture.read()
@@ -254,7 +335,10 @@ def _pictures_in_turn(camera: str, capture: cv2.VideoCapture) -> Generator[Pixel
                 raise VideoError(
                     f"{camera} stopped before frame {number}; is it unplugged? {_READ_BEFORE}."
                 )
-            yield swapped_channels(image)
+            if number == 0:
+                began = time.perf_counter()
+            if number >= start:
+                yield TimedImage(swapped_channels(image), time.perf_counter() - began)
             number += 1
     finally:
         capture.release()

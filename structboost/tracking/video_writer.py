@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import av
 from av.video.stream import VideoStream
@@ -17,15 +17,35 @@ from structboost.tracking.video import VideoError
 from structboost.validation import checked_positive
 from structboost.vision.images import checked_image, letter_boxed
 
-# Format, codec, pixels and options, by FFmpeg's names.
-_H264 = "h264", "yuv420p", {"preset": "veryfast"}
-_ENCODINGS = {
-    ".mp4": ("mp4", *_H264),
-    ".m4v": ("mp4", *_H264),
-    ".mov": ("mov", *_H264),
-    ".mkv": ("matroska", *_H264),
-    ".avi": ("avi", "mjpeg", "yuvj420p", {"qmin": "2", "qmax": "4"}),
-    ".webm": ("webm", "libvpx-vp9", "yuv420p", {"crf": "30", "b": "0", "deadline": "realtime"}),
+
+class _Encoding(NamedTuple):
+    """Codec, pixels and options by FFmpeg's names, and the codec's name for people."""
+
+    codec: str
+    shown: str
+    pixels: str
+    options: dict[str, str]
+
+
+# Some builds of FFmpeg have no H.264: then the next one is taken.
+_H264 = (
+    _Encoding("h264", "H.264", "yuv420p", {"preset": "veryfast"}),
+    _Encoding(
+        "mpeg4", "MPEG-4 Part 2, which browsers do not play", "yuv420p", {"qmin": "2", "qmax": "5"}
+    ),
+)
+_MOTION_JPEG = _Encoding(
+    "mjpeg", "Motion JPEG, which browsers do not play", "yuvj420p", {"qmin": "2", "qmax": "4"}
+)
+_VP9 = _Encoding("libvpx-vp9", "VP9", "yuv420p", {"crf": "30", "b": "0", "deadline": "realtime"})
+# Format and encodings by suffix; the first encoding that FFmpeg has is used.
+_ENCODINGS: dict[str, tuple[str, tuple[_Encoding, ...]]] = {
+    ".mp4": ("mp4", _H264),
+    ".m4v": ("mp4", _H264),
+    ".mov": ("mov", _H264),
+    ".mkv": ("matroska", _H264),
+    ".avi": ("avi", (_MOTION_JPEG,)),
+    ".webm": ("webm", (_VP9,)),
 }
 
 
@@ -38,8 +58,8 @@ class VideoWriter:
     Parameters
     ----------
     path : str or path
-        Its suffix sets the format: .mp4, .m4v, .mov, .mkv (H.264, which browsers play), .avi
-        (Motion JPEG) or .webm (VP9).
+        Its suffix sets the format: .mp4, .m4v, .mov, .mkv (H.264, which browsers play; MPEG-4
+        Part 2 where FFmpeg was built without it), .avi (Motion JPEG) or .webm (VP9).
     fps : float, default=25
         Frames per second.
 
@@ -50,6 +70,8 @@ class VideoWriter:
     size : tuple of int or None
         (width, height) of the video, pixels: those of the first frame, made even as the codecs
         need it; None before.  Frames of other sizes are scaled to fit, with black margins.
+    codec : str or None
+        What the frames are written as, such as "H.264"; None before the first.
 
     Raises
     ------
@@ -64,6 +86,7 @@ class VideoWriter:
         self.fps = checked_positive(fps, "fps")
         self.n_frames = 0
         self.size: tuple[int, int] | None = None
+        self.codec: str | None = None
         self._stream: VideoStream | None = None
         self._file = ExitStack()
         # All of this before the first frame: hours of tracking must not fail at the end.
@@ -122,22 +145,43 @@ class VideoWriter:
                 self._container.mux(stream.encode(None))  # what the encoder holds back
 
     def _opened(self, size: tuple[int, int]) -> VideoStream:
-        container_format, codec, pixels, options = _ENCODINGS[self.path.suffix.lower()]
+        container_format, encodings = _ENCODINGS[self.path.suffix.lower()]
         rate = Fraction(self.fps).limit_denominator(0xFFFF)
+        encoding = self._first_that_opens(encodings, size, rate)
+        self.codec = encoding.shown
         with ExitStack() as stack:
             file = stack.enter_context(whole_file(self.path))
             self._container = stack.enter_context(av.open(file, "w", format=container_format))
-            try:
-                stream = self._container.add_stream(codec, rate=rate, options=options)
-                assert isinstance(stream, VideoStream)
-                stream.width, stream.height = size
-                stream.pix_fmt = pixels
-                stream.codec_context.open()
-            except (ValueError, av.FFmpegError) as error:
-                raise VideoError(
-                    f"{self.path}: this FFmpeg cannot encode {codec} at {size[0]}x{size[1]} and "
-                    f"{self.fps:g} frames per second ({error}); "
-                    f"try another suffix ({', '.join(_ENCODINGS)})."
-                ) from error
+            stream = self._container.add_stream(encoding.codec, rate=rate, options=encoding.options)
+            assert isinstance(stream, VideoStream)
+            _prepare(stream.codec_context, encoding, size)
+            stream.codec_context.open()
             self._file = stack.pop_all()
         return stream
+
+    def _first_that_opens(
+        self, encodings: tuple[_Encoding, ...], size: tuple[int, int], rate: Fraction
+    ) -> _Encoding:
+        """Tried on codecs of their own: a container keeps the stream of a codec that failed."""
+        for encoding in encodings:
+            try:
+                codec = av.CodecContext.create(encoding.codec, "w")
+                assert isinstance(codec, av.VideoCodecContext)
+                codec.framerate, codec.time_base = rate, 1 / rate
+                codec.options = encoding.options
+                _prepare(codec, encoding, size)
+                codec.open()
+            except (ValueError, av.FFmpegError) as failed:
+                error = failed
+            else:
+                return encoding
+        raise VideoError(
+            f"{self.path}: this FFmpeg cannot encode {encodings[0].codec} at {size[0]}x{size[1]} "
+            f"and {self.fps:g} frames per second ({error}); "
+            f"try another suffix ({', '.join(_ENCODINGS)})."
+        ) from error
+
+
+def _prepare(codec: av.VideoCodecContext, encoding: _Encoding, size: tuple[int, int]) -> None:
+    codec.width, codec.height = size
+    codec.pix_fmt = encoding.pixels

@@ -56,15 +56,24 @@ def label_height(canvas: Pixels, text: str) -> int:
     return height + below // 2 + 4
 
 
-def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour) -> None:
-    """Text on a filled box with its upper left corner at ``corner``, moved into the canvas."""
+def label_width(canvas: Pixels, text: str) -> int:
+    """Width of :func:`draw_label`, pixels."""
+    return text_size(text, _label_scale(canvas))[0] + 2 * _PADDING
+
+
+def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour | None) -> None:
+    """Text on a filled box with its upper left corner at ``corner``, moved into the canvas.
+
+    Without a colour there is no box, and the text is white.
+    """
     scale = _label_scale(canvas)
-    width, _, below = text_size(text, scale)
-    width, height = width + 2 * _PADDING, label_height(canvas, text)
+    below = text_size(text, scale)[2]
+    width, height = label_width(canvas, text), label_height(canvas, text)
     left = min(max(corner[0], 0), max(canvas.shape[1] - width, 0))
     top = min(max(corner[1], 0), max(canvas.shape[0] - height, 0))
-    cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
-    is_dark = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 150
+    if colour is not None:
+        cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
+    is_dark = colour is None or 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 150
     start = (left + _PADDING, top + height - 2 - below // 2)
     write_text(canvas, text, start, WHITE if is_dark else BLACK, scale)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import signal
@@ -19,6 +21,7 @@ from structboost.tracking.made_clip import made_clip
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.video import open_frames
 from structboost.tracking.video_writer import VideoWriter
+from structboost.tracking.window import box_drawn_by_mouse
 
 N_FRAMES = 12
 
@@ -74,11 +77,13 @@ def test_all_outputs(tmp_path, clip, form, capsys):
     assert figures["fps"] > 0
     assert figures["mean_overlap"] > 0.8
     assert 0 < figures["centre_error"] < 5
-    assert f"mean overlap {figures['mean_overlap']:.3f}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"mean overlap {figures['mean_overlap']:.3f}" in shown
+    assert f"wrote {out}: H.264; 320x240" in shown
 
 
 def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys, clip):
-    monkeypatch.setattr("structboost.tracking.command.made_clip", lambda: clip)
+    monkeypatch.setattr("structboost.tracking.clip.made_clip", lambda: clip)
     assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
     figures = json.loads((tmp_path / "s.json").read_text())
     assert "made clip" in figures["source"]
@@ -109,6 +114,17 @@ def test_without_truth_the_measures_are_null(tmp_path, clip):
             "--boxes none/b.txt cannot be written: there is no folder",
         ),
         (["{source}", "--box", "1,2,30,40", "--json", "{source}"], "is a folder"),
+        (["{source}", "--box", "1,2,30,40", "--start", "12"], "has 12 frames, so frame 12"),
+        (["{source}", "--box", "1,2,30,40", "--start", "3", "--end", "3"], "0 <= start < end"),
+        (["{source}", "--box", "1,2,30,40", "--seed", "-1"], "--seed is -1"),
+        (["{source}", "--box", "1,2,30,40", "--show"], "--show needs a display"),
+        (["{source}", "--box", "1,2,30,40", "--plot", "p.bmp"], "--plot p.bmp must end in"),
+        (["{source}/img/none_%03d.png", "--box", "1,2,30,40"], "No image fits"),
+        (["{source}/img/*.jpg", "--box", "1,2,30,40"], "No image fits"),
+        (
+            ["{source}", "--box", "1,2,30,40", "--box", "9,9,9,9", "--boxes", "b.txt"],
+            "give a file that ends in .csv",
+        ),
     ],
 )
 @pytest.mark.usefixtures("no_display")
@@ -255,7 +271,7 @@ def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip,
     assert "(4 frames)" in captured.out
 
 
-def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch):
+def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch, capsys):
     source, _ = folder_of(tmp_path, clip)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(
@@ -263,9 +279,98 @@ def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch):
     )
     monkeypatch.setattr(cv2, "destroyWindow", lambda _: None)
     boxes = tmp_path / "b.txt"
-    assert main(["track", str(source), "--boxes", str(boxes)]) == 0
-    assert len(read_boxes(boxes)) == N_FRAMES
+    assert main(["track", str(source), "--boxes", str(boxes), "--end", "2"]) == 0
+    assert len(read_boxes(boxes)) == 2
     np.testing.assert_array_equal(read_boxes(boxes)[0], np.rint(clip.boxes[0]))
+    # What is printed repeats the run.
+    printed = capsys.readouterr().err.split("--box ")[1].split()[0]
+    assert main(["track", str(source), "--boxes", str(boxes), "--end", "2", "--box", printed]) == 0
+    np.testing.assert_array_equal(read_boxes(boxes)[0], np.rint(clip.boxes[0]))
+
+
+def test_a_box_drawn_in_a_shrunk_window_is_one_of_the_frame(monkeypatch):
+    shown = []
+
+    def drawn(_, image, **__):
+        shown.append(image.shape)
+        return 10, 20, 30, 40
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(cv2, "selectROI", drawn)
+    monkeypatch.setattr(cv2, "destroyWindow", lambda _: None)
+    box = box_drawn_by_mouse(np.zeros((2160, 3840, 3), np.uint8))
+    assert shown[0][0] <= 720
+    assert shown[0][1] <= 1280
+    np.testing.assert_allclose(box, 2160 / shown[0][0] * np.array([10, 20, 30, 40]), atol=0.2)
+
+
+def test_several_objects_in_a_range_of_frames_with_all_outputs(tmp_path, clip, capsys):
+    source, _ = folder_of(tmp_path, clip)
+    write_boxes(tmp_path / "truth.txt", clip.boxes)
+    head = ",".join(map(str, clip.boxes[3]))
+    table, summary, plot = tmp_path / "b.csv", tmp_path / "s.json", tmp_path / "p.svg"
+    pattern = str(source / "img" / "%04d.png")
+    code = main(
+        f"track {pattern} --box {head} --box 10,150,60,50 --start 3 --end 8 --boxes {table} "
+        f"--json {summary} --plot {plot} --seed 7 --tracker struck "
+        f"--truth {tmp_path}/truth.txt".split()
+    )
+    assert code == 0
+    rows = list(csv.DictReader(table.open()))
+    assert [(int(row["frame"]), int(row["object"])) for row in rows] == [
+        (frame, number) for frame in range(3, 8) for number in (1, 2)
+    ]
+    assert rows[0]["time"] == ""  # images have none
+    figures = json.loads(summary.read_text())
+    assert (figures["tracker"], figures["settings"]["random_state"]) == ("struck", 7)
+    assert (figures["start"], figures["end"], figures["frames"]) == (3, 8, 5)
+    assert figures["boxes"][1] == [10, 150, 60, 50]
+    first, second = figures["objects"]
+    assert first["mean_overlap"] > 0.7
+    assert second["mean_overlap"] is None
+    for number, row in enumerate(rows[::2]):
+        frame = first["frames"][number]
+        assert frame["box"] == [float(row[side]) for side in ("x", "y", "width", "height")]
+        assert frame["confidence"] == float(row["confidence"])
+        assert frame["lost"] == bool(int(row["lost"]))
+        assert frame["angle"] == float(row["angle"])
+    assert "centre error" in plot.read_text()
+    shown = capsys.readouterr()
+    assert "object 2: lost in" in shown.out
+    assert "are compared" not in shown.err
+
+
+def test_a_video_on_standard_input_has_times(tmp_path, clip, monkeypatch):
+    source, box = video_of(tmp_path, clip)
+    table = tmp_path / "b.csv"
+    with source.open("rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        arguments = ["--box", box, "--start", "1", "--end", "4", "--boxes", str(table)]
+        assert main(["track", "-", *arguments]) == 0
+    times = [float(row["time"]) for row in csv.DictReader(table.open())]
+    np.testing.assert_allclose(times, [0.05, 0.1, 0.15])  # 20 frames per second
+
+
+def test_show_ends_by_a_key(tmp_path, clip, monkeypatch):
+    source, box = folder_of(tmp_path, clip)
+    shown = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(cv2, "imshow", lambda _, image: shown.append(image.shape))
+    monkeypatch.setattr(cv2, "waitKey", lambda _: ord("q") if len(shown) == 3 else -1)
+    monkeypatch.setattr(cv2, "getWindowProperty", lambda *_: 1.0)
+    monkeypatch.setattr(cv2, "destroyWindow", lambda _: shown.append("destroyed"))
+    summary = tmp_path / "s.json"
+    assert main(["track", str(source), "--box", box, "--show", "--json", str(summary)]) == 0
+    assert shown == [(240, 320, 3)] * 3 + ["destroyed"]
+    figures = json.loads(summary.read_text())
+    assert (figures["frames"], figures["complete"]) == (3, False)
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("structboost ")
 
 
 def test_help_says_what_it_takes():

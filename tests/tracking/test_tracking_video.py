@@ -119,6 +119,27 @@ def test_image_folder_in_natural_order_with_mixed_frames(tmp_path):
         assert list(frames) == []  # each frame once
 
 
+def test_patterns_of_images_and_frames_from_a_start_on(tmp_path):
+    for number in (1, 2, 10):
+        cv2.imwrite(str(tmp_path / f"a_{number}.png"), picture(number, size=(64 + number, 48)))
+    cv2.imwrite(str(tmp_path / "b_1.png"), picture(0))
+    for pattern in ("a_%d.png", "a_%04d.png", "a_*.png", "a_[0-9]*.png"):
+        frames = open_frames(str(tmp_path / pattern), start=1)
+        assert frames.frame_count == 3
+        shapes = [(number, image.shape[1]) for number, image in frames]
+        assert shapes == [(1, 66), (2, 74)]
+    path = write_video(tmp_path / "clip.mp4", 8)
+    with open_frames(path) as frames:
+        whole = [(number, image, frames.time) for number, image in frames]
+    with open_frames(path, start=5) as frames:
+        for (number, image), wanted in zip(frames, whole[5:], strict=True):
+            assert (number, frames.time) == (wanted[0], wanted[2])
+            np.testing.assert_array_equal(image, wanted[1])
+    assert whole[5][2] == pytest.approx(5 / 20)
+    with pytest.raises(VideoError, match="has 8 frames, so frame 9 cannot be read"):
+        list(open_frames(path, start=9))
+
+
 def test_frames_end_when_closed(tmp_path):
     frames = open_frames(write_video(tmp_path / "clip.mp4", 5))
     next(frames)
@@ -308,14 +329,30 @@ def test_bad_output_fails_before_the_first_frame(tmp_path):
 
 
 def test_missing_encoder_leaves_nothing(tmp_path, monkeypatch):
-    encoding = ("mp4", "no such codec", "yuv420p", {})
-    monkeypatch.setitem(video_writer._ENCODINGS, ".mp4", encoding)
+    unknown = video_writer._H264[0]._replace(codec="no such codec")
+    monkeypatch.setitem(video_writer._ENCODINGS, ".mp4", ("mp4", (unknown,)))
     with (
         pytest.raises(VideoError, match="cannot encode no such codec at 64x48"),
         VideoWriter(tmp_path / "out.mp4") as writer,
     ):
         writer.write(picture(0))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_codec_is_named_and_the_next_is_taken_where_one_is_missing(tmp_path, monkeypatch):
+    def codecs(path):
+        with VideoWriter(path) as writer:
+            writer.write(picture(0))
+        with av.open(path) as container:
+            return writer.codec, container.streams.video[0].codec.name
+
+    assert codecs(tmp_path / "a.mp4") == ("H.264", "h264")
+    unknown, second = video_writer._H264
+    both = (unknown._replace(codec="no such codec"), second)
+    monkeypatch.setitem(video_writer._ENCODINGS, ".mp4", ("mp4", both))
+    said, written = codecs(tmp_path / "b.mp4")
+    assert said.startswith("MPEG-4 Part 2")
+    assert written == "mpeg4"
 
 
 def test_boxes_round_trip(tmp_path):

@@ -1,0 +1,105 @@
+"""What ``structboost track`` follows: frames of a source from start to end, boxes and truth."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.tracking.boxes_file import box_of, read_boxes
+from structboost.tracking.made_clip import made_clip
+from structboost.tracking.tracks_file import box_text
+from structboost.tracking.video import open_frames
+from structboost.tracking.window import box_drawn_by_mouse
+from structboost.vision.images import Pixels
+
+
+@dataclass
+class Clip:
+    """Numbered frames, where they come from, and what is known of them.
+
+    Attributes
+    ----------
+    frames : iterator of (int, ndarray)
+    name : str
+    n_frames : int or None
+        Number of frames to come, as far as it is known.
+    fps : float
+    boxes : ndarray, shape (n_objects, 4)
+        The objects in the first frame.
+    truths : list of ndarray, shape (n_frames_of_the_source, 4)
+        Of the first objects, as many as are known; NaN where unknown.
+    time_of : callable
+        Seconds of the last frame given, by its number; None if unknown.
+    """
+
+    frames: Iterator[tuple[int, Pixels]]
+    name: str
+    n_frames: int | None
+    fps: float
+    boxes: FloatArray
+    truths: list[FloatArray]
+    time_of: Callable[[int], float | None]
+
+
+def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
+    """The clip of a command's options; its source is closed by ``stack``.
+
+    Raises
+    ------
+    ValueError, OSError
+        If source, boxes, truth or range are bad; the message names the option.
+    """
+    start, end = options.start, options.end
+    if start < 0 or (end is not None and end <= start):
+        raise ValueError(
+            f"--start is {start} and --end {end}; give 0 <= start < end, numbers of frames."
+        )
+    truths = [read_boxes(path) for path in options.truth or ()]
+    boxes = [_parsed_box(text) for text in options.box or ()]
+    if options.source is None:
+        made = made_clip()
+        frames: Iterator[tuple[int, Pixels]] = iter(list(enumerate(made.frames))[start:])
+        name, fps = made.name, made.fps
+        n_frames: int | None = len(made.frames)
+
+        def time_of(number: int) -> float | None:
+            return number / made.fps
+
+        if start >= len(made.frames):
+            raise ValueError(f"--start is {start}; the made clip has {n_frames} frames.")
+        if not boxes:
+            boxes, truths = [made.boxes[start]], truths or [made.boxes]
+    else:
+        source = stack.enter_context(open_frames(options.source, start=start))
+        frames = source
+        name, n_frames, fps = source.source, source.frame_count, source.fps or 25.0
+
+        def time_of(number: int) -> float | None:
+            return source.time
+
+    if not boxes:
+        first = next(frames)
+        boxes = [box_drawn_by_mouse(first[1])]
+        sys.stderr.write(f"To repeat this run: --box {box_text(boxes[0])}\n")
+        frames = chain([first], frames)
+    if len(truths) > len(boxes):
+        raise ValueError(
+            f"--truth is given {len(truths)} times for {len(boxes)} boxes; give one for each --box."
+        )
+    if n_frames is not None:
+        n_frames = (n_frames if end is None else min(n_frames, end)) - start
+    return Clip(frames, name, n_frames, fps, np.array(boxes), truths, time_of)
+
+
+def _parsed_box(text: str) -> FloatArray:
+    box = np.array(box_of(text, "--box"))
+    if not box[2:].min() > 0:
+        raise ValueError(f"--box is {text!r}; give x,y,w,h in pixels, w and h above 0.")
+    return box

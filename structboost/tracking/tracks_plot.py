@@ -1,0 +1,85 @@
+"""A diagram of what was tracked: confidence, and overlap and centre error where truth is known."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structboost.files.whole_file import write_whole
+from structboost.tracking.measures import TrackingMeasures
+from structboost.tracking.tracked_frames import TrackedFrames
+from structboost.vision.drawing import COLOURS
+
+_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
+
+
+def check_plot(path: Path) -> None:
+    """Raise ValueError unless a diagram of that name can be drawn."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise ValueError(f"--plot {path} must end in one of {', '.join(_SUFFIXES)}.")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(
+            "--plot needs matplotlib, which is not installed; "
+            "install it by pip install 'structboost-learn[plot]'."
+        )
+
+
+def plot_tracks(
+    path: Path, tracks: Sequence[TrackedFrames], measures: Sequence[TrackingMeasures | None]
+) -> None:
+    """Draw confidence by frame, and the frames where an object is lost; all of the file or nothing.
+
+    Parameters
+    ----------
+    path : Path
+        Its suffix sets the format.
+    tracks : sequence of TrackedFrames
+        By object.
+    measures : sequence of TrackingMeasures or None
+        Of each object's frames after the first, as far as the truth goes.
+    """
+    from matplotlib.figure import Figure
+
+    known = any(measured is not None for measured in measures)
+    n_axes = 3 if known else 1
+    figure = Figure(figsize=(7.2, 1.0 + 1.9 * n_axes), layout="constrained")
+    axes = figure.subplots(n_axes, 1, sharex=True, squeeze=False)[:, 0]
+    for number, (tracked, measured) in enumerate(zip(tracks, measures, strict=True)):
+        colour = tuple(part / 255 for part in COLOURS[number % len(COLOURS)])
+        label = f"object {number + 1}" if len(tracks) > 1 else None
+        axes[0].plot(tracked.numbers, tracked.confidences, color=colour, linewidth=1.1, label=label)
+        _mark_lost(axes[0], tracked, colour)
+        if measured is not None:
+            frames = tracked.numbers[1 : 1 + len(measured.overlap)]
+            axes[1].plot(frames, measured.overlap, color=colour, linewidth=1.1)
+            axes[2].plot(frames, measured.centre_error, color=colour, linewidth=1.1)
+    axes[0].set(ylim=(0, 1.02), ylabel="confidence")
+    if any(any(tracked.lost) for tracked in tracks):
+        axes[0].set_title("shaded: lost", fontsize=9, loc="right")
+    if known:
+        axes[1].set(ylim=(0, 1.02), ylabel="overlap with truth")
+        axes[2].set(ylabel="centre error (pixels)")
+        axes[2].set_ylim(bottom=0)
+    axes[-1].set(xlabel="frame")
+    for axis in axes:
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    if len(tracks) > 1:
+        figure.legend(loc="outside upper left", ncols=min(len(tracks), 4), frameon=False)
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix[1:].lower(), dpi=120)
+    write_whole(path, content.getvalue())
+
+
+def _mark_lost(axis: Any, tracked: TrackedFrames, colour: tuple[float, ...]) -> None:
+    """Shade runs of frames where the object is lost."""
+    lost = np.concatenate(([False], tracked.lost, [False])).astype(np.int8)
+    starts, ends = np.flatnonzero(np.diff(lost) > 0), np.flatnonzero(np.diff(lost) < 0)
+    for start, end in zip(starts, ends, strict=True):
+        first, last = tracked.numbers[start], tracked.numbers[end - 1]
+        axis.axvspan(first - 0.5, last + 0.5, color=colour, alpha=0.15, linewidth=0)

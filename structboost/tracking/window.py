@@ -1,0 +1,104 @@
+"""Windows: an object's box drawn by mouse, and frames shown while they are tracked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Self
+
+import cv2
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.vision.images import Pixels, resized, swapped_channels
+
+# Frames are shrunk to fit: screens are rarely smaller, and OpenCV does not tell their size.
+_LARGEST = (1280, 680)
+_ESCAPE = 27
+
+
+class Window:
+    """Shows frames, shrunk to fit the screen, until Esc or q is pressed or it is closed.
+
+    Parameters
+    ----------
+    title : str
+
+    Raises
+    ------
+    ValueError
+        If there is no display.
+    """
+
+    def __init__(self, title: str) -> None:
+        if not has_display():
+            raise ValueError("--show needs a display, and there is none; use --out instead.")
+        self.title = title
+        self.is_closed = False
+        self._is_open = False
+
+    def show(self, image: Pixels) -> None:
+        """Show a frame; ``is_closed`` then says whether the user has had enough."""
+        if self.is_closed:
+            return
+        try:
+            cv2.imshow(self.title, swapped_channels(_fitting(image)))
+            pressed = cv2.waitKey(1) & 0xFF
+            visible = cv2.getWindowProperty(self.title, cv2.WND_PROP_VISIBLE) >= 1
+        except cv2.error as error:
+            raise ValueError(
+                f"--show cannot open a window ({str(error).strip()}); use --out instead."
+            ) from error
+        self._is_open = True
+        self.is_closed = pressed in (_ESCAPE, ord("q")) or not visible
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._is_open and cv2.getWindowProperty(self.title, cv2.WND_PROP_VISIBLE) >= 1:
+            cv2.destroyWindow(self.title)
+        self._is_open = False
+
+
+def has_display() -> bool:
+    """Whether windows can be opened: without a display Qt ends the process instead of raising."""
+    shown = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return shown or not sys.platform.startswith("linux")
+
+
+def box_drawn_by_mouse(image: Pixels) -> FloatArray:
+    """The box of an object, x, y, width and height in pixels of the image.
+
+    Raises
+    ------
+    ValueError
+        If there is no display, or none was drawn; the message says how to give it.
+    """
+    why = "there is no display to draw it on"
+    if has_display():
+        title = "Draw the object's box, then press Enter"
+        shown = _fitting(image)
+        try:
+            selected = cv2.selectROI(title, swapped_channels(shown), showCrosshair=False)
+            cv2.destroyWindow(title)
+        except cv2.error as error:
+            why = f"it cannot be drawn ({str(error).strip()})"
+        else:
+            box = np.array(selected, np.float64)
+            if box[2:].min() > 0:
+                scale = np.array(image.shape[1::-1]) / shown.shape[1::-1]
+                return np.asarray(np.round(box * np.tile(scale, 2), 1), np.float64)
+            why = "none was drawn"
+    raise ValueError(f"No box was given, and {why}; give --box x,y,w,h.")
+
+
+def _fitting(image: Pixels) -> Pixels:
+    """The image, shrunk to the largest window."""
+    height, width = image.shape[:2]
+    scale = min(1.0, _LARGEST[0] / width, _LARGEST[1] / height)
+    return resized(image, (max(1, round(scale * width)), max(1, round(scale * height))))
