@@ -88,10 +88,7 @@ class WeightedTrees:
 
     @cached_property
     def _single_thresholds(self) -> NDArray[np.float32]:
-        """The largest numbers of single precision that are not above the thresholds."""
-        with np.errstate(over="ignore"):
-            single = self.threshold.astype(np.float32)
-        return np.where(single > self.threshold, np.nextafter(single, np.float32(-np.inf)), single)
+        return single_thresholds(self.threshold)
 
     @cached_property
     def _top(self) -> tuple[int, IntArray]:
@@ -102,6 +99,16 @@ class WeightedTrees:
         for _ in range(n_top.bit_length()):
             node = 2 * node + 1 + (answers >> node & 1)
         return n_top, node
+
+
+def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
+    """The largest numbers of single precision that are not above the thresholds.
+
+    They split the numbers of single precision as the thresholds do.
+    """
+    with np.errstate(over="ignore"):
+        single = thresholds.astype(np.float32)
+    return np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
 
 
 @compiled

@@ -1,0 +1,256 @@
+"""Models as ONNX graphs, for programs without Python or without this library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+import structboost
+from structboost.ensemble import Ensemble
+from structboost.estimators.base import BoostedClassifier
+from structboost.estimators.explained import Explained
+from structboost.estimators.linear import StructuredSVMClassifier
+from structboost.export.onnx_trees import TreeNodes, trees_of_ensemble, trees_of_table
+from structboost.masters.base import Formulation
+from structboost.masters.conditional_likelihood import ConditionalLikelihood
+from structboost.masters.exponential import Exponential
+from structboost.masters.logistic import Logistic
+from structboost.masters.registry import formulation_of
+from structboost.masters.stage_wise import StageWise
+from structboost.validation import shown
+from structboost.weak.lookup_table import LinearAndSteps, SumOfScorers
+from structboost.weak.table import Scorer
+from structboost.weak.weighted_trees import WeightedTrees
+
+# Versions of the operators, old enough for the runtimes of the last years.
+_OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
+_ML = "ai.onnx.ml"
+# Probabilities are the softmax of so many times the scores.
+_SHARPNESS = {Exponential: 2.0, StageWise: 2.0, ConditionalLikelihood: 1.0, Logistic: 1.0}
+
+
+def to_onnx(model: Any, *, kind: str | None = None) -> Any:
+    """A fitted model as an ONNX model, which needs neither Python nor this library to predict.
+
+    The input ``X`` is a float32 tensor of shape (n, n_features).  Thresholds are rounded down to
+    single precision, so each value of single precision goes to the same side as in this library;
+    scores differ by the rounding of sums.  A value of double precision is rounded when it becomes
+    an input.
+
+    Parameters
+    ----------
+    model : classifier, ranker or Ensemble
+        A fitted estimator of tables, with stumps, trees, linear functions, single features, or
+        lists of these; or ``StructBoost(...).model_``, of which the scores of parts are exported.
+    kind : str, optional
+        Kind of the parts of an Ensemble; required where it has several.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        Its output ``scores`` is what ``decision_function`` gives.  Classifiers also have ``label``,
+        and ``probabilities`` where there is a ``predict_proba``.  Write it by ``onnx.save``.
+
+    Raises
+    ------
+    ImportError
+        If the package ``onnx`` is not installed.
+    TypeError
+        If the model is none of these, or its weak learners have no form in ONNX.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(
+            "to_onnx needs the package onnx; pip install structboost-learn[onnx]."
+        ) from error
+
+    graph = _Graph(onnx)
+    if isinstance(model, Ensemble):
+        graph.output("scores", graph.scores(model.scorer(kind)))
+        member = next(iter(model.members.values())) if kind is None else model.members[kind]
+        n_features, names = member.n_features, None
+    elif isinstance(model, Explained):
+        check_is_fitted(model)
+        _add_outputs(graph, model)
+        estimator: Any = model
+        n_features = estimator.n_features_in_
+        names = getattr(model, "feature_names_in_", None)
+    else:
+        raise TypeError(
+            f"model is {shown(model)}; give a fitted classifier or ranker of tables, or the "
+            "model_ of a StructBoost."
+        )
+    return graph.model(type(model).__name__, n_features, names)
+
+
+def _add_outputs(graph: _Graph, estimator: Any) -> None:
+    """Scores as the decision function gives them, labels and probabilities."""
+    raw = graph.scores(estimator._scorer())
+    # The decision function is linear in the scores of the channels.
+    by_channel = estimator._decision(np.eye(graph.n_channels))
+    if by_channel.ndim == 1 or not np.array_equal(by_channel, np.eye(graph.n_channels)):
+        raw = graph.add("MatMul", raw, graph.constant(by_channel))
+    graph.output("scores", raw)
+    if not isinstance(estimator, BoostedClassifier | StructuredSVMClassifier):
+        return
+    is_binary = by_channel.ndim == 1
+    if is_binary:
+        number = graph.add("Cast", graph.add("Greater", raw, graph.constant(0.0)), to=7)
+    else:
+        number = graph.add("ArgMax", raw, axis=1, keepdims=0)
+    graph.output("label", graph.add("Gather", graph.constant(_labels(estimator.classes_)), number))
+    if hasattr(estimator, "predict_proba"):
+        if is_binary:
+            column = graph.add("Unsqueeze", raw, graph.constant(np.array([1])))
+            raw = graph.add("MatMul", column, graph.constant([[0.0, 1.0]]))
+        formulation = formulation_of(estimator._formulation())
+        graph.output("probabilities", _probabilities(graph, raw, formulation))
+
+
+def _probabilities(graph: _Graph, scores: str, formulation: Formulation) -> str:
+    """What ``formulation.probabilities`` computes."""
+    known = [of for of in _SHARPNESS if isinstance(formulation, of)]
+    if not known:
+        raise TypeError(
+            f"formulation is {shown(formulation)}, whose probabilities have no form in ONNX; "
+            "export the model_ of the classifier, and compute them from its scores."
+        )
+    sharpened = graph.add("Mul", scores, graph.constant(_SHARPNESS[known[0]]))
+    share = graph.add("Softmax", sharpened, axis=1)
+    if known[0] is not Logistic:
+        return share
+    falling = graph.add("Mul", share, graph.constant(np.e - 1.0))
+    product = graph.add("Mul", share, graph.add("Sub", graph.constant(np.e), falling))
+    total = graph.add("ReduceSum", product, graph.constant(np.array([1])), keepdims=1)
+    return graph.add("Div", product, total)
+
+
+def _labels(classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a type that ONNX has."""
+    kind = classes.dtype.kind
+    if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in classes)):
+        return classes.astype(str).astype(object)
+    if kind in "iu":
+        return classes.astype(np.int64)
+    if kind in "fb":
+        return classes
+    raise TypeError(
+        f"classes_ are {shown(classes.tolist())}, of a type that ONNX does not have; train with "
+        "labels that are strings or numbers."
+    )
+
+
+class _Graph:
+    """Nodes of an ONNX graph while they are collected."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._outputs: dict[str, str] = {}
+        self.n_channels = 0
+
+    def scores(self, scorer: Scorer) -> str:
+        """Scores of the rows of X, shape (n, n_channels)."""
+        terms = list(_terms(scorer))
+        trees: TreeNodes | None = None
+        bias: Any = 0.0
+        found = []
+        for term in terms:
+            if isinstance(term, WeightedTrees):
+                self.n_channels, added = term.n_channels, trees_of_ensemble(term)
+            else:
+                self.n_channels, added = len(term.steps.bias), trees_of_table(term.steps)
+                bias = bias + term.steps.bias
+            trees = trees or TreeNodes(self.n_channels)
+            for tree in added:
+                trees.add(tree)
+            if isinstance(term, LinearAndSteps) and term.coefficients.any():
+                # Beside the middle of the features, products are small: less is lost to rounding.
+                middle = np.zeros(len(term.coefficients))
+                if term.span is not None:
+                    middle = term.span.mean(axis=0).astype(np.float32)
+                rows = self.add("Sub", "X", self.constant(middle))
+                found.append(self.add("MatMul", rows, self.constant(term.coefficients)))
+                bias = bias + middle @ term.coefficients
+        if trees is not None and trees.n_trees:
+            attributes = trees.attributes()
+            found.append(self.add("TreeEnsembleRegressor", "X", domain=_ML, **attributes))
+        if not found:
+            nothing = np.zeros((_n_features(terms), self.n_channels))
+            found.append(self.add("MatMul", "X", self.constant(nothing)))
+        total = found[0] if len(found) == 1 else self.add("Sum", *found)
+        return self.add("Add", total, self.constant(bias)) if np.any(bias) else total
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Append a node with one output; returns the output's name."""
+        name = f"{operator}_{len(self._nodes)}"
+        made = self._onnx.helper.make_node(operator, list(inputs), [name], name, **attributes)
+        self._nodes.append(made)
+        return name
+
+    def constant(self, value: Any) -> str:
+        """Append an array; those of double precision become single.  Returns its name."""
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def output(self, name: str, made_by: str) -> None:
+        """Declare an output of the graph."""
+        self._outputs[name] = made_by
+
+    def model(self, name: str, n_features: int, feature_names: Iterable[Any] | None) -> Any:
+        """The checked model."""
+        helper, types = self._onnx.helper, self._onnx.TensorProto
+        nodes = [helper.make_node("Identity", [made], [out]) for out, made in self._outputs.items()]
+        rows = helper.make_tensor_value_info("X", types.FLOAT, ["n", n_features])
+        outputs = [helper.make_empty_tensor_value_info(out) for out in self._outputs]
+        graph = helper.make_graph(
+            [*self._nodes, *nodes], name, [rows], outputs, initializer=self._constants
+        )
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_ML, _ML_OPSET)]
+        made = helper.make_model(
+            graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="structboost",
+            producer_version=structboost.__version__,
+        )  # fmt: skip
+        if feature_names is not None:
+            helper.set_model_props(made, {"feature_names": json.dumps(list(feature_names))})
+        made = self._onnx.shape_inference.infer_shapes(made)
+        self._onnx.checker.check_model(made)
+        return made
+
+
+def _terms(scorer: Scorer) -> Iterator[LinearAndSteps | WeightedTrees]:
+    """The scorers whose sum a scorer is.
+
+    Raises
+    ------
+    TypeError
+        If one of them has no form in ONNX.
+    """
+    if isinstance(scorer, SumOfScorers):
+        for term in scorer.terms:
+            yield from _terms(term)
+    elif isinstance(scorer, WeightedTrees):
+        yield scorer
+    else:
+        form = LinearAndSteps.of(scorer)
+        if form is None:
+            raise TypeError(
+                "These weak learners have no form in ONNX; 'stump', 'tree', 'linear', 'feature' "
+                "and lists of these have."
+            )
+        yield form
+
+
+def _n_features(terms: Iterable[Any]) -> int:
+    return max((term.steps.n_features for term in terms if hasattr(term, "steps")), default=0)

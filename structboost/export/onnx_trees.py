@@ -1,0 +1,128 @@
+"""Look-up tables and trees as one tree ensemble of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.weak.lookup_table import LookupTable
+from structboost.weak.weighted_trees import WeightedTrees, single_thresholds
+
+# An array of what a leaf adds to each channel; or a feature, a threshold of single precision, and
+# the subtrees of the values at most the threshold and of those above.
+Subtree = Any
+
+
+class TreeNodes:
+    """Nodes of trees in the attributes of the operator ``TreeEnsembleRegressor``.
+
+    Parameters
+    ----------
+    n_channels : int
+    """
+
+    def __init__(self, n_channels: int) -> None:
+        self.n_channels = n_channels
+        self.n_trees = 0
+        self._nodes: dict[str, list[Any]] = {
+            name: []
+            for name in (
+                "treeids", "nodeids", "featureids", "modes", "values", "truenodeids",
+                "falsenodeids",
+            )
+        }  # fmt: skip
+        self._targets: dict[str, list[Any]] = {
+            name: [] for name in ("treeids", "nodeids", "ids", "weights")
+        }
+
+    def add(self, tree: Subtree) -> None:
+        """Add a tree."""
+        self._n_nodes = 0
+        self._add(tree)
+        self.n_trees += 1
+
+    def attributes(self) -> dict[str, Any]:
+        """What the operator takes."""
+        return {
+            "n_targets": self.n_channels,
+            **{f"nodes_{name}": values for name, values in self._nodes.items()},
+            **{f"target_{name}": values for name, values in self._targets.items()},
+        }
+
+    def _add(self, tree: Subtree) -> int:
+        """Append a subtree; returns the number of its root."""
+        own = self._n_nodes
+        self._n_nodes += 1
+        is_leaf = isinstance(tree, np.ndarray)
+        feature, threshold = (0, 0.0) if is_leaf else tree[:2]
+        place = len(self._nodes["nodeids"])
+        row = (self.n_trees, own, feature, "LEAF" if is_leaf else "BRANCH_LEQ", threshold, 0, 0)
+        for values, value in zip(self._nodes.values(), row, strict=True):
+            values.append(value)
+        if is_leaf:
+            self._add_targets(own, tree)
+        else:
+            self._nodes["truenodeids"][place] = self._add(tree[2])
+            self._nodes["falsenodeids"][place] = self._add(tree[3])
+        return own
+
+    def _add_targets(self, node: int, added: Any) -> None:
+        # A leaf that adds nothing needs an entry all the same.
+        used = np.flatnonzero(added).tolist() or [0]
+        self._targets["treeids"] += [self.n_trees] * len(used)
+        self._targets["nodeids"] += [node] * len(used)
+        self._targets["ids"] += used
+        self._targets["weights"] += added[used].tolist()
+
+
+def trees_of_table(table: LookupTable) -> Iterator[Subtree]:
+    """A search tree for each used feature."""
+    thresholds = single_thresholds(table.thresholds)
+    for u, feature in enumerate(table.features.tolist()):
+        begin, end = table.indptr[u : u + 2]
+        yield _search_tree(feature, thresholds[begin:end], table.values[begin + u : end + u + 1])
+
+
+def trees_of_ensemble(trees: WeightedTrees) -> Iterator[Subtree]:
+    """The trees, without the nodes that do not split."""
+    thresholds = single_thresholds(trees.threshold)
+    for t in range(len(trees.feature)):
+        terms = slice(trees.indptr[t], trees.indptr[t + 1])
+        leaves = np.zeros((trees.values.shape[1], trees.n_channels))
+        np.add.at(leaves.T, trees.channels[terms], trees.values[terms])
+        splits = np.isfinite(trees.threshold[t])
+        yield _complete_tree(0, trees.feature[t], thresholds[t], splits, leaves)
+
+
+def _search_tree(feature: int, thresholds: NDArray[Any], values: FloatArray) -> Subtree:
+    """Bins of one feature, halved until one is left."""
+    if not len(thresholds):
+        return values[0]
+    half = len(thresholds) // 2
+    return (
+        feature,
+        float(thresholds[half]),
+        _search_tree(feature, thresholds[:half], values[: half + 1]),
+        _search_tree(feature, thresholds[half + 1 :], values[half + 1 :]),
+    )
+
+
+def _complete_tree(
+    node: int,
+    features: NDArray[Any],
+    thresholds: NDArray[Any],
+    splits: NDArray[np.bool_],
+    leaves: FloatArray,
+) -> Subtree:
+    """The subtree at a node of a complete tree, whose children are 2 node + 1 and 2 node + 2."""
+    if node >= len(splits):
+        return leaves[node - len(splits)]
+    left = _complete_tree(2 * node + 1, features, thresholds, splits, leaves)
+    if not splits[node]:
+        return left
+    right = _complete_tree(2 * node + 2, features, thresholds, splits, leaves)
+    return int(features[node]), float(thresholds[node]), left, right

@@ -1,0 +1,170 @@
+"""Exported models decide as ours do: also at the thresholds, and in single precision."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+
+from structboost import (
+    AdaBoostMHClassifier,
+    Ensemble,
+    MulticlassTask,
+    ShareBoostClassifier,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+    to_onnx,
+)
+
+onnxruntime = pytest.importorskip("onnxruntime")
+X, Y = load_wine(return_X_y=True)
+NAMES = np.array(["barbera", "grignolino", "barolo"])[Y]
+QUICK = {"C": 30, "max_rounds": 10, "tol": 0.1}
+SETS = np.column_stack((Y > 0, Y > 1, Y == 1))
+
+
+def run(model, rows):
+    """Outputs of an exported model by name."""
+    made = to_onnx(model)
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"X": np.asarray(rows, np.float32)}), strict=True))
+
+
+def thresholds_of(model):
+    """Features and thresholds of all stumps or trees of a model."""
+    tables = model.members["x"].learners
+    for table in getattr(tables, "tables", (tables,)):
+        if hasattr(table, "threshold"):
+            yield from zip(table.feature.ravel(), table.threshold.ravel(), strict=True)
+
+
+def rows_at_thresholds(model, table):
+    """The table in single precision, with the numbers around each threshold put into it."""
+    rows = np.concatenate([table.astype(np.float32)] * 3)
+    place = 0
+    for feature, threshold in thresholds_of(model):
+        if np.isfinite(threshold):
+            near = np.float32(threshold)
+            for value in (
+                near,
+                np.nextafter(near, np.float32(-np.inf)),
+                np.nextafter(near, np.float32(np.inf)),
+            ):
+                rows[place % len(rows), feature] = value
+                place += 1
+    return rows
+
+
+MODELS = {
+    "stumps": (StructBoostClassifier(**QUICK), NAMES),
+    "two classes": (StructBoostClassifier(**QUICK), Y == 1),
+    "trees": (StructBoostClassifier(max_rounds=20), NAMES.astype(object)),
+    "trees, two classes": (StructBoostClassifier(max_rounds=20), (Y == 1).astype(float)),
+    "deep trees and stumps": (StructBoostClassifier(weak_learner=["tree", "stump"], **QUICK), Y),
+    "linear and stumps": (StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK), Y),
+    "log loss": (StructBoostClassifier(formulation="log", C=30, max_rounds=5), Y),
+    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "codes": (AdaBoostMHClassifier(max_rounds=5), Y),
+    "features": (ShareBoostClassifier(max_rounds=5), Y),
+    "features, two classes": (ShareBoostClassifier(max_rounds=3), Y == 1),
+    "empty": (StructBoostClassifier(C=1e-3, max_rounds=3), Y),
+    "ranker": (StructBoostRanker(**QUICK), Y),
+    "ranker of trees": (StructBoostRanker(max_rounds=10), Y),
+    "sets": (StructBoostMultiLabelClassifier(**QUICK), SETS),
+    "svm": (StructuredSVMClassifier(tol=0.3), Y),
+    "svm, two classes": (StructuredSVMClassifier(tol=0.3), Y == 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The model is empty")
+@pytest.mark.parametrize("name", MODELS)
+def test_exported_models_agree_with_ours(name):
+    model, y = MODELS[name]
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    table = scaled if "svm" in name else X
+    model.fit(table[::2], y[::2])
+    rows = rows_at_thresholds(model.model_, table) if hasattr(model, "model_") else table
+    rows = rows.astype(np.float32)
+    found = run(model, rows)
+    scores = model.decision_function(rows)
+    size = max(1.0, np.abs(scores).max())
+    assert found["scores"].shape == scores.shape
+    np.testing.assert_allclose(found["scores"], scores, rtol=0, atol=1e-5 * size)
+    is_classifier = hasattr(model, "classes_") and name != "sets"
+    wanted = {"scores"} | ({"label"} if is_classifier else set())
+    if is_classifier:
+        far = np.abs(scores) > 1e-4 * size if scores.ndim == 1 else gaps(scores) > 1e-4 * size
+        far |= name == "empty"
+        assert far.mean() > 0.8
+        assert found["label"][far].tolist() == model.predict(rows)[far].tolist()
+    if hasattr(model, "predict_proba"):
+        wanted.add("probabilities")
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(rows), atol=1e-5)
+    assert set(found) == wanted
+
+
+def gaps(scores):
+    """How far the best score is from the second."""
+    ordered = np.sort(scores, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
+
+
+def test_thresholds_between_numbers_of_single_precision_split_them_alike():
+    # The threshold is the middle of two neighbours in single precision: rounding to the nearest
+    # would send one of them to the other side.
+    low = np.float32(0.1)
+    for _ in range(4):
+        high = np.nextafter(low, np.float32(1))
+        x = np.repeat([[float(low)], [float(high)]], 20, axis=0)
+        y = np.repeat([0, 1], 20)
+        model = StructBoostClassifier(**QUICK).fit(x, y)
+        labels = run(model, [[low], [high]])["label"]
+        assert labels.tolist() == [0, 1]
+        low = high
+
+
+def test_many_rounds_on_breast_cancer():
+    table, y = load_breast_cancer(return_X_y=True)
+    rows = table.astype(np.float32)
+    for model in (
+        StructBoostClassifier(max_rounds=100),
+        StructBoostClassifier(C=100, weak_learner=["linear", "stump"], max_rounds=40),
+    ):
+        model.fit(table, y)
+        near = rows_at_thresholds(model.model_, rows)
+        scores = model.decision_function(near)
+        np.testing.assert_allclose(
+            run(model, near)["scores"], scores, rtol=0, atol=1e-5 * np.abs(scores).max()
+        )
+
+
+def test_models_without_a_form_are_refused(monkeypatch):
+    hyperplanes = StructBoostClassifier(weak_learner="lda", **QUICK).fit(X, Y)
+    with pytest.raises(TypeError, match="'stump', 'tree', 'linear', 'feature'"):
+        to_onnx(hyperplanes)
+    with pytest.raises(TypeError, match="give a fitted classifier or ranker"):
+        to_onnx(StructBoost(MulticlassTask(3), C=1))
+    with pytest.raises(ValueError, match="not fitted"):
+        to_onnx(StructBoostClassifier())
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install structboost-learn\[onnx\]"):
+        to_onnx(hyperplanes)
+
+
+def test_scores_of_an_ensemble_and_names_of_features():
+    pd = pytest.importorskip("pandas")
+    model = StructBoost(MulticlassTask(3), **QUICK).fit(X, Y).model_
+    assert isinstance(model, Ensemble)
+    rows = X.astype(np.float32)
+    np.testing.assert_allclose(run(model, rows)["scores"], model.scores(rows), atol=1e-4)
+    frame = pd.DataFrame(X[:, :3], columns=["alcohol", "malic", "ash"])
+    made = to_onnx(StructBoostClassifier(**QUICK).fit(frame, Y))
+    assert json.loads(made.metadata_props[0].value) == ["alcohol", "malic", "ash"]
+    assert made.producer_name == "structboost"
