@@ -11,11 +11,12 @@ from structboost.segmentation.image_files import (
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
-    Meaning,
     read_folder,
+    read_groups,
     read_split,
 )
 from structboost.segmentation.made_images import MadeImages, made_images
+from structboost.segmentation.meaning import Meaning
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import UnarySettings
@@ -36,6 +37,7 @@ __all__ = [
     "draw_segmentation",
     "made_images",
     "read_folder",
+    "read_groups",
     "read_mask",
     "read_photograph",
     "read_split",

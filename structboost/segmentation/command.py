@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from structboost.files.outputs import (
     OutputError,
@@ -15,15 +17,15 @@ from structboost.files.outputs import (
     check_outputs,
     check_overwrites_none,
 )
-from structboost.files.whole_file import write_whole
+from structboost.files.whole_file import whole_file, write_whole
 from structboost.progress import ProgressLine
 from structboost.segmentation.crf_training import LEARNERS, WEAK_LEARNERS, CRFSettings
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.image_files import (
     IMAGE_SUFFIXES,
     ImageFileError,
-    Mask,
     ReadWhenUsed,
+    files_in,
     read_mask,
     read_photograph,
     write_png,
@@ -31,15 +33,19 @@ from structboost.segmentation.image_files import (
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
-    files_in,
     read_folder,
+    read_groups,
     read_split,
 )
+from structboost.segmentation.made_images import NAME as MADE
 from structboost.segmentation.made_images import made_images
-from structboost.segmentation.scores import SegmentationScores, confusion
+from structboost.segmentation.meaning import Meaning
+from structboost.segmentation.prediction import Segmented, Settings, segmented_in_turn
+from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
 
 _STRICT = "stop at the first problem instead of skipping"
+_LONGEST = "shrink photographs to this longer side, pixels"
 
 
 def add_arguments(subparsers: Any) -> None:
@@ -56,11 +62,15 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, required=True, metavar="FILE", help="where the model goes")
     _add_folders(parser, required=False)
     add("--segments", type=int, default=300, metavar="N", help="superpixels per image, about")
+    add("--longest", type=int, default=512, metavar="N", help=_LONGEST)
     chosen = "by cross-validation; with more than two classes 0.3"
     add("--C", type=float, metavar="C", help=f"weight of the loss (default: {chosen})")
     add("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
     add("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
     add("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])
+    grouped = "images of a group share a fold: a file of lines 'ID GROUP', or a regular expression "
+    grouped += "whose match in the name is the group, such as '^[a-z]+' for frames walk01, walk02"
+    add("--groups", metavar="FILE|PATTERN", help=grouped)
     add("--seed", type=int, default=0, metavar="N")
     parser.set_defaults(run=_train)
 
@@ -73,7 +83,12 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="DIR", help=targets)
     strokes = "1 object, 2 background; DIR/NAME.png"
     add("--scribbles", type=Path, metavar="FILE|DIR", help=strokes)
-    add("--strict", action="store_true", help=_STRICT)
+    more = "also write NAME-probabilities.npz and NAME-confidence.png (255 is certain)"
+    add("--probabilities", action="store_true", help=more)
+    unpainted = "class that overlays leave unpainted (default 0; -1 paints all)"
+    add("--background", type=int, default=0, metavar="N", help=unpainted)
+    add("--longest", type=int, metavar="N", help=f"{_LONGEST} (default: as in training)")
+    _add_work(parser)
     parser.set_defaults(run=_predict)
 
 
@@ -81,21 +96,36 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="FILE")
     _add_folders(parser, required=True)
-    add("--json", type=Path, required=True, metavar="FILE", help="where the scores go")
+    add("--longest", type=int, metavar="N", help=f"{_LONGEST} (default: as in training)")
+    scores = "where the scores go: IoU of each class, of each image, and the confusion matrix"
+    add("--json", type=Path, required=True, metavar="FILE", help=scores)
     parser.set_defaults(run=_evaluate)
 
 
 def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
     add = parser.add_argument
+    masks = "pictures of indices (255 is void), of two values, with a palette or of colours "
+    masks += "(--classes); LabelMe's files; or one file of COCO"
     for name, kind, is_required, text in (
         ("--images", "DIR", required, None),
-        ("--masks", "DIR", required, "class indices, 255 void; or 0, 255"),
+        ("--masks", "DIR|FILE", required, masks),
+        ("--classes", "FILE", False, "lines 'INDEX NAME', or 'R G B NAME' for masks of colours"),
         ("--split", "FILE", False, "lines 'ID train' or 'ID test': take that part"),
         ("--scribbles", "DIR", False, "strokes of each image: 1 object, 2 background"),
-        ("--cache", "DIR", False, "keep features of images there"),
     ):
         add(name, type=Path, metavar=kind, required=is_required, help=text)
-    add("--foreground", type=int, metavar="N", help="take class N against the rest")
+    named = "name of a mask without suffix (default {name}), such as {name}_mask"
+    add("--mask-name", default="{name}", metavar="PATTERN", help=named)
+    against = "take these classes together against the rest"
+    add("--foreground", type=int, nargs="+", metavar="N", help=against)
+    _add_work(parser)
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    """What all actions share: how the work is done."""
+    add = parser.add_argument
+    kept = "keep features of images there, at most 10 GB (about 2 MB per image)"
+    add("--cache", type=Path, metavar="DIR", help=kept)
     add("--strict", action="store_true", help=_STRICT)
     add("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
 
@@ -107,6 +137,7 @@ def _train(options: argparse.Namespace) -> bool:
     _check_files(options, {"--model": options.model})
     segmenter = Segmenter(
         n_segments=options.segments,
+        longest=options.longest,
         C=options.C,
         crf=CRFSettings(
             learner=options.learner, weak_learner=options.weak_learner, max_rounds=options.rounds
@@ -125,7 +156,11 @@ def _train(options: argparse.Namespace) -> bool:
     else:
         found = _read(options, "train")
         segmenter.meaning, images, problems = found.meaning, found.images, found.problems
-        segmenter.fit(*_pictures(options, images))
+        names = [image.name for image in images]
+        groups = None if options.groups is None else read_groups(options.groups, names)
+        if groups is not None:
+            _say(f"{len(set(groups))} groups of images")
+        segmenter.fit(*_pictures(options, images), groups)
     segmenter.save(options.model)
     last = segmenter.history_[-1]
     gap = "no gap is certified"
@@ -147,24 +182,20 @@ def _predict(options: argparse.Namespace) -> bool:
     if options.model is None and options.scribbles is None:
         raise ValueError("give --model FILE, or --scribbles FILE to segment by scribbles alone.")
     files = _image_files(options.images)
-    loaded = Segmenter.load(options.model) if options.model else None
+    model = Segmenter.load(options.model) if options.model else None
     _check_targets(files, options)
-    segmenter = loaded or _segmenter_of_scribbles()
+    if model is None:
+        _say(f"no model given: learning how scribbles spread from {MADE}")
+    meaning = Meaning() if model is None else model.meaning_
+    n_labels = 2 if model is None else model.n_labels_
     line = ProgressLine("segmented", len(files))
     problems = []
-    for path in files:
-        try:
-            image = read_photograph(path)
-            mask = segmenter.predict(image, _strokes(options.scribbles, path.stem, len(files)))
-        except ValueError as error:
-            if options.strict:
-                line.close()
-                raise ImageFileError(f"{path}: {error}") from error
-            problems.append(f"{path}: {error}")
+    found = _found(options, files, [path.stem for path in files])
+    for path, one in zip(files, found, strict=True):
+        if one.mask is None:
+            problems.append(one.problem)
             continue
-        of_mask, of_overlay = _targets(path, options.out)
-        write_png(of_mask, segmenter.meaning.values(mask))
-        write_png(of_overlay, draw_segmentation(image, mask, segmenter.n_labels_))
+        _write(path, one, options, meaning, n_labels)
         line.step()
     line.close()
     _tell(problems)
@@ -173,37 +204,81 @@ def _predict(options: argparse.Namespace) -> bool:
     return not problems
 
 
+def _write(
+    image: Path, one: Segmented, options: argparse.Namespace, meaning: Meaning, n_labels: int
+) -> None:
+    """Write the mask of an image, its overlay and, if they are wanted, the probabilities."""
+    mask = one.mask
+    assert mask is not None
+    targets = _targets(image, options)
+    palette = () if meaning.foreground else meaning.colours
+    write_png(targets[0], meaning.values(mask), palette)
+    background = None if options.background < 0 else options.background
+    overlay = draw_segmentation(
+        read_photograph(image),
+        mask,
+        n_labels,
+        background=background,
+        meaning=meaning,
+        legend=True,
+    )
+    write_png(targets[1], overlay)
+    if one.probabilities is not None:
+        with whole_file(targets[2]) as file:
+            np.savez_compressed(file, probabilities=one.probabilities.astype(np.float16))
+        write_png(targets[3], np.rint(255 * one.probabilities.max(axis=2)).astype(np.uint8))
+
+
 def _evaluate(options: argparse.Namespace) -> bool:
     """Write the scores of predictions; returns whether no image was left out."""
     _check_files(options, {"--json": options.json}, options.model)
     segmenter = Segmenter.load(options.model)
-    segmenter.cache, segmenter.n_jobs = options.cache, options.jobs
-    if options.foreground is None:
-        options.foreground = segmenter.meaning.foreground
-    found = _read(options, "test", segmenter.n_labels_)
+    meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
+    if options.foreground is None and meaning.foreground:
+        options.foreground = meaning.foreground
+    found = _read(options, "test", n_labels, meaning)
     line = ProgressLine("segmented", len(found.images))
-    confusions = []
-    photographs, masks, strokes = _pictures(options, found.images)
-    for mask, predicted in zip(masks, segmenter.predict_in_turn(photographs, strokes), strict=True):
-        confusions.append(confusion(mask, predicted, segmenter.n_labels_))
+    counts, problems = {}, list(found.problems)
+    names = [image.name for image in found.images]
+    predicted = _found(options, [image.image_file for image in found.images], names)
+    for image, one in zip(found.images, predicted, strict=True):
+        if one.mask is None:
+            problems.append(one.problem)
+            _tell([one.problem])
+            continue
+        counts[image.name] = confusion(image.mask, one.mask, n_labels)
+        if not counts[image.name].any():
+            _say(f"{image.mask_file} is void everywhere: nothing of {image.name} counts.")
         line.step()
     line.close()
-    for image, counts in zip(found.images, confusions, strict=True):
-        if not counts.any():
-            _say(f"{image.mask_file} is void everywhere: nothing of {image.name} counts.")
-    scores = SegmentationScores.of(confusions)
-    record = {**scores.as_record(), "images": len(found.images)}
+    if not counts:
+        raise ImageFileError("none of the images could be segmented.")
+    record = evaluation(counts, [meaning.name(label) for label in range(n_labels)])
     write_whole(options.json, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
-    _say(
-        ", ".join(
-            f"{name} {value:.4f}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in record.items()
-        )
+    _say(summary(record))
+    return not problems
+
+
+def _found(
+    options: argparse.Namespace, files: Sequence[Path], names: Sequence[str]
+) -> Iterator[Segmented]:
+    """What is found in photographs, one by one; with --strict a problem is an error."""
+    settings = Settings(
+        options.model, options.longest, options.cache, getattr(options, "probabilities", False)
     )
-    return not found.problems
+    strokes = [_stroke_file(options.scribbles, name, len(files)) for name in names]
+    for one in segmented_in_turn(settings, files, strokes, options.jobs):
+        if one.problem and options.strict:
+            raise ImageFileError(one.problem)
+        yield one
 
 
-def _read(options: argparse.Namespace, part: str, n_labels: int | None = None) -> LabelledFolder:
+def _read(
+    options: argparse.Namespace,
+    part: str,
+    n_labels: int | None = None,
+    meaning: Meaning | None = None,
+) -> LabelledFolder:
     """The images of a part of the split, or all; tells which others were left out, and why."""
     names = None
     if options.split is not None:
@@ -217,6 +292,9 @@ def _read(options: argparse.Namespace, part: str, n_labels: int | None = None) -
         foreground=options.foreground,
         n_labels=n_labels,
         strict=options.strict,
+        mask_name=options.mask_name,
+        classes=options.classes,
+        meaning=meaning,
     )
     _tell(found.problems)
     _say(f"{len(found.images)} images; {found.meaning}")
@@ -227,32 +305,25 @@ def _pictures(
     options: argparse.Namespace, images: Sequence[LabelledImage]
 ) -> tuple[ReadWhenUsed, ReadWhenUsed, ReadWhenUsed | None]:
     """Photographs, masks and, if there are any, scribbles."""
-    strokes = ReadWhenUsed(images, lambda i: _strokes(options.scribbles, i.name, len(images)))
+    strokes = ReadWhenUsed(images, lambda i: read_mask(options.scribbles / f"{i.name}.png"))
     return (
         ReadWhenUsed(images, lambda image: image.image),
-        ReadWhenUsed(images, lambda image: image.mask),
+        ReadWhenUsed(images, lambda image: image.values),
         strokes if options.scribbles is not None else None,
     )
 
 
-def _strokes(place: Path | None, name: str, n_images: int) -> Mask | None:
-    """Scribbles of an image: from the file itself, or from NAME.png in a folder."""
+def _stroke_file(place: Path | None, name: str, n_images: int) -> Path | None:
+    """File of the scribbles of an image: the file itself, or NAME.png in a folder."""
     if place is None:
         return None
     if place.is_dir():
-        return read_mask(place / f"{name}.png")
+        return place / f"{name}.png"
     if n_images > 1:
         raise ImageFileError(
             f"--scribbles {place} is one file for {n_images} images; give a folder with NAME.png."
         )
-    return read_mask(place)
-
-
-def _segmenter_of_scribbles() -> Segmenter:
-    """A segmenter from made images, in seconds: scribbles spread alike in all images."""
-    made = made_images()
-    _say(f"no model given: learning how scribbles spread from {made.name}")
-    return Segmenter(n_segments=150, C=1.0).fit(made.images, made.masks, made.scribbles)
+    return place
 
 
 def _image_files(places: Sequence[Path]) -> list[Path]:
@@ -265,16 +336,19 @@ def _image_files(places: Sequence[Path]) -> list[Path]:
     return files
 
 
-def _targets(image: Path, out: Path) -> tuple[Path, Path]:
-    """Files for the mask and the overlay of an image."""
-    return out / f"{image.stem}.png", out / f"{image.stem}-overlay.png"
+def _targets(image: Path, options: argparse.Namespace) -> list[Path]:
+    """Files for the mask and the overlay of an image, and for its probabilities and confidence."""
+    endings = [".png", "-overlay.png"]
+    if options.probabilities:
+        endings += ["-probabilities.npz", "-confidence.png"]
+    return [options.out / f"{image.stem}{ending}" for ending in endings]
 
 
 def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
     """Raise unless each target belongs to one image, can be written, and overwrites no input."""
     image_of: dict[Path, Path] = {}
     for path in files:
-        for target in _targets(path, options.out):
+        for target in _targets(path, options):
             other = image_of.setdefault(target, path)
             if other.resolve() != path.resolve():
                 raise OutputError(
@@ -283,6 +357,8 @@ def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
     read = [*files, *_files_in(options.scribbles), *_files_in(options.model)]
     check_overwrites_none(image_of, read, "--out")
     check_folder(options.out, "--out")
+    if options.cache is not None:
+        check_folder(options.cache, "--cache")
 
 
 def _check_files(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.boosting import StructBoost
@@ -20,6 +22,7 @@ from structboost.runtime.blas_threads import one_blas_thread
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
+_LOG_FACTORS = (-7.0, 7.0)
 _NODE, _EDGE = "node", "edge"
 _ENSEMBLE = "ensemble"
 
@@ -94,19 +97,43 @@ class CRFModel:
         known : ndarray of int64, shape (n,), optional
             Labels that are given, -1 where they are not.
         """
+        nodes, edges = self._energies(graph, known)
+        return expanded_labels(nodes, graph.edges, edges)
+
+    def label_costs(self, graph: SuperpixelGraph, known: IntArray | None = None) -> FloatArray:
+        """Energy of each label of a superpixel, given the best labels of the others.
+
+        The terms that all labels of a superpixel share are left out.
+
+        Parameters
+        ----------
+        graph, known
+            As for :meth:`labels`.
+
+        Returns
+        -------
+        ndarray, shape (n_superpixels, n_labels)
+        """
+        nodes, edges = self._energies(graph, known)
+        labels = expanded_labels(nodes, graph.edges, edges)
+        return conditional_costs(nodes, graph.edges, edges, labels)
+
+    def _energies(
+        self, graph: SuperpixelGraph, known: IntArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Energies of an image, in which other labels than the known ones do not pay."""
         nodes, edges = self.energies(graph)
         if known is not None:
             fixed = np.flatnonzero(known >= 0)
             more_than_can_be_saved = 1.0 + np.ptp(nodes, axis=1).sum() + edges.sum()
             nodes[fixed] += more_than_can_be_saved
             nodes[fixed, known[fixed]] -= more_than_can_be_saved
-        return expanded_labels(nodes, graph.edges, edges)
+        return nodes, edges
 
     def margins(self, graph: SuperpixelGraph) -> FloatArray:
         """Energy that foreground saves on each superpixel, given the best labels of the others."""
-        nodes, weights = self.energies(graph)
-        labels = expanded_labels(nodes, graph.edges, weights)
-        return neighbour_margins(nodes, graph.edges, weights, labels)
+        costs = self.label_costs(graph)
+        return np.asarray(costs[:, 0] - costs[:, 1])
 
     def to_arrays(self) -> Arrays:
         """The arrays that a model file holds."""
@@ -177,21 +204,39 @@ def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
     return LinearAndSteps(weights[:, None], constant_table)
 
 
-def neighbour_margins(
+def conditional_costs(
     nodes: FloatArray, edges: IntArray, weights: FloatArray, labels: IntArray
 ) -> FloatArray:
-    """E(y_p = 0) - E(y_p = 1) with all other labels as they are, shape (n,).
-
-    It is positive where label 1 is better.
+    """Energy of each label of a node with all other labels as they are, up to a constant per node.
 
     Parameters
     ----------
-    nodes : ndarray, shape (n, 2)
+    nodes : ndarray, shape (n, n_labels)
     edges : ndarray of int64, shape (n_edges, 2)
     weights : ndarray, shape (n_edges,)
     labels : ndarray of int64, shape (n,)
     """
-    margins = nodes[:, 0] - nodes[:, 1]
+    agreeing = np.zeros_like(nodes)
     for here, there in (edges.T, edges.T[::-1]):
-        margins = margins + np.bincount(here, weights * (2 * labels[there] - 1), len(nodes))
-    return np.asarray(margins, np.float64)
+        np.add.at(agreeing, (here, labels[there]), weights)
+    return np.asarray(nodes - agreeing, np.float64)
+
+
+def calibrated(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float:
+    """Factor of the energies for which their softmax makes the true labels most likely.
+
+    Parameters
+    ----------
+    costs : sequence of ndarray, shape (n_superpixels, n_labels)
+        Energies of the labels in each image.
+    counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
+        Pixels of each class in each superpixel.
+    """
+    energies = np.concatenate(costs)
+    shares = np.concatenate(counts).astype(np.float64)
+    shares /= max(shares.sum(), 1.0)
+
+    def loss(log_factor: float) -> float:
+        return -float((shares * log_softmax(-np.exp(log_factor) * energies, axis=1)).sum())
+
+    return float(np.exp(minimize_scalar(loss, bounds=_LOG_FACTORS, method="bounded").x))

@@ -8,21 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.segmentation.image_files import VOID, Mask, Photograph, resized_mask
-from structboost.vision.drawing import WHITE, blank, class_colours, sheet, write_text
+from structboost.segmentation.meaning import Meaning
+from structboost.vision.drawing import WHITE, blank, class_colours, sheet, text_size, write_text
 from structboost.vision.images import Pixels, resized
 
 _INK = (30, 30, 30)
 _TINT = 0.45  # share of a class's colour in its pixels
 _FADE = 0.45  # share of its brightness that the background keeps
+_VISIBLE = 60  # darker colours do not show on a photograph
 _GAP = 4
 _HEAD = 22
 
 
-def draw_segmentation(image: Photograph, mask: Mask, n_labels: int = 2) -> Pixels:
+def draw_segmentation(
+    image: Photograph,
+    mask: Mask,
+    n_labels: int = 2,
+    *,
+    background: int | None = 0,
+    meaning: Meaning | None = None,
+    legend: bool = False,
+) -> Pixels:
     """A copy of a photograph that shows a segmentation.
 
-    With two classes the foreground is outlined and the rest darkened; with more, every class has a
-    colour.  Void pixels stay as they are.
+    With two classes the foreground is outlined and the rest darkened; with more, every class but
+    the background has a colour.  Void pixels stay as they are.
 
     Parameters
     ----------
@@ -32,6 +42,17 @@ def draw_segmentation(image: Photograph, mask: Mask, n_labels: int = 2) -> Pixel
         Class indices, 255 where void.
     n_labels : int
         Number of classes.
+    background : int or None
+        Class that is left unpainted where there are more than two; None paints all.
+    meaning : Meaning, optional
+        Names and colours of the classes, where they have any.
+    legend : bool
+        Whether a strip below the photograph names the colours, if there are more than two classes.
+
+    Returns
+    -------
+    ndarray of uint8, shape (height, width, 3)
+        RGB; with a legend it is higher than the photograph.
 
     Raises
     ------
@@ -46,11 +67,47 @@ def draw_segmentation(image: Photograph, mask: Mask, n_labels: int = 2) -> Pixel
     if n_labels == 2:
         canvas[mask == 0] *= _FADE
     else:
-        known = mask < n_labels
-        canvas[known] += _TINT * (class_colours(n_labels)[mask[known]] - canvas[known])
+        painted = (mask < n_labels) & (mask != (VOID if background is None else background))
+        colours = _colours(n_labels, meaning or Meaning())
+        canvas[painted] += _TINT * (colours[mask[painted]] - canvas[painted])
     drawn = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
     drawn[_outlines(mask)] = WHITE
-    return drawn
+    if not legend or n_labels == 2:
+        return drawn
+    present = [k for k in np.unique(mask[mask < n_labels]).tolist() if k != background]
+    return _with_legend(drawn, present, n_labels, meaning or Meaning())
+
+
+def _colours(n_labels: int, meaning: Meaning) -> Pixels:
+    """The colours of the masks, where they have any that can be seen; else made ones."""
+    colours = class_colours(n_labels)
+    for label in range(n_labels):
+        own = meaning.colour(label)
+        if own is not None and max(own) >= _VISIBLE:
+            colours[label] = own
+    return colours
+
+
+def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: Meaning) -> Pixels:
+    """The drawing above lines of squares in the colours of classes, each with a name."""
+    colours = _colours(n_labels, meaning)
+    height, width = drawn.shape[:2]
+    scale = max(0.4, min(height, width) / 900)
+    row = round(44 * scale)
+    places, x, y = [], 0, 0
+    for label in present:
+        name = meaning.name(label)
+        entry = 2 * row + text_size(name, scale)[0]
+        if x > 0 and x + entry > width:
+            x, y = 0, y + row
+        places.append((label, name, x, y))
+        x += entry
+    strip = blank(y + row if places else 0, width, WHITE)
+    for label, name, left, top in places:
+        square = strip[top + row // 4 : top + 3 * row // 4, left + row // 4 : left + row]
+        square[:] = colours[label]
+        write_text(strip, name, (left + row + row // 4, top + round(0.7 * row)), _INK, scale)
+    return np.asarray(np.concatenate((drawn, strip)))
 
 
 def contact_sheet(

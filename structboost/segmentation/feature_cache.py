@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from structboost.progress import ProgressLine
 from structboost.segmentation.descriptors import VERSION, DescribedImage, describe
 from structboost.segmentation.image_files import Photograph
 
+MOST_BYTES = 10 * 2**30
 _GROUP = "features/"
 
 
@@ -27,10 +30,13 @@ class FeatureCache:
     ----------
     folder : str or path
         Created if it does not exist.  Files may be deleted at any time; damaged ones are replaced.
+    most_bytes : int
+        Largest size of all files together; beyond it, those that were not used for longest are
+        deleted.  An image of 320 x 240 pixels takes about 1.9 MB.
     """
 
-    def __init__(self, folder: str | PathLike[str]) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | PathLike[str], most_bytes: int = MOST_BYTES) -> None:
+        self.folder, self.most_bytes = Path(folder), most_bytes
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def describe(self, image: Photograph, n_segments: int) -> DescribedImage:
@@ -43,7 +49,25 @@ class FeatureCache:
                 name: array for name, array in vars(found).items() if name != "features"
             }
             _FORMAT.write(path, {}, arrays | prefixed(_GROUP, found.features))
+            self._trim()
+        else:
+            with suppress(OSError):  # used now; another process may have deleted it
+                os.utime(path)
         return found
+
+    def _trim(self) -> None:
+        """Delete the files that were not used for longest, until the others fit."""
+        found = []
+        for path in self.folder.glob("*.npz"):
+            with suppress(OSError):
+                state = path.stat()
+                found.append((state.st_mtime_ns, state.st_size, path))
+        excess = sum(size for _, size, _ in found) - self.most_bytes
+        for _, size, path in sorted(found):
+            if excess <= 0:
+                break
+            path.unlink(missing_ok=True)
+            excess -= size
 
     def path(self, image: Photograph, n_segments: int) -> Path:
         """File of an image."""

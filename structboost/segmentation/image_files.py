@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -63,17 +63,27 @@ def read_photograph(path: str | PathLike[str]) -> Photograph:
     return as_rgb(pixels)
 
 
-def read_mask(path: str | PathLike[str]) -> Mask:
+def read_mask(
+    path: str | PathLike[str], colours: Mapping[tuple[int, int, int], int] | None = None
+) -> Mask:
     """Values of a mask, shape (height, width): the indices if it has a palette.
+
+    Parameters
+    ----------
+    path : str or path
+    colours : dict of (int, int, int) to int, optional
+        Values of colours, RGB.  The mask is then read as a picture of these colours.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, or it is not an image of 8-bit indices.
+        If there is no such file, it is not an image of 8-bit indices, or has an unknown colour.
     """
     content = _bytes(path)
     try:
         with Image.open(BytesIO(content)) as picture:
+            if colours:
+                return _values_of_colours(np.asarray(picture.convert("RGB")), colours, str(path))
             values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         raise ImageFileError(f"{path} cannot be read as a mask ({error}).") from error
@@ -82,7 +92,7 @@ def read_mask(path: str | PathLike[str]) -> Mask:
     if values.ndim != 2:
         raise ImageFileError(
             f"{path} is a colour picture; give a mask with one channel (or a palette) of class "
-            "indices."
+            "indices, or a table of its colours (--classes FILE, lines 'R G B NAME')."
         )
     try:
         return mask_of(values, str(path))
@@ -125,14 +135,31 @@ def mask_of(mask: Any, name: str) -> Mask:
     return values.astype(np.uint8, copy=False)
 
 
-def write_png(path: str | PathLike[str], pixels: NDArray[np.uint8]) -> None:
+def write_png(
+    path: str | PathLike[str],
+    pixels: NDArray[np.uint8],
+    palette: Sequence[tuple[int, int, int]] = (),
+) -> None:
     """Write a mask (height, width) or an RGB picture (height, width, 3) as a whole file.
+
+    Parameters
+    ----------
+    path : str or path
+    pixels : ndarray of uint8
+    palette : sequence of (int, int, int), optional
+        Colours in which viewers show the values 0, 1, ... of a mask.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
+    if palette:
+        picture, file = Image.fromarray(pixels, mode="P"), BytesIO()
+        picture.putpalette([number for colour in palette for number in colour])
+        picture.save(file, "png")
+        write_whole(path, file.getvalue())
+        return
     done, encoded = cv2.imencode(".png", swapped_channels(pixels))
     if not done:
         raise ValueError(
@@ -149,10 +176,43 @@ def fitted(pixels: Photograph, longest: int) -> Photograph:
 
 
 def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """A mask at another size, by nearest neighbours."""
-    if mask.shape == tuple(shape[:2]):
+    """A mask, or planes of shape (height, width, n), at another size, by nearest neighbours."""
+    if mask.shape[:2] == tuple(shape[:2]):
         return mask
+    if mask.ndim == 3:  # OpenCV takes few planes
+        planes = [resized_mask(plane, shape) for plane in np.moveaxis(mask, 2, 0)]
+        return np.stack(planes, axis=2)
     return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)
+
+
+def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Path]:
+    """Files of a folder with one of the suffixes, in order.
+
+    Raises
+    ------
+    ImageFileError
+        If there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ImageFileError(f"There is no folder {folder}.")
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes)
+
+
+def _values_of_colours(
+    pixels: Photograph, colours: Mapping[tuple[int, int, int], int], name: str
+) -> Mask:
+    """Values of the colours of a picture, which are all in the table."""
+    keys = pixels.astype(np.int64) @ [1 << 16, 1 << 8, 1]
+    found, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    value_of = {r << 16 | g << 8 | b: value for (r, g, b), value in colours.items()}
+    for key, count in zip(found.tolist(), counts.tolist(), strict=True):
+        if key not in value_of:
+            raise ImageFileError(
+                f"{name} has the colour {key >> 16} {key >> 8 & 255} {key & 255} in {count} "
+                "pixels, which is not in the table of classes; add it, as void if it is none."
+            )
+    values = np.array([value_of[key] for key in found.tolist()], np.uint8)
+    return np.asarray(values[places].reshape(keys.shape))
 
 
 def _bytes(path: str | PathLike[str]) -> bytes:

@@ -1,9 +1,10 @@
-"""A folder of images and a folder of masks: pairs, meaning of the values, and problems."""
+"""A folder of images and their masks: pairs, and problems."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -16,50 +17,11 @@ from structboost.segmentation.image_files import (
     ImageFileError,
     Mask,
     Photograph,
-    read_mask,
+    files_in,
     read_photograph,
 )
-
-_MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """Meaning of the values of masks.
-
-    Parameters
-    ----------
-    white_is_foreground : bool
-        Whether masks hold only 0 and 255, and 255 is the foreground.
-    foreground : int or None
-        Class that is taken against all others.
-    """
-
-    white_is_foreground: bool = False
-    foreground: int | None = None
-
-    def labels(self, mask: Mask) -> Mask:
-        """Class indices, 255 where void."""
-        if self.white_is_foreground:
-            return np.asarray(mask == VOID, np.uint8)
-        if self.foreground is None:
-            return mask
-        return np.where(mask == VOID, VOID, mask == self.foreground).astype(np.uint8)
-
-    def values(self, labels: Mask) -> Mask:
-        """Class indices as values of such masks, 255 for a white foreground."""
-        return labels * np.uint8(VOID) if self.white_is_foreground else labels
-
-    def __str__(self) -> str:
-        if self.white_is_foreground:
-            return "masks hold only 0 and 255: 255 is taken for the foreground"
-        if self.foreground is not None:
-            return f"class {self.foreground} is taken against all others, 255 is void"
-        return "values of masks are class indices, 255 is void"
-
-
-# The meaning of masks that hold only 0 and 255.
-WHITE_IS_FOREGROUND = Meaning(white_is_foreground=True)
+from structboost.segmentation.mask_sources import MaskSource, mask_source
+from structboost.segmentation.meaning import Meaning, meaning_of
 
 
 @dataclass(frozen=True)
@@ -72,12 +34,15 @@ class LabelledImage:
     image_file, mask_file : Path
     meaning : Meaning
         Meaning of the values of the mask.
+    source : MaskSource
+        What reads the mask.
     """
 
     name: str
     image_file: Path
     mask_file: Path
     meaning: Meaning
+    source: MaskSource
 
     @property
     def image(self) -> Photograph:
@@ -85,9 +50,14 @@ class LabelledImage:
         return read_photograph(self.image_file)
 
     @property
+    def values(self) -> Mask:
+        """Values of the mask, as they are."""
+        return self.source.values(self.name)
+
+    @property
     def mask(self) -> Mask:
         """Class indices, 255 where it is void."""
-        return self.meaning.labels(read_mask(self.mask_file))
+        return self.meaning.labels(self.values)
 
 
 class LabelledFolder(NamedTuple):
@@ -111,28 +81,39 @@ def read_folder(
     masks: str | PathLike[str],
     *,
     names: Iterable[str] | None = None,
-    foreground: int | None = None,
+    foreground: int | Sequence[int] | None = None,
     n_labels: int | None = None,
     strict: bool = False,
+    mask_name: str = "{name}",
+    classes: str | PathLike[str] | None = None,
+    meaning: Meaning | None = None,
 ) -> LabelledFolder:
     """Photographs with their masks.
 
-    The mask of ``NAME.jpg`` is ``NAME.png``, or has another lossless format.  If all masks hold
-    only 0 and 255, then 255 is the foreground.  Otherwise a value is the index of a class, and 255
-    is void.
+    The mask of ``NAME.jpg`` is ``NAME.png``, or has another lossless format, or is ``NAME.json`` of
+    LabelMe.  If all masks together hold two values (255 is void, unless it is one of the two), the
+    larger one is the foreground.  Otherwise a value is the index of a class, and 255 is void.
 
     Parameters
     ----------
-    images, masks : str or path
-        Folders.
+    images : str or path
+        A folder.
+    masks : str or path
+        A folder of pictures or of LabelMe's files, or one JSON file in COCO's format.
     names : iterable of str, optional
         Names of the images to read, without suffix.  By default all are read.
-    foreground : int, optional
-        Class that is taken against all others.
+    foreground : int or sequence of int, optional
+        Classes that are taken together against all others.
     n_labels : int, optional
         Number of labels: larger values but void are problems.  By default any value is a label.
     strict : bool
         Whether a problem is an error; otherwise the image is left out.
+    mask_name : str
+        Name of a mask without suffix; ``{name}`` stands for the name of the image.
+    classes : str or path, optional
+        File with lines ``INDEX NAME``, or ``R G B NAME`` for masks of colours.
+    meaning : Meaning, optional
+        That of the masks of a model, which is kept wherever the values allow it.
 
     Raises
     ------
@@ -141,30 +122,40 @@ def read_folder(
     """
     problems: list[str] = []
     values: dict[tuple[str, Path, Path], set[int]] = {}
-    pairs = _pairs(Path(images), Path(masks), names, problems)
+    source = mask_source(Path(masks), mask_name, None if classes is None else Path(classes))
+    pairs = _pairs(Path(images), Path(masks), source, names, problems)
     for pair in pairs:
         try:
-            values[pair] = _values_of_pair(*pair[1:])
+            values[pair] = _values_of_pair(*pair, source)
         except ImageFileError as error:
             problems.append(str(error))
-    is_white = foreground is None and set().union(*values.values()) == {0, VOID}
-    meaning = Meaning(is_white, foreground)
-    if not is_white and foreground is None and n_labels is not None:
-        known = {*range(n_labels), VOID}
+    found = set().union(*values.values())
+    if foreground is not None:
+        wanted = (foreground,) if isinstance(foreground, int) else tuple(foreground)
+        own = replace(source.meaning, foreground=wanted)
+    else:
+        known = meaning
+        if known is None or not known.names:
+            known = replace(
+                known or Meaning(), names=source.meaning.names, colours=source.meaning.colours
+            )
+        own = meaning_of(found, known, n_labels or 2)
+    if not own.foreground and n_labels is not None:
+        allowed = {*(own.classes or range(n_labels)), VOID}
         problems += [
-            f"{mask} holds the values {sorted(found - known)}; the model knows 0..{n_labels - 1} "
-            "(and 255, void)."
-            for (_, _, mask), found in values.items()
-            if not found <= known
+            f"{mask} holds the values {sorted(held - allowed)}; the model knows "
+            f"{_listed(own, n_labels)} (and 255, void)."
+            for (_, _, mask), held in values.items()
+            if not held <= allowed
         ]
-        values = {pair: found for pair, found in values.items() if found <= known}
+        values = {pair: held for pair, held in values.items() if held <= allowed}
     if strict and problems:
         raise ImageFileError(problems[0])
     if not values:
         more = f" First of {len(problems)} problems: {problems[0]}" if problems else ""
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
-    usable = [LabelledImage(*pair, meaning) for pair in pairs if pair in values]
-    return LabelledFolder(usable, meaning, problems)
+    usable = [LabelledImage(*pair, own, source) for pair in pairs if pair in values]
+    return LabelledFolder(usable, own, problems)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
@@ -195,45 +186,63 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
     return parts
 
 
-def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Path]:
-    """Files of a folder with one of the suffixes, in order.
+def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
+    """The group of each image, from a file or from its name.
+
+    Parameters
+    ----------
+    given : str or path
+        A file with lines ``ID GROUP``; or a regular expression, whose match in a name (its first
+        bracket, if there is one) is the group.
+    names : sequence of str
 
     Raises
     ------
     ImageFileError
-        If there is no such folder.
+        If a line has another form, or an image has no group.
     """
-    if not folder.is_dir():
-        raise ImageFileError(f"There is no folder {folder}.")
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes)
-
-
-def n_labels_of(values: set[int]) -> int:
-    """Number of classes of masks with these values: one more than the largest, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If all pixels are of one class, or void.
-    """
-    present = sorted(values - {VOID})
-    if not present:
-        raise ValueError(
-            f"Every pixel of the masks is void ({VOID}); there is nothing to learn from."
+    if Path(given).is_file():
+        lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
+        pairs = [line.split() for line in lines if line.strip()]
+        wrong = next((pair for pair in pairs if len(pair) != 2), None)
+        if wrong is not None:
+            raise ImageFileError(f"{given} has the line {' '.join(wrong)!r}; give 'ID GROUP'.")
+        group_of = dict(pairs)
+    else:
+        try:
+            pattern = re.compile(str(given))
+        except re.error as error:
+            raise ImageFileError(
+                f"--groups {given} is no file and no regular expression ({error})."
+            ) from error
+        found = {name: pattern.search(name) for name in names}
+        group_of = {n: match[min(1, pattern.groups)] for n, match in found.items() if match}
+    missing = [name for name in names if name not in group_of]
+    if missing:
+        raise ImageFileError(
+            f"{missing[0]} has no group in {given} ({len(missing)} of {len(names)} images); give "
+            "one for each."
         )
-    if len(present) < 2:
-        raise ValueError(
-            f"The masks hold the classes {present} only; give at least two to learn from."
-        )
-    return present[-1] + 1
+    return [group_of[name] for name in names]
+
+
+def _listed(meaning: Meaning, n_labels: int) -> str:
+    if meaning.classes:
+        return " and ".join(str(value) for value in meaning.classes)
+    return f"0..{n_labels - 1}"
 
 
 def _pairs(
-    images: Path, masks: Path, names: Iterable[str] | None, problems: list[str]
+    images: Path,
+    masks: Path,
+    source: MaskSource,
+    names: Iterable[str] | None,
+    problems: list[str],
 ) -> list[tuple[str, Path, Path]]:
     """Names and files of the images that have masks; the others are problems."""
-    image_of = {path.stem: path for path in files_in(images)}
-    mask_of = {path.stem: path for path in files_in(masks, _MASK_SUFFIXES)}
+    taken = set(source.files.values()) if images.resolve() == masks.resolve() else set()
+    image_of = {path.stem: path for path in files_in(images) if path not in taken}
+    mask_of = source.files
     pairs = []
     for name in image_of if names is None else names:
         if name not in image_of:
@@ -242,21 +251,24 @@ def _pairs(
                 "but is in the split."
             )
         elif name not in mask_of:
-            problems.append(f"{image_of[name]} has no mask {masks / name}.png.")
+            where = f"in {masks}" if masks.is_file() else f"{masks / name}.png"
+            problems.append(f"{image_of[name]} has no mask {where}.")
         else:
             pairs.append((name, image_of[name], mask_of[name]))
     if names is None:
         problems += [
             f"{mask} is a mask without an image."
+            if masks.is_dir()
+            else f"{mask} has annotations of {name}, which is no image in {images}."
             for name, mask in mask_of.items()
             if name not in image_of
         ]
     return pairs
 
 
-def _values_of_pair(image: Path, mask: Path) -> set[int]:
+def _values_of_pair(name: str, image: Path, mask: Path, source: MaskSource) -> set[int]:
     """Values of a mask, once it and its image are known to be readable and of one size."""
-    (height, width), values = read_photograph(image).shape[:2], read_mask(mask)
+    (height, width), values = read_photograph(image).shape[:2], source.values(name)
     if values.shape != (height, width):
         raise ImageFileError(
             f"{mask} is {values.shape[1]} x {values.shape[0]} pixels, its image {image.name} "

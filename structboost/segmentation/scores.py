@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ class SegmentationScores:
         return _mean(self.class_accuracies)
 
     def as_record(self) -> dict[str, float | None]:
-        """The record that ``structboost segment evaluate`` writes; null for unknown scores."""
+        """The scores that are usual for two classes, or for more; None for unknown ones."""
         if len(self.confusion) == 2:
             background, foreground = self.iou
             scores = {"iou_foreground": foreground, "iou_background": background}
@@ -94,7 +94,49 @@ class SegmentationScores:
         else:
             scores = {"mean_iou": self.mean_iou, "global_accuracy": self.accuracy}
             scores["class_accuracy"] = self.class_accuracy
-        return {name: None if np.isnan(value) else float(value) for name, value in scores.items()}
+        return {name: _known(value) for name, value in scores.items()}
+
+
+def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str, Any]:
+    """The record that ``structboost segment evaluate`` writes; null for unknown scores.
+
+    Parameters
+    ----------
+    counts : dict of str to ndarray of int64, shape (n_labels, n_labels)
+        Confusion matrix of each image.
+    names : sequence of str
+        Names of the classes.
+    """
+    scores = SegmentationScores.of(list(counts.values()))
+
+    def by_class(iou: FloatArray) -> dict[str, float | None]:
+        return {name: _known(value) for name, value in zip(names, iou, strict=True)}
+
+    each = {name: SegmentationScores(own) for name, own in counts.items()}
+    return {
+        "mean_iou": _known(scores.mean_iou),
+        **scores.as_record(),
+        "images": len(counts),
+        "iou": by_class(scores.iou),
+        "classes": list(names),
+        "confusion": scores.confusion.tolist(),
+        "by_image": {
+            name: {"mean_iou": _known(own.mean_iou), "iou": by_class(own.iou)}
+            for name, own in each.items()
+        },
+    }
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """A line with the scores of all images, and one with the IoU of each class."""
+
+    def shown(value: Any) -> str:
+        return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+    whole = ("classes", "confusion", "by_image", "iou")
+    first = ", ".join(f"{key} {shown(value)}" for key, value in record.items() if key not in whole)
+    each = ", ".join(f"{name} {shown(value)}" for name, value in record["iou"].items())
+    return f"{first}\nIoU by class: {each}"
 
 
 def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float:
@@ -120,6 +162,10 @@ def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float
     hit = np.concatenate(([0.0], np.cumsum(foreground[order])))
     # Precision hit / taken equals recall hit / total at taken = total.
     return float(np.interp(total, taken, hit) / total)
+
+
+def _known(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _share(part: Any, whole: Any) -> float:

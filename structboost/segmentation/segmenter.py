@@ -9,16 +9,19 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.blas_threads import one_blas_thread
-from structboost.segmentation.crf_model import CRFModel
+from structboost.segmentation.crf_model import CRFModel, calibrated
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, tuned
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
+from structboost.segmentation.given_images import checked_pairs, photograph, resized_strokes
 from structboost.segmentation.image_files import (
-    VOID,
     Mask,
     Photograph,
     ReadWhenUsed,
@@ -26,26 +29,24 @@ from structboost.segmentation.image_files import (
     mask_of,
     resized_mask,
 )
-from structboost.segmentation.labelled_folder import WHITE_IS_FOREGROUND, Meaning, n_labels_of
+from structboost.segmentation.meaning import Meaning, meaning_of
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
-from structboost.segmentation.scribbles import (
-    BACKGROUND,
-    OBJECT,
-    scribble_answers,
-    scribbled_labels,
-)
+from structboost.segmentation.scores import SegmentationScores, confusion
+from structboost.segmentation.scribbles import scribble_answers, scribbled_labels
 from structboost.segmentation.segmenter_file import read_segmenter, write_segmenter
 from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings, fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
-from structboost.vision.images import as_rgb, checked_image
+
+Floats32 = NDArray[np.float32]
 
 
-@dataclass
-class Segmenter:
+@dataclass(eq=False, repr=False)
+class Segmenter(BaseEstimator):
     """Segments photographs by superpixels, boosted unary potentials and a learned CRF.
 
-    StructBoost, sections 3.6 and 4.5.
+    StructBoost, sections 3.6 and 4.5.  It is an estimator of scikit-learn: ``clone``,
+    ``get_params``, ``set_params`` and ``score`` are there.
 
     Parameters
     ----------
@@ -69,8 +70,9 @@ class Segmenter:
         Folder that keeps the features of images.
     verbose : int
         1 reports progress on standard error.
-    meaning : Meaning
-        What the values of mask files stand for.
+    meaning : Meaning, optional
+        What the values of masks stand for.  By default two values are two classes, of which the
+        larger is the foreground; more values are class indices, and 255 is void.
 
     Attributes
     ----------
@@ -79,6 +81,11 @@ class Segmenter:
     classifiers_ : UnaryClassifiers or None
         Classifiers of superpixels; None for a model of scribbles.
     crf_model_ : CRFModel
+    sharpness_ : float
+        Factor that turns differences of energies into those of log-probabilities; it makes the
+        training labels most likely.
+    meaning_ : Meaning
+        Meaning of the values of masks, for files of predictions.
     history_ : list of dict
         Records of the CRF's training (primal, bound, gap), one per round.
     interrupted_ : bool
@@ -99,13 +106,14 @@ class Segmenter:
     n_jobs: int | None = None
     cache: str | PathLike[str] | None = None
     verbose: int = 0
-    meaning: Meaning = field(default_factory=Meaning)
+    meaning: Meaning | None = None
 
     def fit(
         self,
         images: Sequence[Photograph],
         masks: Sequence[Mask],
         scribbles: Sequence[Mask] | None = None,
+        groups: Sequence[Any] | None = None,
     ) -> Segmenter:
         """Train on photographs and masks.
 
@@ -114,11 +122,14 @@ class Segmenter:
         images : sequence of ndarray of uint8, shape (height, width, 3), or of PIL.Image.Image
             RGB of any size, or grey of shape (height, width).
         masks : sequence of ndarray of uint8, shape (height, width), or of PIL.Image.Image
-            Class indices, 255 where void.  In masks that hold only 0 and 255, 255 is the
-            foreground, class 1.
+            Class indices, 255 where void; in masks of two values, the larger one is class 1.
+            ``meaning`` says otherwise.
         scribbles : sequence of ndarray of uint8, shape (height, width), optional
             1 on the object, 2 on the background, 0 elsewhere.  The model then segments by
             scribbles into two classes.
+        groups : sequence, optional
+            Group of each image, such as the name of its video.  Images of a group are always in
+            the same fold; by default each image is its own group.
 
         Raises
         ------
@@ -126,27 +137,31 @@ class Segmenter:
             If there are fewer than two images or classes, lengths or sizes differ, or an image or
             a mask cannot be used.  The message gives the number of the image.
         """
-        shapes, values = _checked_pairs(images, masks, scribbles)
-        meaning = self._meaning_of(values)
-        n_labels = 2 if meaning.white_is_foreground else n_labels_of(values)
+        shapes, values = checked_pairs(images, masks, scribbles, groups)
+        meaning = meaning_of(values) if self.meaning is None else self.meaning
+        n_labels = meaning.n_labels(values)
+        self.meaning_ = meaning
+        if self.meaning is None and meaning.classes:
+            self._say(str(meaning))
         described = list(self._described(images, verbose=bool(self.verbose)))
         counts = []
         for i, d in enumerate(described):
             labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
             counts.append(label_counts(d.labels, resized_mask(labels, d.labels.shape), n_labels))
-        if scribbles is None:
-            return self.fit_described(described, counts)
-        strokes = [
-            _resized_strokes(scribbles[i], shapes[i], d, f"scribbles[{i}]")
-            for i, d in enumerate(described)
-        ]
-        return self.fit_described(described, counts, strokes)
+        strokes = None
+        if scribbles is not None:
+            strokes = [
+                resized_strokes(scribbles[i], shapes[i], d, f"scribbles[{i}]")
+                for i, d in enumerate(described)
+            ]
+        return self.fit_described(described, counts, strokes, groups)
 
     def fit_described(
         self,
         images: Sequence[DescribedImage],
         counts: Sequence[IntArray],
         scribbles: Sequence[Mask] | None = None,
+        groups: Sequence[Any] | None = None,
     ) -> Segmenter:
         """Train as :meth:`fit`, from described images and pixel counts of their superpixels.
 
@@ -157,9 +172,12 @@ class Segmenter:
             Pixels of each class in each superpixel.
         scribbles : sequence of ndarray of uint8, optional
             Scribbles at the sizes of the described images.
+        groups : sequence, optional
+            As in :meth:`fit`.
         """
+        ranks = None if groups is None else np.unique(groups, return_inverse=True)[1].tolist()
         with one_blas_thread():
-            self._fit(images, counts, scribbles)
+            self._fit(images, counts, scribbles, ranks)
         return self
 
     def predict(self, image: Photograph, scribbles: Mask | None = None) -> Mask:
@@ -178,16 +196,63 @@ class Segmenter:
         ValueError
             If the image is not 8-bit, or scribbles are missing or do not fit the image.
         """
-        pixels = _photograph(image, "image")
-        described = describe(fitted(pixels, self.longest), self.n_segments)
+        pixels = photograph(image, "image")
+        described = self._describe(pixels)
         return self._mask(described, pixels.shape, scribbles)
+
+    def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> Floats32:
+        """Probability of each class at each pixel, at the size of the image.
+
+        For each superpixel the energies of its labels, with the best labels of all others, become
+        probabilities by a factor that was calibrated in training.  The class of :meth:`predict`
+        has the largest one.
+
+        Parameters
+        ----------
+        image, scribbles
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of float32, shape (height, width, n_labels)
+        """
+        return self.mask_and_probabilities(image, scribbles)[1]
+
+    def mask_and_probabilities(
+        self, image: Photograph, scribbles: Mask | None = None
+    ) -> tuple[Mask, Floats32]:
+        """What :meth:`predict` and :meth:`predict_proba` give, in one step."""
+        pixels = photograph(image, "image")
+        described = self._describe(pixels)
+        chances = self._chances(described, pixels.shape, scribbles).astype(np.float32)
+        mask = self._mask(described, pixels.shape, scribbles)
+        return mask, resized_mask(chances[described.labels], pixels.shape)
+
+    def score(
+        self,
+        images: Sequence[Photograph],
+        masks: Sequence[Mask],
+        scribbles: Sequence[Mask] | None = None,
+    ) -> float:
+        """Mean intersection over union of the classes, over all pixels of the images.
+
+        Parameters
+        ----------
+        images, masks, scribbles
+            As for :meth:`fit`; classes that occur nowhere do not count.
+        """
+        self._check_fitted()
+        found = self.predict_in_turn(images, scribbles)
+        truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
+        counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, found, strict=True)]
+        return SegmentationScores.of(counts).mean_iou
 
     def predict_in_turn(
         self, images: Sequence[Photograph], scribbles: Sequence[Mask] | None = None
     ) -> Iterator[Mask]:
         """Masks of many images, one by one: features come from the cache or from processes."""
         for i, described in enumerate(self._described(images)):
-            shape = _photograph(images[i], f"images[{i}]").shape
+            shape = photograph(images[i], f"images[{i}]").shape
             strokes = None if scribbles is None else scribbles[i]
             yield self._mask(described, shape, strokes, f"scribbles[{i}]")
 
@@ -233,7 +298,7 @@ class Segmenter:
             If it is not a segmenter, is damaged, or is of another version.
         """
         segmenter = cls()
-        vars(segmenter).update(read_segmenter(path))
+        segmenter.__dict__.update(read_segmenter(path))
         return segmenter
 
     def _check_fitted(self) -> None:
@@ -245,6 +310,7 @@ class Segmenter:
         images: Sequence[DescribedImage],
         counts: Sequence[IntArray],
         scribbles: Sequence[Mask] | None,
+        groups: Sequence[int] | None,
     ) -> None:
         # An interrupted fit leaves nothing of the last one.
         self.__dict__.pop("crf_model_", None)
@@ -258,6 +324,7 @@ class Segmenter:
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
                 report=self._say,
+                groups=groups,
             )
         else:
             if self.n_labels_ != 2:
@@ -283,23 +350,15 @@ class Segmenter:
         else:
             self._say("C, by threefold cross-validation")
             settings, self.C_, scores = tuned(
-                graphs, counts, self.crf, random_state=self.random_state
+                graphs, counts, self.crf, random_state=self.random_state, groups=groups
             )
             self.validation_ = sorted(scores.items())
         self._say(f"CRF with C = {self.C_:g}")
-        trainer = fit_crf(graphs, counts, settings, self.C_)
+        trainer = fit_crf(graphs, counts, settings, self.C_, groups)
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
-        self.crf_model_ = CRFModel.of(trainer)
-
-    def _meaning_of(self, values: set[int]) -> Meaning:
-        """What these values of masks mean; foreground and background are kept for output files."""
-        if values == {0, VOID} and self.meaning.foreground is None:
-            self._say(str(WHITE_IS_FOREGROUND))
-            self.meaning = WHITE_IS_FOREGROUND
-            return self.meaning
-        if self.meaning.white_is_foreground and max(values - {VOID}, default=0) > 1:
-            self.meaning = Meaning()  # that of an earlier fit
-        return Meaning()
+        model = CRFModel.of(trainer)
+        self.sharpness_ = calibrated([model.label_costs(graph) for graph in graphs], counts)
+        self.crf_model_ = model
 
     def _graph(self, image: DescribedImage, answers: FloatArray) -> SuperpixelGraph:
         return superpixel_graph(image, answers, self.scale_, appearance=not self.needs_scribbles)
@@ -322,16 +381,33 @@ class Segmenter:
         name: str = "scribbles",
     ) -> Mask:
         """Classes at the size of the image."""
-        strokes = None if scribbles is None else _resized_strokes(scribbles, shape, described, name)
+        strokes = None if scribbles is None else resized_strokes(scribbles, shape, described, name)
         labels = self.superpixel_labels(described, strokes).astype(np.uint8)
         return resized_mask(labels[described.labels], shape)
+
+    def _chances(
+        self, described: DescribedImage, shape: tuple[int, ...], scribbles: Mask | None
+    ) -> FloatArray:
+        """Probability of each class for each superpixel."""
+        strokes = (
+            None if scribbles is None else resized_strokes(scribbles, shape, described, "scribbles")
+        )
+        known = None if strokes is None else scribbled_labels(described, strokes)
+        costs = self.crf_model_.label_costs(self.graph(described, strokes), known)
+        return np.asarray(softmax(-self.sharpness_ * costs, axis=1), np.float64)
+
+    def _describe(self, pixels: Photograph) -> DescribedImage:
+        small = fitted(pixels, self.longest)
+        if self.cache is not None:
+            return FeatureCache(self.cache).describe(small, self.n_segments)
+        return describe(small, self.n_segments)
 
     def _described(
         self, images: Sequence[Photograph], verbose: bool = False
     ) -> Iterator[DescribedImage]:
         small = ReadWhenUsed(
             range(len(images)),
-            lambda i: fitted(_photograph(images[i], f"images[{i}]"), self.longest),
+            lambda i: fitted(photograph(images[i], f"images[{i}]"), self.longest),
         )
         cache = None if self.cache is None else FeatureCache(self.cache)
         return describe_in_turn(
@@ -341,56 +417,3 @@ class Segmenter:
     def _say(self, text: str) -> None:
         if self.verbose:
             sys.stderr.write(f"{text}\n")
-
-
-def _photograph(image: Any, name: str) -> Photograph:
-    return as_rgb(checked_image(image, name))
-
-
-def _checked_pairs(
-    images: Sequence[Photograph], masks: Sequence[Mask], scribbles: Sequence[Mask] | None
-) -> tuple[list[tuple[int, ...]], set[int]]:
-    """Height and width of each image, and all values of the masks."""
-    for name, others in (("masks", masks), ("scribbles", scribbles)):
-        if others is not None and len(images) != len(others):
-            raise ValueError(
-                f"There are {len(images)} images and {len(others)} {name}; give one of each."
-            )
-    if len(images) < 2:
-        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
-    shapes: list[tuple[int, ...]] = []
-    values: set[int] = set()
-    for i in range(len(images)):
-        shape = checked_image(images[i], f"images[{i}]").shape[:2]
-        mask = mask_of(masks[i], f"masks[{i}]")
-        if shape != mask.shape:
-            raise ValueError(
-                f"images[{i}] has {shape[1]} x {shape[0]} pixels, masks[{i}] "
-                f"{mask.shape[1]} x {mask.shape[0]}; they must be of one size."
-            )
-        shapes.append(shape)
-        values.update(np.unique(mask).tolist())
-    return shapes, values
-
-
-def _resized_strokes(
-    given: Mask, image_shape: tuple[int, ...], described: DescribedImage, name: str
-) -> Mask:
-    """Scribbles at the size of the described image.
-
-    No stroke is lost; a pixel under both kinds is the object.
-    """
-    scribbles = mask_of(given, name)
-    if scribbles.shape != image_shape[:2]:
-        raise ValueError(
-            f"{name} has shape {scribbles.shape}, the image {image_shape[:2]}; "
-            "they must be of one size."
-        )
-    shape = described.labels.shape
-    if scribbles.shape == shape:
-        return scribbles
-    out = np.zeros(shape, np.uint8)
-    for value in (BACKGROUND, OBJECT):
-        y, x = np.nonzero(scribbles == value)
-        out[y * shape[0] // scribbles.shape[0], x * shape[1] // scribbles.shape[1]] = value
-    return out

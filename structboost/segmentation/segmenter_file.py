@@ -30,7 +30,7 @@ from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
 from structboost.segmentation.image_files import VOID
 from structboost.segmentation.joint_classifier import JointClassifier, n_joint_features
-from structboost.segmentation.labelled_folder import Meaning
+from structboost.segmentation.meaning import Meaning
 from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
 from structboost.segmentation.scribbles import N_ANSWERS
 from structboost.segmentation.unaries import GROUPS, WORDS, UnaryClassifiers, UnarySettings
@@ -57,7 +57,8 @@ def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None
         "C": parts["C_"],
         "history": parts["history_"],
         "validation": parts["validation_"],
-        "meaning": asdict(parts["meaning"]),
+        "meaning": asdict(parts["meaning_"]),
+        "sharpness": parts["sharpness_"],
         "groups": None
         if classifiers is None
         else {group: len(classifiers.groups[group]) for group in GROUPS},
@@ -91,7 +92,9 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             **_parameters(header),
             "crf": CRFSettings(**header["crf"]),
             "unaries": UnarySettings(**header["unaries"]),
-            "meaning": Meaning(**header["meaning"]),
+            "meaning_": Meaning.from_record(header["meaning"]),
+            # Files of earlier versions have none.
+            "sharpness_": finite_number(header.get("sharpness", 1.0), "sharpness"),
             "n_labels_": sizes["n_labels"],
             "C_": finite_number(header["C"], "C"),
             "history_": list(header["history"]),

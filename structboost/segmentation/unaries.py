@@ -110,6 +110,7 @@ def fit_unaries(
     random_state: int = 0,
     n_jobs: int | None = None,
     report: Report | None = None,
+    groups: Sequence[int] | None = None,
 ) -> tuple[UnaryClassifiers, list[FloatArray]]:
     """Train the classifiers on the superpixels of some images.
 
@@ -125,6 +126,8 @@ def fit_unaries(
         Number of processes; the result does not depend on it.
     report : callable, optional
         Called with a text at each step.
+    groups : sequence of int, optional
+        Group of each image, from 0; images of a group are in one fold.
 
     Returns
     -------
@@ -141,23 +144,24 @@ def fit_unaries(
         raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
     settings = settings or UnarySettings()
     report = report or (lambda text: None)
-    training = _Training(counts, settings, random_state, n_jobs)
+    training = _Training(counts, settings, random_state, n_jobs, groups)
     report("visual words")
     codebook = learn_codebook(images, random_state=random_state)
     histograms = [word_histograms(image, codebook) for image in images]
     by_image = [group_features(*pair) for pair in zip(images, histograms, strict=True)]
     fit = partial(fit_trees, n_rounds=settings.group_rounds)
-    groups, answers = {}, []
+    by_group: dict[str, list[BoostedTrees]] = {}
+    answers = []
     for number, group in enumerate(GROUPS):
         report(f"classifier {number + 1} of {len(GROUPS)}: {group}")
         rows = np.concatenate([features[group] for features in by_image]).astype(np.float32)
-        groups[group], found = training.cross_fit(rows, settings.group_rows, fit)
+        by_group[group], found = training.cross_fit(rows, settings.group_rows, fit)
         answers.append(found)
     report("classifier on all features")
     rows = np.concatenate([joint_rows(*pair) for pair in zip(images, by_image, strict=True)])
     joint, found = training.cross_fit(rows, settings.joint_rows, fit_joint, rare_more_often=False)
     stacked = np.stack([*answers, found], axis=1)
-    classifiers = UnaryClassifiers(training.n_labels, codebook, groups, joint)
+    classifiers = UnaryClassifiers(training.n_labels, codebook, by_group, joint)
     return classifiers, np.split(stacked, training.ends)
 
 
@@ -176,6 +180,7 @@ class _Training:
         settings: UnarySettings,
         random_state: int,
         n_jobs: int | None,
+        groups: Sequence[int] | None,
     ) -> None:
         self.n_labels = counts[0].shape[1]
         self.ends = np.cumsum([len(count) for count in counts])[:-1]
@@ -184,9 +189,12 @@ class _Training:
         self.known = stacked.sum(axis=1) > 0
         if not self.known.any():
             raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
-        self.n_folds = min(settings.n_folds, len(counts))
+        of_groups = np.arange(len(counts)) if groups is None else np.asarray(groups)
+        n_groups = int(of_groups.max()) + 1
+        self.n_folds = min(settings.n_folds, n_groups)
         self.random_state, self.n_jobs = random_state, n_jobs
-        of_images = np.random.default_rng(random_state).permutation(len(counts)) % self.n_folds
+        drawn = np.random.default_rng(random_state).permutation(n_groups) % self.n_folds
+        of_images = drawn[of_groups]
         self.folds = np.repeat(of_images, [len(count) for count in counts])
 
     def cross_fit(

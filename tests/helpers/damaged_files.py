@@ -167,7 +167,7 @@ def segmenter(**crf):
     def use(folder):
         loaded = Segmenter.load(folder / "file")
         settings = [
-            loaded.meaning,
+            loaded.meaning_,
             loaded.crf,
             loaded.unaries,
             loaded.n_segments,

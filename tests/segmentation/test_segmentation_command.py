@@ -7,17 +7,21 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.special import softmax
+from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from structboost import ModelFileError
 from structboost.cli import main
+from structboost.segmentation.crf_model import calibrated, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.image_files import read_mask, write_png
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import unary_potentials
+from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.unaries import UnarySettings
+from structboost.segmentation.unaries import UnarySettings, _Training
 
 QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
@@ -67,6 +71,66 @@ def test_new_images_are_segmented_and_files_give_the_same_model(trained):
         np.testing.assert_array_equal(in_turn, segmenter.predict(image))
     assert loaded.C_ == 1.0
     assert loaded.history_ == segmenter.history_
+
+
+def test_a_segmenter_is_an_estimator(trained):
+    segmenter, path = trained
+    again = clone(segmenter)
+    assert again.get_params() == segmenter.get_params()
+    assert not hasattr(again, "crf_model_")
+    assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
+    fresh = made_images(3, random_state=7)
+    counts = SegmentationScores.of(
+        [
+            confusion(mask, segmenter.predict(image), 2)
+            for image, mask in zip(fresh.images, fresh.masks, strict=True)
+        ]
+    )
+    assert segmenter.score(fresh.images, fresh.masks) == pytest.approx(counts.mean_iou)
+    for image in fresh.images:
+        chances = segmenter.predict_proba(image)
+        assert chances.shape == (*image.shape[:2], 2)
+        np.testing.assert_allclose(chances.sum(axis=2), 1.0, rtol=1e-5)
+        np.testing.assert_array_equal(chances.argmax(axis=2), segmenter.predict(image))
+    loaded = Segmenter.load(path)
+    np.testing.assert_array_equal(loaded.predict_proba(image), chances)
+    sure = chances.max(axis=2) > 0.99  # which they are nearly everywhere
+    assert (chances.argmax(axis=2) == fresh.masks[2])[sure].mean() > 0.97
+
+
+def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calibrated():
+    rng = np.random.default_rng(0)
+    nodes, weights = rng.normal(size=(6, 3)), rng.uniform(size=9)
+    edges = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)])[rng.permutation(15)[:9]]
+    labels = rng.integers(3, size=6)
+
+    def energy(y):
+        return nodes[np.arange(6), y].sum() + weights[y[edges[:, 0]] != y[edges[:, 1]]].sum()
+
+    costs = conditional_costs(nodes, edges, weights, labels)
+    for p in range(6):
+        own = [energy(np.where(np.arange(6) == p, k, labels)) for k in range(3)]
+        np.testing.assert_allclose(costs[p] - costs[p, 0], np.array(own) - own[0])
+    # Labels drawn with a known factor lead back to it.
+    costs = rng.normal(size=(20_000, 3))
+    chances = softmax(-2.5 * costs, axis=1)
+    drawn = (rng.uniform(size=(len(costs), 1)) > chances.cumsum(axis=1)).sum(axis=1)
+    assert calibrated([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(2.5, rel=0.05)
+
+
+def test_images_of_a_group_are_in_one_fold():
+    images = [describe(image, 20) for image in made_images(6).images]
+    counts = [
+        np.tile([[3, 1], [1, 3]], (image.n_superpixels, 1))[: image.n_superpixels]
+        for image in images
+    ]
+    training = _Training(counts, UnarySettings(), 0, 1, [0, 1, 0, 2, 1, 2])
+    starts = np.r_[0, training.ends]
+    of_images = training.folds[starts]
+    assert of_images[0] == of_images[2]
+    assert of_images[1] == of_images[4]
+    assert of_images[3] == of_images[5]
+    assert len(set(of_images)) == 3
 
 
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
@@ -240,12 +304,14 @@ def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
     # image.
     write_png(tmp_path / "masks/b.png", mask_of["a"])
     assert main([*command, "--foreground", "1"]) == 0
-    assert json.loads(scores.read_text(), parse_constant=pytest.fail) == {
+    record = json.loads(scores.read_text(), parse_constant=pytest.fail)
+    assert {name: record[name] for name in ("iou_foreground", "mean_iou", "accuracy")} == {
         "iou_foreground": None,
-        "iou_background": None,
+        "mean_iou": None,
         "accuracy": None,
-        "images": 2,
     }
+    assert record["by_image"]["a"] == {"mean_iou": None, "iou": {"0": None, "1": None}}
+    assert record["images"] == 2
 
 
 def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work(
@@ -345,9 +411,14 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     assert main([*evaluate, "--cache", str(cache)]) == 0
     record = json.loads(scores.read_text())
     assert len(list(cache.iterdir())) == 2
-    assert set(record) == {"iou_foreground", "iou_background", "accuracy", "images"}
     assert record["images"] == 2
     assert record["accuracy"] > 0.9
+    assert set(record["by_image"]) == {"06", "07"}
+    counts = np.array(record["confusion"])
+    union = counts.sum(axis=0) + counts.sum(axis=1) - np.diag(counts)
+    np.testing.assert_allclose(list(record["iou"].values()), np.diag(counts) / union)
+    assert list(record["iou"]) == ["background", "foreground"]
+    assert record["mean_iou"] == pytest.approx(np.mean(np.diag(counts) / union))
     image = str(tmp_path / "data/images/07.png")
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no")
@@ -361,12 +432,24 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
         "--out",
         str(out),
         *strokes,
+        "--probabilities",
+        "--jobs",
+        "1",
+        "--cache",
+        str(cache),
     ]
     assert main(arguments) == 1  # the result is partial
     told = capsys.readouterr().err
     assert "broken.jpg" in told
     assert "segmented 1/2" in told
-    assert sorted(path.name for path in out.iterdir()) == ["07-overlay.png", "07.png"]
+    files = ["07-confidence.png", "07-overlay.png", "07-probabilities.npz", "07.png"]
+    assert sorted(path.name for path in out.iterdir()) == files
+    with np.load(out / "07-probabilities.npz") as archive:
+        chances = archive["probabilities"]
+    np.testing.assert_array_equal(255 * chances.argmax(axis=2), read_mask(out / "07.png"))
+    np.testing.assert_allclose(
+        read_mask(out / "07-confidence.png") / 255, chances.max(axis=2), atol=0.004
+    )
     assert set(np.unique(read_mask(out / "07.png"))) == {0, 255}
     assert main([*arguments, "--strict"]) == 2
     (tmp_path / "data/images/06.png").write_bytes(b"no")

@@ -1,0 +1,70 @@
+"""What a segmenter is given, checked: photographs, masks, scribbles, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from structboost.segmentation.descriptors import DescribedImage
+from structboost.segmentation.image_files import Mask, Photograph, mask_of
+from structboost.segmentation.scribbles import BACKGROUND, OBJECT
+from structboost.vision.images import as_rgb, checked_image
+
+
+def photograph(image: Any, name: str) -> Photograph:
+    """The pixels of an image as RGB."""
+    return as_rgb(checked_image(image, name))
+
+
+def checked_pairs(
+    images: Sequence[Photograph],
+    masks: Sequence[Mask],
+    scribbles: Sequence[Mask] | None,
+    groups: Sequence[Any] | None,
+) -> tuple[list[tuple[int, ...]], set[int]]:
+    """Height and width of each image, and all values of the masks."""
+    for name, others in (("masks", masks), ("scribbles", scribbles), ("groups", groups)):
+        if others is not None and len(images) != len(others):
+            raise ValueError(
+                f"There are {len(images)} images and {len(others)} {name}; give one of each."
+            )
+    if len(images) < 2:
+        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
+    shapes: list[tuple[int, ...]] = []
+    values: set[int] = set()
+    for i in range(len(images)):
+        shape = checked_image(images[i], f"images[{i}]").shape[:2]
+        mask = mask_of(masks[i], f"masks[{i}]")
+        if shape != mask.shape:
+            raise ValueError(
+                f"images[{i}] has {shape[1]} x {shape[0]} pixels, masks[{i}] "
+                f"{mask.shape[1]} x {mask.shape[0]}; they must be of one size."
+            )
+        shapes.append(shape)
+        values.update(np.unique(mask).tolist())
+    return shapes, values
+
+
+def resized_strokes(
+    given: Mask, image_shape: tuple[int, ...], described: DescribedImage, name: str
+) -> Mask:
+    """Scribbles at the size of the described image.
+
+    No stroke is lost; a pixel under both kinds is the object.
+    """
+    scribbles = mask_of(given, name)
+    if scribbles.shape != image_shape[:2]:
+        raise ValueError(
+            f"{name} has shape {scribbles.shape}, the image {image_shape[:2]}; "
+            "they must be of one size."
+        )
+    shape = described.labels.shape
+    if scribbles.shape == shape:
+        return scribbles
+    out = np.zeros(shape, np.uint8)
+    for value in (BACKGROUND, OBJECT):
+        y, x = np.nonzero(scribbles == value)
+        out[y * shape[0] // scribbles.shape[0], x * shape[1] // scribbles.shape[1]] = value
+    return out

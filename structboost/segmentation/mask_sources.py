@@ -1,0 +1,274 @@
+"""Masks as they come: pictures of indices or of colours, COCO and LabelMe annotations."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from skimage.draw import disk, polygon
+
+from structboost._typing import FloatArray
+from structboost.segmentation.image_files import (
+    VOID,
+    ImageFileError,
+    Mask,
+    files_in,
+    read_mask,
+)
+from structboost.segmentation.meaning import ClassTable, Colour, Meaning, read_classes
+
+_MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
+# Labels of LabelMe that are no classes.
+_BACKGROUND, _IGNORED = ("_background_", "background"), "__ignore__"
+
+
+class MaskSource(ABC):
+    """Masks of several images.
+
+    Attributes
+    ----------
+    files : dict of str to Path
+        By the name of the image, the file that has its mask.
+    meaning : Meaning
+        Names and colours of the values, as far as they are known.
+    """
+
+    files: dict[str, Path]
+    meaning: Meaning
+
+    @abstractmethod
+    def values(self, name: str) -> Mask:
+        """Values of the mask of an image, shape (height, width).
+
+        Raises
+        ------
+        ImageFileError
+            If it is damaged.
+        """
+
+
+def mask_source(
+    place: Path, pattern: str = "{name}", classes: str | Path | None = None
+) -> MaskSource:
+    """The masks of a folder of pictures or LabelMe files, or of a COCO file.
+
+    Parameters
+    ----------
+    place : Path
+        A folder, or a JSON file in COCO's format.
+    pattern : str
+        Name of a mask without its suffix, such as ``{name}_mask``, where ``{name}`` is the name of
+        the image.
+    classes : str or Path, optional
+        Table of classes (:func:`structboost.segmentation.meaning.read_classes`).
+    """
+    if pattern.count("{name}") != 1:
+        raise ImageFileError(
+            f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
+        )
+    table = ClassTable(Meaning(), {}) if classes is None else read_classes(classes)
+    if place.is_file():
+        return _CocoMasks(place)
+    pictures = _named(files_in(place, _MASK_SUFFIXES), pattern)
+    annotations = _named(files_in(place, (".json",)), pattern)
+    if annotations and not pictures:
+        return _LabelMeMasks(annotations, table.meaning)
+    return _MaskFolder(pictures, table)
+
+
+class _MaskFolder(MaskSource):
+    """Pictures of values, with or without a palette, or of the colours of a table."""
+
+    def __init__(self, files: dict[str, Path], table: ClassTable) -> None:
+        self.files, self.meaning, self._colours = files, table.meaning, table.values
+        if not table.values:
+            first = next(iter(files.values()), None)
+            self.meaning = replace(table.meaning, colours=_palette(first))
+
+    def values(self, name: str) -> Mask:
+        return read_mask(self.files[name], self._colours)
+
+
+class _CocoMasks(MaskSource):
+    """Polygons and run lengths of COCO; the classes are the categories in the order of their ids.
+
+    Where objects overlap, the smaller one is on top.
+    """
+
+    def __init__(self, file: Path) -> None:
+        content = _json(file)
+        try:
+            categories = sorted(content["categories"], key=lambda category: int(category["id"]))
+            self._classes = {int(c["id"]): i for i, c in enumerate(categories, 1)}
+            names = ("background", *(str(c["name"]) for c in categories))
+            self._images = {Path(image["file_name"]).stem: image for image in content["images"]}
+            self._parts: dict[int, list[Any]] = {image["id"]: [] for image in content["images"]}
+            for part in content["annotations"]:
+                self._parts[part["image_id"]].append(part)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ImageFileError(
+                f"{file} is not in COCO's format: images, annotations and categories "
+                f"({type(error).__name__}: {error})."
+            ) from error
+        if len(names) > VOID:
+            raise ImageFileError(f"{file} has {len(names) - 1} categories; at most 254 do.")
+        self.meaning = Meaning(names=names)
+        self.files = dict.fromkeys(self._images, file)
+
+    def values(self, name: str) -> Mask:
+        image = self._images[name]
+        try:
+            shape = int(image["height"]), int(image["width"])
+            drawn = []
+            for part in self._parts[image["id"]]:
+                inside = coco_mask(part["segmentation"], shape)
+                drawn.append((int(inside.sum()), self._classes[part["category_id"]], inside))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ImageFileError(
+                f"{self.files[name]}: an annotation of {name} cannot be used "
+                f"({type(error).__name__}: {error})."
+            ) from error
+        out = np.zeros(shape, np.uint8)
+        for _, value, inside in sorted(drawn, key=lambda entry: -entry[0]):
+            out[inside] = value
+        return out
+
+
+class _LabelMeMasks(MaskSource):
+    """Shapes of LabelMe files; later ones lie on top.
+
+    The classes are those of the table, or the labels of all files in alphabetic order.
+    """
+
+    def __init__(self, files: dict[str, Path], table: Meaning) -> None:
+        self.files = files
+        names: Iterable[str] = (name for name in table.names if name)
+        if not table.names:
+            names = {str(shape.get("label")) for f in files.values() for shape in _shapes(f)}
+            names = sorted(names)
+        kept = [name for name in names if name not in (*_BACKGROUND, _IGNORED)]
+        if len(kept) >= VOID:
+            raise ImageFileError(f"The LabelMe files have {len(kept)} labels; at most 254 do.")
+        self.meaning = Meaning(names=("background", *kept), colours=table.colours)
+        self._classes = {name: value for value, name in enumerate(self.meaning.names)}
+        self._classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
+
+    def values(self, name: str) -> Mask:
+        file = self.files[name]
+        content = _json(file)
+        try:
+            shape = int(content["imageHeight"]), int(content["imageWidth"])
+            out = np.zeros(shape, np.uint8)
+            for drawn in _shapes(file):
+                rows = _inside(drawn.get("shape_type", "polygon"), drawn["points"], shape)
+                out[rows] = self._classes[drawn["label"]]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ImageFileError(
+                f"{file}: a shape cannot be used ({type(error).__name__}: {error})."
+            ) from error
+        return out
+
+
+def coco_mask(segmentation: Any, shape: tuple[int, int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Pixels of a segmentation of COCO.
+
+    Parameters
+    ----------
+    segmentation : list of list of float, or dict
+        Polygons x, y, x, y, ...; or run lengths with ``size`` and ``counts``, as a list or as
+        COCO's text.
+    shape : (int, int)
+        Height and width of the image.
+    """
+    out = np.zeros(shape, np.bool_)
+    if isinstance(segmentation, Mapping):
+        counts = segmentation["counts"]
+        runs = _decoded_counts(counts) if isinstance(counts, str) else [int(n) for n in counts]
+        if tuple(segmentation["size"]) != shape or sum(runs) != out.size or min(runs) < 0:
+            raise ValueError("the run lengths do not fit the size of the image")
+        values = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+        return np.asarray(values.reshape(shape, order="F"))
+    for points in segmentation:
+        out[_inside("polygon", np.reshape(points, (-1, 2)), shape)] = True
+    return out
+
+
+def _decoded_counts(text: str) -> list[int]:
+    """Run lengths from COCO's text: 5 bits per character, differences to the last but one."""
+    runs: list[int] = []
+    value = shift = 0
+    for character in text:
+        bits = ord(character) - 48
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:
+            value -= 1 << shift
+        runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+        value = shift = 0
+    return runs
+
+
+def _inside(kind: str, points: Any, shape: tuple[int, int]) -> Any:
+    """Indices of the pixels whose centres lie inside a shape with corners in pixels, x, y."""
+    corners: FloatArray = np.asarray(points, np.float64).reshape(-1, 2) - 0.5
+    if kind == "rectangle":
+        (left, top), (right, bottom) = corners
+        corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
+    elif kind == "circle":
+        radius = float(np.hypot(*(corners[1] - corners[0])))
+        return disk((corners[0, 1], corners[0, 0]), radius, shape=shape)
+    elif kind != "polygon":
+        raise ValueError(f"its type is {kind!r}; use polygon, rectangle or circle")
+    return polygon(corners[:, 1], corners[:, 0], shape)
+
+
+def _shapes(file: Path) -> list[dict[str, Any]]:
+    shapes = _json(file).get("shapes")
+    if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
+        raise ImageFileError(f"{file} is not in LabelMe's format: it has no list of shapes.")
+    return shapes
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise ImageFileError(f"{file} cannot be read as annotations ({error}).") from error
+    if not isinstance(content, dict):
+        raise ImageFileError(f"{file} holds no annotations of COCO or LabelMe.")
+    return content
+
+
+def _named(files: Sequence[Path], pattern: str) -> dict[str, Path]:
+    """Files by the name of their image; those that do not fit the pattern are left out."""
+    before, after = pattern.split("{name}")
+    return {
+        file.stem[len(before) : len(file.stem) - len(after)]: file
+        for file in files
+        if file.stem.startswith(before)
+        and file.stem.endswith(after)
+        and len(file.stem) > len(before) + len(after)
+    }
+
+
+def _palette(file: Path | None) -> tuple[Colour, ...]:
+    """Colours of the palette of a picture, if it has one."""
+    if file is None:
+        return ()
+    try:
+        with Image.open(file) as picture:
+            numbers = picture.getpalette("RGB") if picture.mode == "P" else None
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    numbers = numbers or []
+    return tuple(
+        (numbers[i], numbers[i + 1], numbers[i + 2]) for i in range(0, len(numbers) - 2, 3)
+    )

@@ -1,0 +1,260 @@
+"""What the values of masks stand for: classes, their names and their colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structboost.segmentation.image_files import VOID, ImageFileError, Mask
+
+Colour = tuple[int, int, int]
+_VOID_NAME = "void"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Meaning of the values of masks.
+
+    Parameters
+    ----------
+    classes : tuple of int
+        The value of each class, ascending.  Without any, a value is the index of a class.
+    foreground : tuple of int
+        Values that are taken together against all others, as class 1.
+    names : tuple of str
+        Names of the values 0, 1, ..., as far as they are known.
+    colours : tuple of (int, int, int)
+        Colours of the values 0, 1, ..., RGB, as far as they are known.
+    """
+
+    classes: tuple[int, ...] = ()
+    foreground: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    colours: tuple[Colour, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Meaning:
+        """The meaning that a model file holds, those of earlier versions among them."""
+        if "white_is_foreground" in record:
+            foreground = record["foreground"]
+            return cls(
+                (0, VOID) if record["white_is_foreground"] else (),
+                () if foreground is None else (int(foreground),),
+            )
+        made = cls(
+            **{
+                **record,
+                "classes": tuple(int(value) for value in record["classes"]),
+                "foreground": tuple(int(value) for value in record["foreground"]),
+                "names": tuple(str(name) for name in record["names"]),
+                "colours": tuple(_colour(colour) for colour in record["colours"]),
+            }
+        )
+        if any(not 0 <= value <= VOID for value in (*made.classes, *made.foreground)):
+            raise ValueError("values of masks are from 0 to 255")
+        return made
+
+    def labels(self, mask: Mask) -> Mask:
+        """Class indices, 255 where void."""
+        if not self.foreground and not self.classes:
+            return mask
+        table = np.zeros(VOID + 1, np.uint8)
+        if self.foreground:
+            table[VOID] = VOID
+            table[list(self.foreground)] = 1
+        else:
+            table[:] = VOID
+            table[list(self.classes)] = np.arange(len(self.classes))
+        return table[mask]
+
+    def values(self, labels: Mask) -> Mask:
+        """Class indices as values of such masks."""
+        if self.foreground or not self.classes:
+            return labels
+        table = np.arange(VOID + 1, dtype=np.uint8)
+        table[: len(self.classes)] = self.classes
+        return table[labels]
+
+    def n_labels(self, values: set[int]) -> int:
+        """Number of classes of masks with these values.
+
+        Raises
+        ------
+        ValueError
+            If all pixels are of one class, or void.
+        """
+        if self.foreground:
+            return n_labels_of(set(np.unique(self.labels(np.array([*values], np.uint8))).tolist()))
+        return len(self.classes) or n_labels_of(values)
+
+    def name(self, label: int) -> str:
+        """Name of a class; its value where it has none."""
+        if self.foreground:
+            wanted = [_entry(self.names, value, str(value)) for value in self.foreground]
+            return "+".join(wanted) if label else "rest"
+        if self.classes:
+            other = ("background", "foreground")[label]
+            return _entry(self.names, self.classes[label], other)
+        return _entry(self.names, label, str(label))
+
+    def colour(self, label: int) -> Colour | None:
+        """Colour of a class, if it is known."""
+        if self.foreground:
+            return None
+        value = self.classes[label] if self.classes else label
+        return self.colours[value] if value < len(self.colours) else None
+
+    def __str__(self) -> str:
+        if self.foreground:
+            wanted = " and ".join(str(value) for value in self.foreground)
+            return f"class {wanted} is taken against all others, 255 is void"
+        if self.classes == (0, VOID):
+            return "masks hold only 0 and 255: 255 is taken for the foreground"
+        if self.classes:
+            first, second = self.classes
+            return f"masks hold two values: {second} is taken for the foreground, {first} is not"
+        return "values of masks are class indices, 255 is void"
+
+
+# The meaning of masks that hold only 0 and 255.
+WHITE_IS_FOREGROUND = Meaning(classes=(0, VOID))
+
+
+def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2) -> Meaning:
+    """What these values of masks mean.
+
+    Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
+    class, and 255 is void.
+
+    Parameters
+    ----------
+    values : set of int
+        All values of the masks.
+    known : Meaning, optional
+        That of the masks a model was trained on; it is kept wherever the values allow it.
+    n_labels : int
+        Number of classes of that model.
+    """
+    known = known or Meaning()
+    if known.foreground or n_labels > 2:
+        return known
+    if known.classes and values <= {*known.classes, VOID}:
+        return known
+    inside = sorted(values - {VOID})
+    if values == {0, VOID}:
+        classes: tuple[int, ...] = (0, VOID)
+    elif len(inside) == 2 and inside != [0, 1]:
+        classes = tuple(inside)
+    elif len(values) == 2 and VOID in values and inside != [1]:
+        classes = (inside[0], VOID)
+    else:
+        classes = ()
+    return Meaning(classes=classes, names=known.names, colours=known.colours)
+
+
+def n_labels_of(values: set[int]) -> int:
+    """Number of classes of masks with these values: one more than the largest, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If all pixels are of one class, or void.
+    """
+    present = sorted(values - {VOID})
+    if not present:
+        raise ValueError(
+            f"Every pixel of the masks is void ({VOID}); there is nothing to learn from."
+        )
+    if len(present) < 2:
+        raise ValueError(
+            f"The masks hold the classes {present} only; give at least two to learn from."
+        )
+    return present[-1] + 1
+
+
+class ClassTable(NamedTuple):
+    """What a table of classes says.
+
+    Attributes
+    ----------
+    meaning : Meaning
+        Names and colours.
+    values : dict of (int, int, int) to int
+        Value of each colour; empty in a table without colours.
+    """
+
+    meaning: Meaning
+    values: dict[Colour, int]
+
+
+def read_classes(path: str | PathLike[str]) -> ClassTable:
+    """A table of classes, from lines ``INDEX NAME`` or ``R G B NAME``.
+
+    With colours, the order of the lines gives the indices; colours called "void" are 255.
+
+    Raises
+    ------
+    ImageFileError
+        If there is no such file, or a line has another form; the message gives its number.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImageFileError(f"{path} cannot be read as a table of classes ({error}).") from error
+    names: dict[int, str] = {}
+    values: dict[Colour, int] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            value, name, colour = _row(words, len(values) - list(values.values()).count(VOID))
+            if (value in names and not (name == _VOID_NAME and colour)) or colour in values:
+                raise ValueError
+        except ValueError:
+            raise ImageFileError(
+                f"{path}, line {number} is {line.strip()!r}; give INDEX NAME or R G B NAME, with "
+                "numbers of 0..255, each index and each colour once."
+            ) from None
+        names[value] = name
+        if colour:
+            values[colour] = value
+    kept = {value: name for value, name in names.items() if value != VOID}
+    listed = tuple(kept.get(value, "") for value in range(max(kept, default=-1) + 1))
+    colours = tuple(colour for colour, value in values.items() if value != VOID)
+    return ClassTable(Meaning(names=listed, colours=colours), values)
+
+
+def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:
+    """Value, name and colour of a line of a table."""
+    if all(word.isdigit() for word in words[:3]):
+        colour, name = _colour(words[:3]), _name(words[3:])
+        return VOID if name == _VOID_NAME else next_value, name, colour
+    value = int(words[0])
+    if not 0 <= value <= VOID:
+        raise ValueError(f"the index is {value}")
+    return value, _name(words[1:]), None
+
+
+def _name(words: list[str]) -> str:
+    """The words before statistics such as ``pixels=0.2``."""
+    if not words:
+        raise ValueError("a class has no name")
+    kept = next((i for i, word in enumerate(words) if "=" in word), len(words))
+    return " ".join(words[: max(kept, 1)])
+
+
+def _colour(numbers: Any) -> Colour:
+    red, green, blue = (int(number) for number in numbers)
+    if not all(0 <= number <= 255 for number in (red, green, blue)):
+        raise ValueError("colours have three numbers from 0 to 255")
+    return red, green, blue
+
+
+def _entry(names: tuple[str, ...], value: int, other: str) -> str:
+    return (names[value] if value < len(names) else "") or other

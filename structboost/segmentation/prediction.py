@@ -1,0 +1,106 @@
+"""Files of photographs segmented one by one, in processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.segmentation.image_files import Mask, read_mask, read_photograph
+from structboost.segmentation.made_images import made_images
+from structboost.segmentation.segmenter import Segmenter
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How files are segmented.
+
+    Attributes
+    ----------
+    model : Path or None
+        File of the segmenter; None for scribbles alone.
+    longest : int or None
+        In place of the model's own.
+    cache : Path or None
+        Folder that keeps the features of images.
+    probabilities : bool
+        Whether the probabilities of the classes are wanted.
+    """
+
+    model: Path | None
+    longest: int | None = None
+    cache: Path | None = None
+    probabilities: bool = False
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """What was found in a photograph.
+
+    Attributes
+    ----------
+    mask : ndarray of uint8, shape (height, width)
+        Class indices.
+    probabilities : ndarray of float32, shape (height, width, n_labels), or None
+    problem : str
+        Why there is no mask; empty if there is one.
+    """
+
+    mask: Mask | None = None
+    probabilities: NDArray[np.float32] | None = None
+    problem: str = ""
+
+
+def segmented_in_turn(
+    settings: Settings,
+    images: Sequence[Path],
+    scribbles: Sequence[Path | None],
+    n_jobs: int | None = None,
+) -> Iterator[Segmented]:
+    """Masks of photographs in files, in their order; one that cannot be used gives a problem."""
+    work = joblib.delayed(_segmented)
+    found: Iterator[Segmented] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+        work(settings, *pair) for pair in zip(images, scribbles, strict=True)
+    )
+    return found
+
+
+def _segmented(settings: Settings, image: Path, scribbles: Path | None) -> Segmented:
+    try:
+        segmenter = _segmenter(settings)
+        pixels = read_photograph(image)
+        strokes = None if scribbles is None else read_mask(scribbles)
+        if settings.probabilities:
+            return Segmented(*segmenter.mask_and_probabilities(pixels, strokes))
+        return Segmented(segmenter.predict(pixels, strokes))
+    except ValueError as error:
+        return Segmented(problem=str(error) if str(image) in str(error) else f"{image}: {error}")
+
+
+def _segmenter(settings: Settings) -> Segmenter:
+    if settings.model is None:
+        return _of_scribbles()
+    # Another model may have been written to the same path meanwhile.
+    segmenter = _loaded(settings.model, settings.model.stat().st_mtime_ns)
+    segmenter.cache = settings.cache
+    if settings.longest is not None:
+        segmenter.longest = settings.longest
+    return segmenter
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: Path, changed: int) -> Segmenter:
+    """The segmenter, loaded once per process."""
+    return Segmenter.load(model)
+
+
+@lru_cache(maxsize=1)
+def _of_scribbles() -> Segmenter:
+    """A segmenter from made images, in seconds: scribbles spread alike in all images."""
+    made = made_images()
+    return Segmenter(n_segments=150, C=1.0).fit(made.images, made.masks, made.scribbles)
