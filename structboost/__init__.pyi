@@ -86,6 +86,7 @@ from .tasks import MulticlassTask as MulticlassTask
 from .tasks import MultiLabelTask as MultiLabelTask
 from .tasks import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .tasks import RankingTask as RankingTask
+from .tasks import SegmentTask as SegmentTask
 from .tasks import SpanningTreeTask as SpanningTreeTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask

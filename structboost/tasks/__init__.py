@@ -12,6 +12,7 @@ from structboost.tasks.multi_label import MultiLabelTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask
 from structboost.tasks.ranking import RankingTask
+from structboost.tasks.segments import SegmentTask
 from structboost.tasks.spanning_tree import SpanningTreeTask
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask
 from structboost.tasks.taxonomy import TaxonomyTask
@@ -29,6 +30,7 @@ __all__ = [
     "MulticlassTask",
     "PredictThenOptimizeTask",
     "RankingTask",
+    "SegmentTask",
     "SpanningTreeTask",
     "SuperpixelCRFTask",
     "TaxonomyTask",

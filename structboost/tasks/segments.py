@@ -1,0 +1,265 @@
+"""Sequences cut into labelled segments: a semi-Markov chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import TaskError
+from structboost.inference.segments import best_segments
+from structboost.task import Measure, PartKind, StackedParts, Task
+from structboost.validation import shown
+
+_LOSSES = ("tokens", "segments")
+
+
+class SegmentTask(Task):
+    """Segments that cover a sequence, each with a label 0..n_labels-1.
+
+    An input is an array (n_tokens, n_features).  An output is an array (n_segments, 3) of int with
+    a row ``(start, end, label)`` for each segment: its first token, the token after its last one,
+    and its label.  A segment scores what its tokens score for its label (kind ``"token"``), what
+    its first token scores besides (``"begin"``), and what its length scores (``"span"``, whose one
+    feature is the length).  Two neighbours score by their labels (``"pair"``).  The argmax is
+    exact, compiled, for all sequences at once, in ``n_tokens * max_length * n_labels`` steps.
+
+    With ``span_features`` an input is a pair of the tokens and an array (n_tokens, max_length,
+    n_span_features), where ``[start, length - 1]`` describes a possible segment as a whole; rows
+    that reach beyond the sequence are not read.
+
+    Parameters
+    ----------
+    n_labels : int
+    max_length : int
+        Most tokens of a segment.
+    loss : {"tokens", "segments"}
+        The number of tokens of another label; or the number of segments that only one of both
+        outputs has, where a segment is the same if start, end and label are.
+    span_features : bool
+        Whether inputs bring features of the possible segments.
+    forbidden : iterable of (int, int)
+        Pairs of labels of which the second never follows the first.
+
+    Raises
+    ------
+    TaskError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    Sarawagi and Cohen, Semi-Markov conditional random fields for information extraction, NIPS 2004.
+    """
+
+    reads_inputs = False
+
+    def __init__(
+        self,
+        n_labels: int,
+        max_length: int,
+        *,
+        loss: str = "tokens",
+        span_features: bool = False,
+        forbidden: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        for name, value in (("n_labels", n_labels), ("max_length", max_length)):
+            if isinstance(value, bool) or int(value) != value or value < 1:
+                raise TaskError(f"{name} is {value!r}; give a whole number from 1.")
+        if loss not in _LOSSES:
+            raise TaskError(f"loss is {shown(loss)}; choose 'tokens' or 'segments'.")
+        self.n_labels = int(n_labels)
+        self.max_length = int(max_length)
+        self.loss_name = loss
+        self.span_features = span_features
+        self._forbidden = np.zeros(self.n_labels**2)
+        for pair in forbidden:
+            if len(pair) != 2 or not all(0 <= label < self.n_labels for label in pair):
+                raise TaskError(
+                    f"forbidden has {shown(pair)}; give pairs of labels in 0..{self.n_labels - 1}."
+                )
+            self._forbidden[pair[0] * self.n_labels + pair[1]] = -np.inf
+        of_label = PartKind(self.n_labels)
+        self.kinds = {
+            "token": of_label,
+            "begin": of_label,
+            "span": of_label,
+            "pair": PartKind(self.n_labels**2),
+        }
+
+    def parts(self, x: Any) -> dict[str, NDArray[Any]]:
+        """Features of the tokens, twice, of the lengths or possible segments, and a constant."""
+        tokens = np.asarray(x[0] if self.span_features else x)
+        if not self.span_features:
+            spans = np.arange(1.0, self.max_length + 1.0).reshape(-1, 1)
+        else:
+            spans = np.asarray(x[1])
+            if spans.ndim != 3 or spans.shape[:2] != (len(tokens), self.max_length):
+                raise TaskError(
+                    f"An input has features of segments of shape {spans.shape}; give "
+                    f"({len(tokens)}, {self.max_length}, n_features): n_tokens and max_length."
+                )
+            spans = spans.reshape(len(tokens) * self.max_length, spans.shape[-1])
+        return {"token": tokens, "begin": tokens, "span": spans, "pair": np.ones((1, 1))}
+
+    def joint_feature(self, x: Any, y: Any) -> dict[str, Measure]:
+        """One on the label of each token, first token, segment, and pair of neighbours.
+
+        Raises
+        ------
+        TaskError
+            If ``y`` is no allowed cut into segments.
+        """
+        segments = self._checked(y)
+        if not self._is_allowed(segments):
+            raise TaskError(f"The segments {shown(segments.tolist())} have forbidden neighbours.")
+        start, end, label = segments.T
+        n_tokens = int(end[-1]) if len(end) else 0
+        pairs = label[:-1] * self.n_labels + label[1:]
+        rows = end - start - 1 + start * self.max_length * self.span_features
+        return {
+            "token": _ones(np.arange(n_tokens), np.repeat(label, end - start)),
+            "begin": _ones(start, label),
+            "span": _ones(rows, label),
+            "pair": _ones(np.zeros(len(pairs), np.int64), pairs),
+        }
+
+    def loss(self, y: Any, y_pred: Any) -> float:
+        """Number of tokens of another label, or of segments that only one output has."""
+        true, found = self._checked(y), self._checked(y_pred)
+        if (true[-1:, 1] != found[-1:, 1]).any() or (len(true) == 0) != (len(found) == 0):
+            raise TaskError("Two outputs cover sequences of different length.")
+        if self.loss_name == "tokens":
+            tags = (np.repeat(own[:, 2], own[:, 1] - own[:, 0]) for own in (true, found))
+            return float(np.sum(np.not_equal(*tags)))
+        return float(len(set(map(tuple, true.tolist())) ^ set(map(tuple, found.tolist()))))
+
+    def argmax(self, x: Any, scores: Any, y: Any = None) -> IntArray:
+        """Segments of the highest score; with ``y`` of the highest score plus loss."""
+        stacked = StackedParts(
+            scores, {kind: np.array([0, len(rows)], np.int64) for kind, rows in scores.items()}
+        )
+        return self.argmax_batch([x], stacked, None if y is None else [y])[0]
+
+    def argmax_batch(
+        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+    ) -> list[IntArray]:
+        """Segments of every sequence, in one compiled pass."""
+        starts = np.ascontiguousarray(scores.offsets["token"], np.int64)
+        rows = {
+            kind: np.ascontiguousarray(of_kind, np.float64) for kind, of_kind in scores.rows.items()
+        }
+        rewarded = np.zeros((len(rows["token"]), 2), np.int64)
+        if Y is not None:
+            self._add_loss(Y, starts, rows, rewarded)
+        lengths, labels = np.zeros((2, len(rows["token"])), np.int64)
+        impossible = best_segments(
+            rows["token"], rows["begin"], rows["span"], rows["pair"] + self._forbidden, starts,
+            np.ascontiguousarray(scores.offsets["span"][:-1], np.int64),
+            self.max_length * self.span_features, self.max_length, rewarded, -2.0, lengths, labels,
+        )  # fmt: skip
+        if impossible >= 0:
+            raise TaskError(
+                f"No cut of the {np.diff(starts)[impossible]} tokens of X[{{sample}}] is allowed; "
+                "forbid less, or take a larger max_length.",
+                impossible,
+            )
+        found = []
+        for first, stop in pairwise(starts):
+            start = np.flatnonzero(lengths[first:stop])
+            at = start + first
+            found.append(np.column_stack((start, start + lengths[at], labels[at])))
+        return found
+
+    def outputs(self, x: Any) -> Iterator[IntArray]:
+        """All allowed cuts into labelled segments."""
+        for cut in self._cuts(0, len(self.parts(x)["token"])):
+            segments = np.array(cut, np.int64).reshape(-1, 3)
+            if self._is_allowed(segments):
+                yield segments
+
+    def is_valid(self, x: Any, y: Any) -> bool:
+        """Whether ``y`` is an allowed cut of ``x``."""
+        try:
+            segments = self._checked(y, len(self.parts(x)["token"]))
+        except TaskError:
+            return False
+        return self._is_allowed(segments)
+
+    def _add_loss(
+        self,
+        Y: Sequence[Any],
+        starts: IntArray,
+        rows: dict[str, FloatArray],
+        rewarded: IntArray,
+    ) -> None:
+        """Raise scores by the loss: by one for each wrong token or segment.
+
+        A segment of the true output is missing from the others, so finding it saves two.
+        """
+        for i, y in enumerate(Y):
+            try:
+                segments = self._checked(y, int(starts[i + 1] - starts[i]))
+            except TaskError as error:
+                raise TaskError(f"Y[{{sample}}]: {error}", i) from None
+            rewarded[starts[i] + segments[:, 0]] = np.column_stack(
+                (segments[:, 1] - segments[:, 0], segments[:, 2])
+            )
+        if self.loss_name == "segments":
+            rows["begin"] = rows["begin"] + 1.0
+            return
+        began = np.flatnonzero(rewarded[:, 0])
+        tags = np.repeat(rewarded[began, 1], rewarded[began, 0])
+        rows["token"] = rows["token"] + 1.0
+        rows["token"][np.arange(len(tags)), tags] -= 1.0
+        rewarded[:, 0] = 0
+
+    def _cuts(self, start: int, n_tokens: int) -> Iterator[list[tuple[int, int, int]]]:
+        if start == n_tokens:
+            yield []
+        for end in range(start + 1, min(start + self.max_length, n_tokens) + 1):
+            for label in range(self.n_labels):
+                for rest in self._cuts(end, n_tokens):
+                    yield [(start, end, label), *rest]
+
+    def _is_allowed(self, segments: IntArray) -> bool:
+        label = segments[:, 2]
+        return not self._forbidden[label[:-1] * self.n_labels + label[1:]].any()
+
+    def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
+        """Segments as an array; TaskError unless they cover the tokens one after the other."""
+        segments = np.asarray(y)
+        if segments.size == 0:
+            segments = np.zeros((0, 3), np.int64)
+        if segments.ndim != 2 or segments.shape[1] != 3 or segments.dtype.kind not in "iu":
+            raise TaskError(
+                f"An output is {shown(y)}; give rows (start, end, label) of whole numbers."
+            )
+        start, end, label = segments.T
+        length = end - start
+        if len(segments) and not (start[0] == 0 and np.array_equal(start[1:], end[:-1])):
+            raise TaskError(
+                f"The segments {shown(segments.tolist())} leave out tokens or overlap; each starts "
+                "where the one before it ends, and the first at 0."
+            )
+        if len(segments) and not 1 <= length.min() <= length.max() <= self.max_length:
+            raise TaskError(
+                f"An output has segments of {length.min()} to {length.max()} tokens; the task has "
+                f"max_length={self.max_length}."
+            )
+        if len(segments) and not 0 <= label.min() <= label.max() < self.n_labels:
+            raise TaskError(
+                f"An output has labels from {label.min()} to {label.max()}; the task has "
+                f"0..{self.n_labels - 1}."
+            )
+        covered = int(end[-1]) if len(segments) else 0
+        if n_tokens is not None and covered != n_tokens:
+            raise TaskError(f"The segments end at {covered}; the sequence has {n_tokens} tokens.")
+        return segments.astype(np.int64, copy=False)
+
+
+def _ones(parts: IntArray, channels: IntArray) -> Measure:
+    return Measure(parts, channels, np.ones(len(parts)))
