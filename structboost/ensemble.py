@@ -143,10 +143,12 @@ class Ensemble:
         Raises
         ------
         ValueError
-            If the features have another width, or are NaN or infinite.
+            If the features have another width, or are infinite, or are missing (NaN) where the
+            weak learners are neither stumps nor trees.
         """
         kind = self._kind(kind)
-        rows = checked_features(features, self.members[kind].n_features)
+        member = self.members[kind]
+        rows = checked_features(features, member.n_features, missing=member.learners.takes_missing)
         return self.scorer(kind).raw_scores(rows)
 
     def scorer(self, kind: str | None = None) -> Scorer:

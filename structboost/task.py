@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.compiled import compiled
+from structboost.validation import unusable
 
 
 @dataclass(frozen=True)
@@ -581,8 +582,12 @@ def _plus(scores: Any, added: Any) -> Any:
     return {**scores, **{kind: scores[kind] + rows for kind, rows in added.items()}}
 
 
-def stack_parts(kinds: Mapping[str, PartKind], parts: Sequence[Any]) -> StackedParts:
+def stack_parts(
+    kinds: Mapping[str, PartKind], parts: Sequence[Any], *, missing: bool = False
+) -> StackedParts:
     """Stack what :meth:`Task.parts` returned for each example.
+
+    Features may be missing (NaN) only with ``missing``.
 
     Raises
     ------
@@ -609,10 +614,11 @@ def stack_parts(kinds: Mapping[str, PartKind], parts: Sequence[Any]) -> StackedP
                     f"{hint if block.ndim == 1 else ''}",
                     i,
                 )
-            if not on_example("parts", i, np.isfinite, block).all():
+            good = on_example("parts", i, np.isfinite, block)
+            if not good.all() and not (missing and (good | np.isnan(block)).all()):
                 raise TaskError(
-                    f"parts(X[{{sample}}]) has NaN or infinite features for kind {kind!r}; impute "
-                    "or drop them.",
+                    f"parts(X[{{sample}}]) has {unusable(missing)} features for kind {kind!r}; "
+                    "impute or drop them.",
                     i,
                 )
         rows[kind] = np.concatenate(blocks, axis=0)

@@ -23,7 +23,7 @@ from structboost.task import (
     check_one_each,
     separation_at,
 )
-from structboost.validation import check_inputs
+from structboost.validation import check_inputs, first_unusable
 
 if TYPE_CHECKING:
     from structboost.ensemble import Ensemble
@@ -36,6 +36,18 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     return _noted(
         "stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]), is_of_all=True
     )
+
+
+def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
+    """Raise TaskError, which names the example, where a feature of a kind is missing (NaN)."""
+    bad = first_unusable(stack.rows[kind], missing=False)
+    if bad is not None:
+        example = int(np.searchsorted(stack.offsets[kind], bad, side="right")) - 1
+        raise TaskError(
+            f"X[{{sample}}] has NaN features, which {learner} cannot take; impute or drop them, "
+            "or take weak_learner='stump' or 'tree'.",
+            example,
+        )
 
 
 def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from structboost._typing import FloatArray
@@ -18,8 +19,8 @@ TABLE_TYPES = (np.float64, np.float32, np.uint8)
 _LONGEST_SHOWN = 100
 
 
-def checked_features(features: Any, n_features: int) -> NDArray[Any]:
-    """Features as a finite matrix of the width the model was trained on."""
+def checked_features(features: Any, n_features: int, *, missing: bool = False) -> NDArray[Any]:
+    """Features as a matrix of the width the model was trained on; NaN only with ``missing``."""
     rows = np.asarray(features)
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
@@ -28,10 +29,28 @@ def checked_features(features: Any, n_features: int) -> NDArray[Any]:
             f"features has shape {rows.shape}; the model was trained on {n_features} features per "
             "part."
         )
-    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise ValueError(f"features[{bad}] has NaN or infinite entries; impute or drop them.")
+    bad = first_unusable(rows, missing=missing)
+    if bad is not None:
+        raise ValueError(f"features[{bad}] has {unusable(missing)} entries; impute or drop them.")
     return rows
+
+
+def first_unusable(rows: NDArray[Any], *, missing: bool) -> int | None:
+    """The first row with entries that are infinite or, unless ``missing``, NaN; None if none has.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n_rows, n_features)
+    """
+    if rows.dtype.kind != "f" or (good := np.isfinite(rows)).all():
+        return None
+    bad = ~good & ~np.isnan(rows) if missing else ~good
+    return int(np.flatnonzero(bad.any(axis=1))[0]) if bad.any() else None
+
+
+def unusable(missing: bool) -> str:
+    """What features must not be, in words."""
+    return "infinite" if missing else "NaN or infinite"
 
 
 def check_examples(X: Any, Y: Any) -> None:
@@ -226,9 +245,13 @@ def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
 def validated_table(
     estimator: Any, X: Any, y: Any = "no_validation", *, dtype: Any = TABLE_TYPES, **options: Any
 ) -> Any:
-    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column."""
+    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column.
+
+    X may have missing entries (NaN) where the tags of the estimator say so.
+    """
     _check_columns(X)
-    return validate_data(estimator, X, y, dtype=dtype, **options)
+    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+    return validate_data(estimator, X, y, dtype=dtype, ensure_all_finite=finite, **options)
 
 
 def _check_columns(X: Any) -> None:

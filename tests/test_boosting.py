@@ -413,8 +413,10 @@ def test_bad_data_is_named():
         trainer.fit([[0.0]], [-1, 1])
     with pytest.raises(ValueError, match="X is empty"):
         trainer.fit([], [])
-    with pytest.raises(TaskError, match=r"X\[1\] has NaN"):
-        trainer.fit([[0.0], [np.nan]], [-1, 1])
+    with pytest.raises(TaskError, match=r"X\[1\] has infinite"):
+        trainer.fit([[0.0], [np.inf]], [-1, 1])
+    with pytest.raises(TaskError, match=r"X\[1\] has NaN features, which weak_learner='svm'"):
+        StructBoost(BinaryTask(), C=1.0, weak_learner="svm").fit([[0.0], [np.nan]], [-1, 1])
     with pytest.raises(TaskError, match=r"Y\[1\] is 3"):
         trainer.fit([[0.0], [1.0]], [-1, 3])
     with pytest.raises(TaskError, match=r"Y\[0\] is 7"):
@@ -422,7 +424,7 @@ def test_bad_data_is_named():
     for bad in (-1, 3, 0.5):
         with pytest.raises(TaskError, match=rf"Y\[1\] is {bad}"):
             StructBoost(MulticlassTask(3), C=1.0).fit([[0.0], [1.0]], [1, bad])
-    with pytest.raises(TaskError, match=r"X\[1\] has NaN"):
+    with pytest.raises(TaskError, match=r"X\[2\] has infinite"):
         trainer.fit([[0.0, 1.0], [np.nan, 1.0], [np.inf, np.nan]], [-1, 1, 1])
     for empty in (np.zeros((2, 0)), np.zeros(2)):
         with pytest.raises(TaskError, match="give a non-empty table"):

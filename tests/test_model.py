@@ -163,11 +163,11 @@ def test_importances_find_the_feature_that_matters():
     assert importances[3] > 0.8
 
 
-def test_wrong_width_and_nan_are_named(classifier):
+def test_wrong_width_and_infinity_are_named(classifier):
     with pytest.raises(ValueError, match="4 features"):
         classifier.model_.scores(X[:, :3])
-    with pytest.raises(ValueError, match=r"features\[1\] has NaN"):
-        classifier.model_.compile().scores([[1, 2, 3, 4], [1, np.nan, 3, 4]])
+    with pytest.raises(ValueError, match=r"features\[1\] has infinite"):
+        classifier.model_.compile().scores([[1, np.nan, 3, 4], [1, np.inf, 3, 4]])
 
 
 def test_convergence_display(classifier):

@@ -48,7 +48,7 @@ from structboost.validation import (
     checked_whole_number,
     validated_table,
 )
-from structboost.weak.families import WeakLearners
+from structboost.weak.families import WeakLearners, takes_missing
 
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
@@ -118,6 +118,15 @@ class BoostedEstimator(BaseEstimator):
     def _settings(self, task: Task) -> dict[str, Any]:
         """Parameters of the trainer that are not the estimator's own."""
         return {}
+
+    def _weak_learners(self) -> WeakLearners:
+        """The weak learners that the parameters describe."""
+        return self.weak_learner
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = takes_missing(self._weak_learners())
+        return tags
 
     def _formulation(self) -> str | Formulation:
         """The formulation that the parameters describe, or its name."""

@@ -24,6 +24,7 @@ from structboost.validation import (
     shown,
 )
 from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
 from structboost.weak.tree import TreeFamily
@@ -160,13 +161,17 @@ class StageWiseByDefault(StructBoostEstimator):
 
     def _settings(self, task: Task) -> dict[str, Any]:
         settings = super()._settings(task) | {"formulation": self._formulation()}
+        settings["weak_learner"] = self._weak_learners()
         if self._is_left_open:
             random_state = 0 if self.random_state is None else self.random_state
             trees = partial(TreeFamily, row_share=_ROW_SHARE, random_state=random_state)
             return settings | {"C": np.inf, "weak_learner": trees, "columns_per_channel": 1}
-        if is_same(self.weak_learner, AUTO):
-            settings["weak_learner"] = "stump"
         return settings
+
+    def _weak_learners(self) -> WeakLearners:
+        if not is_same(self.weak_learner, AUTO):
+            return self.weak_learner
+        return "tree" if self._is_left_open else "stump"
 
 
 @estimator

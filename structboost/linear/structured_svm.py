@@ -26,7 +26,14 @@ from structboost.loop import record
 from structboost.progress import ProgressBar
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.task import KeptTruth, StackedParts, Task
-from structboost.task_calls import mean_loss, predictions, separation, stacked, stacked_inputs
+from structboost.task_calls import (
+    check_nothing_missing,
+    mean_loss,
+    predictions,
+    separation,
+    stacked,
+    stacked_inputs,
+)
 from structboost.validation import (
     check_examples,
     checked_example_weights,
@@ -264,7 +271,11 @@ class StructuredSVM(BaseEstimator):
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
         """Features of the parts of training inputs."""
-        return stacked(self.task, X)
+        stack = stacked(self.task, X)
+        for kind in self.task.kinds:
+            if kind not in self.active:
+                check_nothing_missing(stack, kind, "a linear function")
+        return stack
 
     def _check_parameters(self) -> None:
         if not isinstance(self.task, Task):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
@@ -18,7 +18,14 @@ from structboost.exceptions import BinnedTableError
 from structboost.files.archive import ArchiveFormat, Arrays
 from structboost.files.schema import Array, DamagedFileError, Part
 from structboost.files.whole_file import whole_folder
-from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_codes, bin_thresholds, code_dtype
+from structboost.weak.binning import (
+    SAMPLED_ROWS,
+    Gaps,
+    Thresholds,
+    bin_codes,
+    bin_thresholds,
+    code_dtype,
+)
 
 _BINS, _CODES = "bins.npz", "codes.npy"
 # Rows that are binned at a time, and share a checksum.
@@ -71,9 +78,9 @@ class BinnedTable:
         if not folder.is_dir():
             raise FileNotFoundError(f"There is no binned table {path}.")
         _, arrays = _FORMAT.read(folder / _BINS)
-        bins = Thresholds(arrays["thresholds"], arrays["indptr"])
         checksums = arrays.get("checksums")
         with _FORMAT.damage(path):
+            bins = Thresholds(arrays["thresholds"], arrays["indptr"], gaps=_gaps(arrays))
             codes = _mapped_codes(folder, bins)
             n_rows = int(codes.shape[1])
             if checksums is not None and len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
@@ -95,7 +102,7 @@ class BinnedTable:
         FileExistsError
             If ``path`` exists.
         TaskError
-            If a feature is NaN or infinite.
+            If a feature is infinite.
         """
         n_rows = len(features)
         stretches = (features[a : a + _ROWS_AT_A_TIME] for a in range(0, n_rows, _ROWS_AT_A_TIME))
@@ -124,7 +131,7 @@ class BinnedTable:
         BinnedTableError
             If the batches have another number of rows, or differ in their number of features.
         TaskError
-            If a feature is NaN or infinite.
+            If a feature is infinite.
         """
         arrays = map(_as_array, batches)
         first: list[NDArray[Any]] = []
@@ -147,7 +154,7 @@ class StoredCodes:
     last: int
 
     def codes(self, bins: Thresholds) -> NDArray[Any]:
-        """Codes, shape (n_features, n_rows), a memory map; each is read once and checked.
+        """Codes, shape (n_columns, n_rows), a memory map; each is read once and checked.
 
         Compiled code writes where a code says, so none may be beyond the bins of its feature.
 
@@ -192,7 +199,7 @@ def _write(
             layout = {
                 "descr": dtype.str,
                 "fortran_order": False,
-                "shape": (bins.n_features, n_rows),
+                "shape": (bins.n_columns, n_rows),
             }
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
@@ -209,8 +216,21 @@ def _write(
             "indptr": bins.indptr,
             "checksums": np.array(checksums, np.uint32),
         }
+        if bins.gaps is not None:
+            arrays |= {"feature": bins.gaps.feature, "low": bins.gaps.low.astype(np.uint8)}
         _FORMAT.write(building / _BINS, {}, arrays)
     return BinnedTable(str(path.resolve()), n_rows, bins, arrays["checksums"])
+
+
+def _gaps(arrays: Mapping[str, NDArray[Any]]) -> Gaps | None:
+    """The features of the columns, where the file has them."""
+    if "feature" not in arrays:
+        return None
+    feature, low = arrays["feature"], arrays["low"] > 0
+    steps = np.diff(feature, prepend=-1)
+    if not np.isin(steps, (0, 1)).all() or (low != (steps == 0)).any():
+        raise DamagedFileError("its columns do not follow each other as features do")
+    return Gaps(feature, low)
 
 
 def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
@@ -219,7 +239,7 @@ def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
     if not isinstance(codes, np.memmap) or codes.ndim != 2 or codes.dtype != code_dtype(bins):
         raise DamagedFileError("its codes are of another type than its thresholds ask for")
     whole = (folder / _CODES).stat().st_size == codes.offset + codes.nbytes
-    if codes.shape[0] != bins.n_features or not codes.flags.c_contiguous or not whole:
+    if codes.shape[0] != bins.n_columns or not codes.flags.c_contiguous or not whole:
         raise DamagedFileError("its codes do not fit its thresholds")
     return codes
 
@@ -235,6 +255,8 @@ def _crc(codes: NDArray[Any]) -> int:
 _ARRAYS = {
     "thresholds": Array("float64", ("n_thresholds",)),
     "indptr": Array("int64", ("n_pointers",), ends="n_thresholds"),
+    "feature": Array("int64", ("n_pointers - 1",), low=0, optional=True),
+    "low": Array("uint8", ("n_pointers - 1",), high=1, optional=True),
     "checksums": Array("uint32", ("n_runs",), optional=True),
 }
 _FORMAT = ArchiveFormat(

@@ -17,6 +17,7 @@ from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
 from structboost.task import Task
 from structboost.task_calls import stacked
+from structboost.validation import first_unusable
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.weak.standardisation import Standardisation
 
@@ -68,7 +69,14 @@ class DaskTrainingSet(TrainingSet):
 
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
         """From the same rows as in memory: all, or a sample."""
-        return Standardisation.of(self._sample(kind), response)
+        sample = self._sample(kind)
+        bad = first_unusable(sample, missing=False)
+        if bad is not None:
+            raise TaskError(
+                "X has NaN features, which weak_learner='linear' cannot take; impute them, or take "
+                "'stump'."
+            )
+        return Standardisation.of(sample, response)
 
     def _sample(self, kind: str, *, exact: bool = False) -> NDArray[Any]:
         """Features of all parts of a kind, or of a sample of many."""

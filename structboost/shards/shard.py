@@ -43,7 +43,7 @@ class FeaturesOfRows(Protocol):
     """Features of one kind in a shard."""
 
     def codes(self, bins: Thresholds) -> NDArray[Any]:
-        """Bins of the features, shape (n_features, n_rows)."""
+        """Bins of the features, shape (n_columns, n_rows)."""
 
     def rows(self) -> NDArray[Any]:
         """The features, shape (n_rows, n_features)."""

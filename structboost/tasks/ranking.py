@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, on_example
 from structboost.inference.graded_lists import (
     most_violated_graded_order,
     value_of_graded_order,
@@ -20,7 +20,7 @@ from structboost.inference.pair_sorting import (
     weigh_pairs,
 )
 from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.task import Measure, PartKind, Separation, StackedParts, Task, stack_parts
 from structboost.validation import shown
 
 # Largest relevance that is a grade, of exponential gain.
@@ -106,6 +106,14 @@ class RankingTask(Task):
     def parts(self, x: Any) -> NDArray[Any]:
         """The items of the query."""
         return np.asarray(x)
+
+    def stack(self, X: Sequence[Any]) -> StackedParts:
+        """Batch form of :meth:`parts`; features may be missing (NaN)."""
+        return stack_parts(
+            self.kinds,
+            [on_example("parts", i, self.parts, x) for i, x in enumerate(X)],
+            missing=True,
+        )
 
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
         """Signed share of pairs of each item: +1 as the better half, -1 as the worse.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.task import StackedParts
+from structboost.validation import first_unusable
 
 
 def stack_table(X: Any) -> StackedParts:
@@ -19,11 +20,12 @@ def stack_table(X: Any) -> StackedParts:
     Parameters
     ----------
     X : array-like, shape (n_examples, n_features)
+        Entries may be missing (NaN).
 
     Raises
     ------
     TaskError
-        If ``X`` is empty, is not two-dimensional, or has NaN or infinite entries.
+        If ``X`` is empty, is not two-dimensional, or has infinite entries.
     """
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.size == 0:
@@ -33,11 +35,11 @@ def stack_table(X: Any) -> StackedParts:
         )
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
-    if rows.dtype.kind == "f":
-        finite = np.isfinite(rows)
-        if not finite.all():
-            bad = int(np.flatnonzero(~finite.all(axis=1))[0])
-            raise TaskError("X[{sample}] has NaN or infinite features; impute or drop them.", bad)
+    bad = first_unusable(rows, missing=True)
+    if bad is not None:
+        raise TaskError(
+            "X[{sample}] has infinite features; replace them, or make them NaN: missing.", bad
+        )
     return StackedParts({"x": rows}, {"x": np.arange(len(rows) + 1, dtype=np.int64)})
 
 

@@ -12,18 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.weak.binning import Thresholds
 
 
 def largest_edges(
-    rows: NDArray[Any], features: IntArray, duals: FloatArray, low: float, high: float
+    rows: NDArray[Any],
+    bins: Thresholds,
+    columns: IntArray,
+    duals: FloatArray,
+    low: float,
+    high: float,
 ) -> FloatArray:
-    """Largest edge of each channel over all stumps on some features, and over the constants.
+    """Largest edge of each channel over all stumps on some columns, and over the constants.
 
     Parameters
     ----------
     rows : ndarray, shape (n_parts, n_features)
-    features : ndarray of int64
-        Features whose thresholds are tried.
+    bins : Thresholds
+        Says which features the columns read.
+    columns : ndarray of int64
+        Columns whose thresholds are tried.
     duals : ndarray, shape (n_parts, n_channels)
         Signed weights; parts without any change no edge.
     low, high : float
@@ -37,8 +45,8 @@ def largest_edges(
     own = duals[active]
     totals = own.sum(axis=0)
     best = np.maximum(low * totals, high * totals)
-    for f in features:
-        column = rows[active, f]
+    for j in columns:
+        column = _column(rows, bins, int(j))[active]
         order = np.argsort(column, kind="stable")
         column = column[order]
         below = np.cumsum(own[order], axis=0)[np.flatnonzero(column[1:] != column[:-1])]
@@ -46,3 +54,11 @@ def largest_edges(
         for left, right in ((low, high), (high, low)):
             np.maximum(best, (left * below + right * above).max(axis=0, initial=-np.inf), out=best)
     return np.asarray(best)
+
+
+def _column(rows: NDArray[Any], bins: Thresholds, j: int) -> NDArray[Any]:
+    """Values of a column, infinite where they are missing."""
+    if bins.gaps is None:
+        return rows[:, j]
+    values = rows[:, bins.gaps.feature[j]]
+    return np.where(np.isnan(values), -np.inf if bins.gaps.low[j] else np.inf, values)

@@ -79,6 +79,8 @@ class WeakLearnerFamily(ABC):
     can_resume : bool
         Whether learners are tuples of plain values, and :meth:`restored` makes them again: what a
         checkpoint needs.
+    takes_missing : bool
+        Whether features may be missing (NaN).  Features of other families are checked before.
     shard_features : tuple of Thresholds or Standardisation
         Where the learners are looked up in the shards: what the shards make of the features.
     """
@@ -87,6 +89,7 @@ class WeakLearnerFamily(ABC):
     exact_pricing: bool
     cross_fitted: bool = False
     can_resume: bool = False
+    takes_missing: bool = False
     shard_features: tuple[ShardFeatures, ...] = ()
     n_features: int
 

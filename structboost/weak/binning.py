@@ -14,37 +14,66 @@ from structboost.runtime.compiled import compiled
 from structboost.shards.blocks import blocks_of_rows
 
 MAX_BINS = 256
+# Above all numbers, and below what is missing.
+ABOVE_ALL = float(np.finfo(np.float64).max)
 # Thresholds of larger tables come from a sample of this many rows.
 SAMPLED_ROWS = 1 << 18
 # A row costs three bytes in the sparse form, one in the dense.
 _MIN_COMMON_SHARE = 0.3
 
 
+class Gaps(NamedTuple):
+    """Which feature a column of bins reads, and where it puts missing values (NaN).
+
+    A feature that has some in training is read by two columns: in the first they are above all
+    numbers, in a bin of their own; in the second they share the bin of the smallest numbers.  So a
+    split of either column sends them to the side that suits it.
+
+    Parameters
+    ----------
+    feature : ndarray of int64, shape (n_columns,)
+        In ascending order.
+    low : ndarray of bool, shape (n_columns,)
+        Whether missing values are below all thresholds; otherwise they are above.
+    """
+
+    feature: IntArray
+    low: NDArray[np.bool_]
+
+
 class Thresholds(NamedTuple):
-    """Thresholds between the bins of each feature.
+    """Thresholds between the bins of each column: a feature without missing values is one column.
 
     Parameters
     ----------
     values : ndarray of float64
-        Ascending for each feature.
-    indptr : ndarray of int64, shape (n_features + 1,)
-        Thresholds of feature f are ``values[indptr[f]:indptr[f + 1]]``.
-    thinned : ndarray of bool, shape (n_features,), optional
-        Features some of whose distinct training values may share a bin.  None: any may be one.
+        Ascending for each column.
+    indptr : ndarray of int64, shape (n_columns + 1,)
+        Thresholds of column j are ``values[indptr[j]:indptr[j + 1]]``.
+    thinned : ndarray of bool, shape (n_columns,), optional
+        Columns some of whose distinct training values may share a bin.  None: any may be one.
+    gaps : Gaps, optional
+        The features of the columns, if any has missing values.
     """
 
     values: FloatArray
     indptr: IntArray
     thinned: NDArray[np.bool_] | None = None
+    gaps: Gaps | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.indptr) - 1
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return len(self.indptr) - 1
+        return self.n_columns if self.gaps is None else int(self.gaps.feature[-1]) + 1
 
     @property
     def n_bins(self) -> IntArray:
-        """Number of bins of each feature."""
+        """Number of bins of each column."""
         return np.diff(self.indptr) + 1
 
 
@@ -76,13 +105,14 @@ class BinnedFeatures:
 
     Parameters
     ----------
-    codes : ndarray of uint8, uint16 or uint32, shape (n_features, n_rows)
-        ``codes[f, p] <= b`` exactly where ``features[p, f] <= thresholds[indptr[f] + b]``.
+    codes : ndarray of uint8, uint16 or uint32, shape (n_columns, n_rows)
+        ``codes[j, p] <= b`` exactly where ``features[p, f] <= thresholds[indptr[j] + b]``, if
+        column j reads feature f (:class:`Gaps`).
     bins : Thresholds
     blocks : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, and the number of rows.
     rare : RareRows
-        Sparse form of the features with one bin that holds most rows.
+        Sparse form of the columns with one bin that holds most rows.
     """
 
     codes: NDArray[Any]
@@ -91,9 +121,9 @@ class BinnedFeatures:
     rare: RareRows
 
     @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.bins.n_features
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.bins.n_columns
 
     @property
     def n_rows(self) -> int:
@@ -107,7 +137,7 @@ def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatur
     Raises
     ------
     TaskError
-        If a feature is NaN or infinite; the message names the row and the feature.
+        If a feature is infinite; the message names the row and the feature.
     """
     bins = bin_thresholds(features, exact=exact)
     return binned_features(bin_codes(features, bins), bins, blocks_of_rows(len(features)))
@@ -125,19 +155,20 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
     about equal count: threshold k = 1, ..., 255 lies above the smallest value v for which at least
     k/256 of the rows have a value of at most v; equal thresholds are merged.  With ``exact`` every
     distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled by
-    :func:`sampled_rows`, unless ``exact``.
+    :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some, a
+    feature has at most 255 bins of numbers, and two columns (:class:`Gaps`).
 
     Parameters
     ----------
     features : ndarray, shape (n_rows, n_features)
-        Finite.
+        Finite, or missing (NaN).
     exact : bool
         Whether to keep all thresholds.
 
     Raises
     ------
     TaskError
-        If ``features`` is no table, or a feature is NaN or infinite.
+        If ``features`` is no table, or a feature is infinite.
     """
     if np.ndim(features) != 2:
         raise TaskError(
@@ -146,19 +177,30 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
     sampled = not exact and len(features) > SAMPLED_ROWS
     if sampled:
         features = features[sampled_rows(len(features))]
-    per_feature = []
-    thinned = np.full(features.shape[1], sampled)
+    of_columns: list[FloatArray] = []
+    thinned: list[bool] = []
+    feature: list[int] = []
     for f in range(features.shape[1]):
         distinct, counts = np.unique(features[:, f], return_counts=True)
         distinct = distinct.astype(np.float64)
-        if len(distinct) and not np.isfinite(distinct[[0, -1]]).all():
-            bad = int(np.flatnonzero(~np.isfinite(features[:, f]))[0])
-            raise TaskError(f"Feature {f} of part {bad} is NaN or infinite; impute or drop it.")
-        per_feature.append(_thresholds(distinct, counts, exact=exact))
-        thinned[f] |= len(per_feature[f]) < len(distinct) - 1
-    sizes = [len(thresholds) for thresholds in per_feature]
-    flat = np.concatenate(per_feature) if per_feature else np.zeros(0)
-    return Thresholds(flat, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), thinned)
+        has_gaps = len(distinct) > 1 and bool(np.isnan(distinct[-1]))
+        if has_gaps:
+            distinct, counts = distinct[:-1], counts[:-1]
+        if len(distinct) and np.isinf(distinct[[0, -1]]).any():
+            _raise_infinite(features[:, f], f)
+        own = _thresholds(distinct, counts, MAX_BINS - has_gaps, exact=exact)
+        of_columns += [np.append(own, ABOVE_ALL), own] if has_gaps else [own]
+        n_columns = 1 + has_gaps
+        thinned += [sampled or len(own) < len(distinct) - 1] * n_columns
+        feature += [f] * n_columns
+    sizes = [len(thresholds) for thresholds in of_columns]
+    flat = np.concatenate(of_columns) if of_columns else np.zeros(0)
+    indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    gaps = None
+    if len(feature) > features.shape[1]:
+        reads = np.array(feature, np.int64)
+        gaps = Gaps(reads, np.append(False, reads[1:] == reads[:-1]))
+    return Thresholds(flat, indptr, np.array(thinned, np.bool_), gaps)
 
 
 def sampled_rows(n_rows: int) -> IntArray:
@@ -169,28 +211,38 @@ def sampled_rows(n_rows: int) -> IntArray:
 
 
 def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
-    """Bin of every value, shape (n_features, n_rows).
+    """Bin of every value, shape (n_columns, n_rows).
+
+    Missing values are in the last bin, except in the columns where they are low (:class:`Gaps`).
 
     Raises
     ------
     TaskError
-        If a feature is NaN or infinite; the message names the row and the feature.
+        If a feature is infinite; the message names the row and the feature.
     """
-    codes = np.empty((bins.n_features, len(features)), dtype=code_dtype(bins))
-    for f in range(bins.n_features):
+    codes = np.empty((bins.n_columns, len(features)), dtype=code_dtype(bins))
+    for j in range(bins.n_columns):
+        f = j if bins.gaps is None else int(bins.gaps.feature[j])
         column = features[:, f].astype(np.float64)
-        if not np.isfinite(column).all():
-            bad = int(np.flatnonzero(~np.isfinite(column))[0])
-            raise TaskError(f"Feature {f} of part {bad} is NaN or infinite; impute or drop it.")
-        codes[f] = np.searchsorted(
-            bins.values[bins.indptr[f] : bins.indptr[f + 1]], column, side="left"
+        if np.isinf(column).any():
+            _raise_infinite(column, f)
+        codes[j] = np.searchsorted(
+            bins.values[bins.indptr[j] : bins.indptr[j + 1]], column, side="left"
         )
+        if bins.gaps is not None and bins.gaps.low[j]:
+            codes[j, np.isnan(column)] = 0
     return codes
+
+
+def _raise_infinite(column: NDArray[Any], f: int) -> None:
+    """Raise for the first infinite value of a feature."""
+    bad = int(np.flatnonzero(np.isinf(column))[0])
+    raise TaskError(f"Feature {f} of part {bad} is infinite; replace it, or make it NaN: missing.")
 
 
 @compiled
 def codes_sum(codes: NDArray[Any], first_row: int) -> int:
-    """Hash of codes, shape (n_features, n_rows), which adds up over runs of rows.
+    """Hash of codes, shape (n_columns, n_rows), which adds up over runs of rows.
 
     The sum over all entries of a hash of row, feature and code (splitmix64), modulo 2^64.
     """
@@ -215,17 +267,19 @@ def code_dtype(bins: Thresholds) -> type[np.unsignedinteger[Any]]:
     return np.uint16 if most <= 1 << 16 else np.uint32
 
 
-def _thresholds(distinct: FloatArray, counts: IntArray, *, exact: bool) -> FloatArray:
+def _thresholds(
+    distinct: FloatArray, counts: IntArray, most_bins: int, *, exact: bool
+) -> FloatArray:
     """Thresholds between neighbouring distinct values, thinned to quantiles if too many."""
     lower, upper = distinct[:-1], distinct[1:]
     middle = lower + 0.5 * (upper - lower)
     # Between neighbouring floats the middle may round up to the upper value, which must stay right
     # of it.
     middle = np.where(middle < upper, middle, lower)
-    if exact or len(distinct) <= MAX_BINS:
+    if exact or len(distinct) <= most_bins:
         return middle
     at_or_below = np.cumsum(counts)[:-1]
-    wanted = np.arange(1, MAX_BINS) * (counts.sum() / MAX_BINS)
+    wanted = np.arange(1, most_bins) * (counts.sum() / most_bins)
     chosen = np.unique(np.minimum(np.searchsorted(at_or_below, wanted), len(middle) - 1))
     return np.asarray(middle[chosen])
 

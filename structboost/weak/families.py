@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
-from structboost.task import PartKind
+from structboost._typing import IntArray
+from structboost.task import PartKind, StackedParts
+from structboost.task_calls import check_nothing_missing
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
-from structboost.weak.registry import IN_SHARDS, family_maker
+from structboost.weak.registry import FAMILIES, IN_SHARDS, family_maker
 from structboost.weak.union import UnionFamily
 
 WeakLearner = str | Callable[..., WeakLearnerFamily]
@@ -22,6 +25,7 @@ class FeaturesOfKinds(TrainingFeatures, Protocol):
     """The training set, with the inputs that errors name."""
 
     X: Any
+    offsets: Mapping[str, IntArray]
 
 
 def checked_members(
@@ -68,6 +72,21 @@ def checked_members(
     return members
 
 
+def takes_missing(weak_learner: Any) -> bool:
+    """Whether all families that ``weak_learner`` names take missing features (NaN)."""
+    if isinstance(weak_learner, Mapping):
+        return all(map(takes_missing, weak_learner.values()))
+    if isinstance(weak_learner, list | tuple):
+        return all(map(takes_missing, weak_learner))
+    while isinstance(weak_learner, partial):
+        weak_learner = weak_learner.func
+    if isinstance(weak_learner, str):
+        if weak_learner not in FAMILIES:
+            return False
+        weak_learner = FAMILIES[weak_learner]
+    return bool(getattr(weak_learner, "takes_missing", False))
+
+
 def families_of(
     members: Mapping[str, Sequence[WeakLearner]],
     kinds: Mapping[str, PartKind],
@@ -102,6 +121,10 @@ def families_of(
     made = {}
     for kind, of_kind in members.items():
         response = kinds[kind].response
+        for member in of_kind:
+            if features.rows is not None and not takes_missing(member):
+                stack = StackedParts(features.rows, features.offsets)
+                check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
         if in_shards and all(member in IN_SHARDS for member in of_kind):
             own = [
                 IN_SHARDS[member].of_kind(features, kind, response, exact=exact)

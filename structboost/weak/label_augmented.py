@@ -70,6 +70,11 @@ class LabelAugmented(PricingRule):
                 "Label-augmented pricing needs weak_learner='stump'; "
                 f"the weak learner is {family.name!r}."
             )
+        if family.bins.gaps is not None:
+            raise TypeError(
+                "X has NaN features, which pricing='label_augmented' cannot take; impute or drop "
+                "them, or take pricing='own'."
+            )
         sums, bins = _best_far_sides(family, duals)
         found = []
         for node, total in enumerate(duals.sum(axis=0)):
@@ -129,7 +134,7 @@ def _constant(family: StumpFamily, node: int, value: float) -> Term:
 def _best_far_sides(family: StumpFamily, duals: FloatArray) -> tuple[FloatArray, IntArray]:
     """Sums of the duals over the best far sides, and their bins: (n_features, n_channels)."""
     binned = family.binned
-    shape = (binned.n_features, duals.shape[1])
+    shape = (binned.n_columns, duals.shape[1])
     sums, bins = np.empty(shape), np.empty(shape, np.int64)
     below_zero = np.concatenate(([0], np.cumsum(binned.bins.values < 0)))
     best_far_sides(

@@ -6,6 +6,7 @@ look-up per used feature, however many rounds were run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -38,6 +39,8 @@ class LookupTable:
         Scores of bin b of used feature u in row ``indptr[u] + u + b``.
     n_features : int
         Features the model was trained on.
+    missing : ndarray, shape (n_used, n_channels), optional
+        Scores where a used feature is missing (NaN); without them features must be finite.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -54,6 +57,7 @@ class LookupTable:
     indptr: IntArray
     values: FloatArray
     n_features: int
+    missing: FloatArray | None = None
 
     @classmethod
     def of_stumps(
@@ -62,10 +66,14 @@ class LookupTable:
         threshold: FloatArray,
         left: FloatArray,
         right: FloatArray,
+        of_missing: FloatArray,
         weights: FloatArray,
         n_features: int,
     ) -> LookupTable:
-        """Tables of stumps with the weights W, shape (n_learners, n_channels)."""
+        """Tables of stumps with the weights W, shape (n_learners, n_channels).
+
+        ``of_missing`` are the answers where the feature is missing.
+        """
         used = weights.any(axis=1)
         constant = used & np.isneginf(threshold)
         splits = np.flatnonzero(used & ~constant)
@@ -86,7 +94,10 @@ class LookupTable:
                 np.cumsum(above[begin:end], axis=0, out=own[1:])
                 own[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
         bias = np.asarray(right[constant] @ weights[constant], np.float64)
-        return cls(bias, f[starts], t[levels], indptr.astype(np.int64), values, n_features)
+        missing = np.zeros((len(starts), weights.shape[1]))
+        if len(starts):
+            missing = np.add.reduceat(of_missing[splits, None] * w, starts)
+        return cls(bias, f[starts], t[levels], indptr.astype(np.int64), values, n_features, missing)
 
     @classmethod
     def constant(cls, bias: FloatArray, n_features: int) -> LookupTable:
@@ -98,14 +109,16 @@ class LookupTable:
 
     def scores(self, features: Any) -> FloatArray:
         """Scores of parts, shape (n_parts, n_channels); one thread, binning included."""
-        return self.raw_scores(checked_features(features, self.n_features))
+        takes_missing = self.missing is not None
+        return self.raw_scores(checked_features(features, self.n_features, missing=takes_missing))
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of rows that were checked."""
         out = np.empty((len(rows), len(self.bias)))
+        missing = np.zeros((len(self.features), len(self.bias)))
         _add_up(
             comparable(rows), self.bias, self.features, self.thresholds, self.indptr, self.values,
-            out,
+            missing if self.missing is None else self.missing, out,
         )  # fmt: skip
         return out
 
@@ -177,6 +190,7 @@ def _add_up(
     thresholds: FloatArray,
     indptr: IntArray,
     values: FloatArray,
+    missing: FloatArray,
     out: FloatArray,
 ) -> None:
     n_channels = len(bias)
@@ -185,6 +199,10 @@ def _add_up(
             out[p, c] = bias[c]
         for u in range(len(features)):
             value = rows[p, features[u]]
+            if math.isnan(value):
+                for c in range(n_channels):
+                    out[p, c] += missing[u, c]
+                continue
             base = indptr[u]
             # Branch-free binary search: the number of thresholds below the value.
             below = 0

@@ -37,9 +37,10 @@ _TIE = 1e-6
 
 
 class Stump(NamedTuple):
-    """``left`` where ``features[feature] <= threshold``, else ``right``.
+    """``left`` where the column is at most the threshold, else ``right``.
 
-    A stump with the threshold -inf is constant.
+    The columns are those of the bins (:class:`structboost.weak.binning.Gaps`): the features, if
+    nothing is missing.  A stump with the threshold -inf is constant.
     """
 
     feature: int
@@ -75,6 +76,8 @@ class StumpTable(LearnerTable):
     feature : ndarray of int64, shape (n_learners,)
     threshold, left, right : ndarray of float64, shape (n_learners,)
         ``left`` where the feature is at most the threshold, else ``right``.
+    missing_left : ndarray of uint8, shape (n_learners,), optional
+        Whether a missing feature (NaN) is answered by ``left``; None: always by ``right``.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -82,18 +85,24 @@ class StumpTable(LearnerTable):
         "threshold": Array("float64", ("n_learners",), infinite=True),
         "left": Array("float64", ("n_learners",)),
         "right": Array("float64", ("n_learners",)),
+        "missing_left": Array("uint8", ("n_learners",), high=1, optional=True),
     }
+    takes_missing: ClassVar[bool] = True
 
     feature: IntArray
     threshold: FloatArray
     left: FloatArray
     right: FloatArray
+    missing_left: NDArray[np.uint8] | None = None
 
     def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all stumps on ``features``, shape (n_learners, n_parts)."""
         out = np.empty((len(self), len(features)))
         for k in range(len(self)):
-            below = features[:, self.feature[k]] <= self.threshold[k]
+            column = features[:, self.feature[k]]
+            below = column <= self.threshold[k]
+            if self.missing_left is not None and self.missing_left[k]:
+                below |= np.isnan(column)
             out[k] = np.where(below, self.left[k], self.right[k])
         return out
 
@@ -103,8 +112,13 @@ class StumpTable(LearnerTable):
 
     def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
         """Look-up tables."""
+        of_missing = (
+            self.right
+            if self.missing_left is None
+            else np.where(self.missing_left, self.left, self.right)
+        )
         return LookupTable.of_stumps(
-            self.feature, self.threshold, self.left, self.right, weights, n_features
+            self.feature, self.threshold, self.left, self.right, of_missing, weights, n_features
         )
 
 
@@ -123,6 +137,7 @@ class StumpSearch(WeakLearnerFamily):
     name = "stump"
     exact_pricing = True
     can_resume = True
+    takes_missing = True
 
     def __init__(
         self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None
@@ -142,11 +157,14 @@ class StumpSearch(WeakLearnerFamily):
         if self.rows is None:
             return None
         thinned = (
-            np.ones(self.n_features, np.bool_) if self.bins.thinned is None else self.bins.thinned
+            np.ones(self.bins.n_columns, np.bool_)
+            if self.bins.thinned is None
+            else self.bins.thinned
         )
         edges = largest_edges(
-            self.rows, np.flatnonzero(thinned), self._gathered(duals), self.low, self.high
-        )
+            self.rows, self.bins, np.flatnonzero(thinned), self._gathered(duals), self.low,
+            self.high,
+        )  # fmt: skip
         for candidate in self.price(duals, 1):
             edges[candidate.channel] = max(edges[candidate.channel], candidate.edge)
         return edges
@@ -158,19 +176,19 @@ class StumpSearch(WeakLearnerFamily):
 
     @abstractmethod
     def _search(self, duals: Any, kernel: Kernel, found: Found) -> FloatArray:
-        """Fill ``found``, a row per feature, by a kernel of histograms; return the totals."""
+        """Fill ``found``, a row per column, by a kernel of histograms; return the totals."""
 
     def _fill(
         self, kernel: Kernel, found: Found, sums: FloatArray, totals: FloatArray, group: Group
     ) -> None:
-        """Fill the rows of a group of features from their histograms."""
+        """Fill the rows of a group of columns from their histograms."""
         rows = slice(*group)
         own = (array[rows] for array in found)
         kernel(sums, self.bins.n_bins[rows], totals, self.low, self.high, *own)
 
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
         """Best stumps of each channel, each on a feature of its own."""
-        shape = (self.n_features, duals.shape[1])
+        shape = (self.bins.n_columns, duals.shape[1])
         edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         totals = self._search(duals, best_splits, (edges, bins, flipped))
         found = []
@@ -186,8 +204,7 @@ class StumpSearch(WeakLearnerFamily):
                     channel,
                     float(column[f]),
                 )
-                for f in np.argsort(-column, kind="stable")[:per_channel]
-                if np.isfinite(column[f])
+                for f in self._best_columns(column, per_channel)
             ]
             best_split = splits[0].edge if splits else -np.inf
             # As good as any split: the simplest learner goes first, alone.
@@ -205,21 +222,33 @@ class StumpSearch(WeakLearnerFamily):
 
     def table(self, learners: Sequence[Stump]) -> StumpTable:
         """The stumps as arrays."""
-        return StumpTable(
-            np.array([s.feature for s in learners], np.int64),
-            np.array([s.threshold for s in learners], np.float64),
-            np.array([s.left for s in learners], np.float64),
-            np.array([s.right for s in learners], np.float64),
+        column = np.array([s.feature for s in learners], np.int64)
+        threshold, left, right = (
+            np.array([getattr(s, name) for s in learners], np.float64)
+            for name in ("threshold", "left", "right")
         )
+        if self.bins.gaps is None:
+            return StumpTable(column, threshold, left, right)
+        gaps = self.bins.gaps
+        missing_left = gaps.low[column].astype(np.uint8)
+        return StumpTable(gaps.feature[column], threshold, left, right, missing_left)
 
     def restored(self, values: Sequence[Any]) -> Stump:
         """The stump of these fields, one between two bins of these features."""
-        feature = whole_number(values[0], "feature", 0, self.n_features - 1)
+        feature = whole_number(values[0], "feature", 0, self.bins.n_columns - 1)
         bin_ = whole_number(values[4], "bin", -1, int(self.bins.n_bins[feature]) - 2)
         made = self._stump(feature, bin_, values[2] == self.high)
         if made != tuple(values):
             raise DamagedFileError(f"the stump {values} is none of these features")
         return made
+
+    def _best_columns(self, values: FloatArray, most: int) -> list[int]:
+        """Columns of the largest values, each on a feature of its own."""
+        order = np.argsort(-values, kind="stable")
+        if self.bins.gaps is not None:
+            first = np.unique(self.bins.gaps.feature[order], return_index=True)[1]
+            order = order[np.sort(first)]
+        return [int(j) for j in order[:most] if np.isfinite(values[j])]
 
     def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
         threshold = -np.inf if bin_ < 0 else self.bins.values[self.bins.indptr[feature] + bin_]
@@ -256,12 +285,12 @@ class StumpFamily(StumpSearch):
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
         """Stumps of largest l1 norm of edges over the channels, each on a feature of its own."""
-        norms, bins = np.empty(self.n_features), np.empty(self.n_features, np.int64)
+        n_columns = self.bins.n_columns
+        norms, bins = np.empty(n_columns), np.empty(n_columns, np.int64)
         self._search(duals, best_shared_splits, (norms, bins))
         chosen = [
             self._stump(int(f), int(bins[f]), flip=False)
-            for f in np.argsort(-norms, kind="stable")[:n_learners]
-            if np.isfinite(norms[f])
+            for f in self._best_columns(norms, n_learners)
         ]
         candidates = [*chosen, self._stump(0, -1, flip=False)]
         edges = self.responses(candidates) @ duals

@@ -29,6 +29,8 @@ class LearnerTable(ABC):
     """
 
     schema: ClassVar[Mapping[str, Array]]
+    # Whether features may be missing (NaN).
+    takes_missing: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(next(array for name, array in vars(self).items() if self._by_learner(name)))

@@ -29,7 +29,8 @@ _MOST_ENTRIES = 1 << 22
 class Tree(NamedTuple):
     """A complete binary tree.
 
-    Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2.  A node
+    Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2, where the
+    features are the columns of the bins (:class:`structboost.weak.binning.Gaps`).  A node
     that does not split has an infinite threshold.  ``leaves`` are the answers, left to right.
     """
 
@@ -48,17 +49,22 @@ class TreeTable(LearnerTable):
     feature : ndarray of int64, shape (n_learners, 2^depth - 1)
     threshold : ndarray of float64, shape (n_learners, 2^depth - 1)
     leaf : ndarray of float64, shape (n_learners, 2^depth)
+    missing_left : ndarray of uint8, shape (n_learners, 2^depth - 1), optional
+        Whether a node sends a missing feature (NaN) left; None: always right.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
         "feature": Array("int64", ("n_learners", "n_nodes"), low=0, high="n_features - 1"),
         "threshold": Array("float64", ("n_learners", "n_nodes"), infinite=True),
         "leaf": Array("float64", ("n_learners", "n_nodes + 1")),
+        "missing_left": Array("uint8", ("n_learners", "n_nodes"), high=1, optional=True),
     }
+    takes_missing: ClassVar[bool] = True
 
     feature: IntArray
     threshold: FloatArray
     leaf: FloatArray
+    missing_left: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
         n_leaves = self.leaf.shape[1]
@@ -68,7 +74,8 @@ class TreeTable(LearnerTable):
     def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all trees on ``features``, shape (n_learners, n_parts)."""
         out = np.empty((len(self), len(features)))
-        _answer(comparable(features), self.feature, self.threshold, self.leaf, out)
+        rows = comparable(features)
+        _answer(rows, self.feature, self.threshold, self._sides, self.leaf, out)
         return out
 
     def feature_shares(self, n_features: int) -> FloatArray:
@@ -80,7 +87,14 @@ class TreeTable(LearnerTable):
 
     def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees:
         """Trees whose leaves hold weighted answers."""
-        return WeightedTrees.of(self.feature, self.threshold, self.leaf, weights)
+        return WeightedTrees.of(self.feature, self.threshold, self._sides, self.leaf, weights)
+
+    @property
+    def _sides(self) -> NDArray[np.uint8]:
+        """Whether each node sends a missing feature left; one that does not split sends all."""
+        if self.missing_left is None:
+            return np.isposinf(self.threshold).astype(np.uint8)
+        return self.missing_left | np.isposinf(self.threshold)
 
 
 class TreeFamily(WeakLearnerFamily):
@@ -111,6 +125,7 @@ class TreeFamily(WeakLearnerFamily):
     name = "tree"
     exact_pricing = False
     can_resume = True
+    takes_missing = True
 
     def __init__(
         self,
@@ -128,7 +143,7 @@ class TreeFamily(WeakLearnerFamily):
         self.can_resume = self.row_share == 1
         self._random = check_random_state(random_state)
         self.binned = bin_features(features, exact=exact)
-        self.n_features = self.binned.n_features
+        self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
@@ -184,11 +199,14 @@ class TreeFamily(WeakLearnerFamily):
     def table(self, learners: Sequence[Tree]) -> TreeTable:
         """The trees as arrays."""
         n_nodes = 2**self.depth - 1
-        return TreeTable(
-            np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes),
-            np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes),
-            np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1),
-        )
+        columns = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
+        threshold = np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes)
+        leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1)
+        gaps = self.binned.bins.gaps
+        if gaps is None:
+            return TreeTable(columns, threshold, leaf)
+        low = gaps.low[columns].astype(np.uint8)
+        return TreeTable(gaps.feature[columns], threshold, leaf, low)
 
     def restored(self, values: Sequence[Any]) -> Tree:
         """The tree of these fields, its splits between bins of these features."""
@@ -197,7 +215,7 @@ class TreeFamily(WeakLearnerFamily):
         if [len(field) for field in made] != [n_nodes, n_nodes, n_nodes + 1, n_nodes]:
             raise DamagedFileError("a tree is of another depth")
         for feature, bin_ in zip(made.features, made.bins, strict=True):
-            whole_number(feature, "feature", 0, self.n_features - 1)
+            whole_number(feature, "feature", 0, self.binned.n_columns - 1)
             whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
         thresholds = self._thresholds(np.array(made.features), np.array(made.bins))
         if list(made.thresholds) != thresholds.tolist() or not set(made.leaves) <= {
@@ -219,7 +237,7 @@ class TreeFamily(WeakLearnerFamily):
         own = duals[:, first:last]
         n_channels, n_nodes = last - first, 2**self.depth - 1
         signed = np.hstack((np.maximum(own, 0.0), np.maximum(-own, 0.0)))
-        roots = histograms(binned, signed, 0, self.n_features)
+        roots = histograms(binned, signed, 0, binned.n_columns)
         features = np.zeros((n_channels, n_nodes), np.int64)
         bins = np.full((n_channels, n_nodes), -1)
         weights = np.zeros((n_channels, n_nodes + 1))
@@ -251,9 +269,11 @@ def _answer(
     rows: NDArray[Any],
     features: IntArray,
     thresholds: FloatArray,
+    missing_left: NDArray[np.uint8],
     leaves: FloatArray,
     out: FloatArray,
 ) -> None:
     for t in range(len(features)):
         for p in range(len(rows)):
-            out[t, p] = leaves[t, leaf_of(rows[p], features[t], thresholds[t])]
+            leaf = leaf_of(rows[p], features[t], thresholds[t], missing_left[t])
+            out[t, p] = leaves[t, leaf]

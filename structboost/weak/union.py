@@ -56,6 +56,11 @@ class UnionTable(LearnerTable):
     member: IntArray
     tables: tuple[LearnerTable, ...]
 
+    @property
+    def takes_missing(self) -> bool:  # type: ignore[override]
+        """Whether all families do."""
+        return all(table.takes_missing for table in self.tables)
+
     @classmethod
     def of_arrays(
         cls, classes: Sequence[type[LearnerTable]], arrays: Mapping[str, NDArray[Any]]
@@ -130,6 +135,7 @@ class UnionFamily(WeakLearnerFamily):
         self.exact_pricing = all(family.exact_pricing for family in members)
         self.cross_fitted = any(family.cross_fitted for family in members)
         self.can_resume = all(family.can_resume for family in members)
+        self.takes_missing = all(family.takes_missing for family in members)
         self.shard_features = tuple(part for family in members for part in family.shard_features)
 
     @property

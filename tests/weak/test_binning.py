@@ -69,7 +69,7 @@ def test_codes_are_on_the_sides_of_the_thresholds_that_the_values_are(seed, ties
     binned = bin_features(features, exact=exact)
     assert binned.codes.shape == (len(ties), n)
     assert binned.n_rows == n
-    assert binned.n_features == len(ties)
+    assert binned.n_columns == len(ties)
     for f in range(len(ties)):
         thresholds = binned.bins.values[binned.bins.indptr[f] : binned.bins.indptr[f + 1]]
         assert binned.bins.n_bins[f] == len(thresholds) + 1
@@ -90,11 +90,11 @@ def test_between_neighbouring_floats_the_threshold_is_the_lower_one(sign):
     assert binned.codes.tolist() == [[0, 1, 2, 3]]
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_no_numbers_are_named(bad):
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_infinite_values_are_named(bad):
     features = np.zeros((5, 3))
     features[3, 1] = bad
-    with pytest.raises(TaskError, match="Feature 1 of part 3 is NaN or infinite"):
+    with pytest.raises(TaskError, match="Feature 1 of part 3 is infinite"):
         bin_thresholds(features)
-    with pytest.raises(TaskError, match="Feature 1 of part 3 is NaN or infinite"):
+    with pytest.raises(TaskError, match="Feature 1 of part 3 is infinite"):
         bin_codes(features, bin_thresholds(np.zeros((5, 3))))
