@@ -207,7 +207,8 @@ class Ensemble:
             If the weak learners depend on several features, as trees do.
         """
         kind = self._kind(kind)
-        rows = checked_features(features, self.members[kind].n_features)
+        member = self.members[kind]
+        rows = checked_features(features, member.n_features, missing=member.learners.takes_missing)
         return contributions_of(self.scorer(kind), rows)
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:

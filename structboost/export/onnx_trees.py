@@ -12,8 +12,9 @@ from structboost._typing import FloatArray
 from structboost.weak.lookup_table import LookupTable
 from structboost.weak.weighted_trees import WeightedTrees, single_thresholds
 
-# An array of what a leaf adds to each channel; or a feature, a threshold of single precision, and
-# the subtrees of the values at most the threshold and of those above.
+# An array of what a leaf adds to each channel; or a feature, a threshold of single precision, the
+# subtrees of the values at most the threshold and of those above, and whether what is missing goes
+# to the former.
 Subtree = Any
 
 
@@ -32,7 +33,7 @@ class TreeNodes:
             name: []
             for name in (
                 "treeids", "nodeids", "featureids", "modes", "values", "truenodeids",
-                "falsenodeids",
+                "falsenodeids", "missing_value_tracks_true",
             )
         }  # fmt: skip
         self._targets: dict[str, list[Any]] = {
@@ -58,9 +59,10 @@ class TreeNodes:
         own = self._n_nodes
         self._n_nodes += 1
         is_leaf = isinstance(tree, np.ndarray)
-        feature, threshold = (0, 0.0) if is_leaf else tree[:2]
+        feature, threshold, *_, missing_left = (0, 0.0, 0) if is_leaf else tree
         place = len(self._nodes["nodeids"])
-        row = (self.n_trees, own, feature, "LEAF" if is_leaf else "BRANCH_LEQ", threshold, 0, 0)
+        mode = "LEAF" if is_leaf else "BRANCH_LEQ"
+        row = (self.n_trees, own, feature, mode, threshold, 0, 0, missing_left)
         for values, value in zip(self._nodes.values(), row, strict=True):
             values.append(value)
         if is_leaf:
@@ -84,7 +86,12 @@ def trees_of_table(table: LookupTable) -> Iterator[Subtree]:
     thresholds = single_thresholds(table.thresholds)
     for u, feature in enumerate(table.features.tolist()):
         begin, end = table.indptr[u : u + 2]
-        yield _search_tree(feature, thresholds[begin:end], table.values[begin + u : end + u + 1])
+        values = table.values[begin + u : end + u + 1]
+        tree = _search_tree(feature, thresholds[begin:end], values)
+        if table.missing is not None and (table.missing[u] != values[-1]).any():
+            # What is missing is not at most the largest number.
+            tree = (feature, float(np.finfo(np.float32).max), tree, table.missing[u], 0)
+        yield tree
 
 
 def trees_of_ensemble(trees: WeightedTrees) -> Iterator[Subtree]:
@@ -95,7 +102,8 @@ def trees_of_ensemble(trees: WeightedTrees) -> Iterator[Subtree]:
         leaves = np.zeros((trees.values.shape[1], trees.n_channels))
         np.add.at(leaves.T, trees.channels[terms], trees.values[terms])
         splits = np.isfinite(trees.threshold[t])
-        yield _complete_tree(0, trees.feature[t], thresholds[t], splits, leaves)
+        nodes = trees.feature[t], thresholds[t], splits, trees.missing_left[t]
+        yield _complete_tree(0, *nodes, leaves)
 
 
 def _search_tree(feature: int, thresholds: NDArray[Any], values: FloatArray) -> Subtree:
@@ -108,6 +116,7 @@ def _search_tree(feature: int, thresholds: NDArray[Any], values: FloatArray) -> 
         float(thresholds[half]),
         _search_tree(feature, thresholds[:half], values[: half + 1]),
         _search_tree(feature, thresholds[half + 1 :], values[half + 1 :]),
+        0,
     )
 
 
@@ -116,13 +125,17 @@ def _complete_tree(
     features: NDArray[Any],
     thresholds: NDArray[Any],
     splits: NDArray[np.bool_],
+    missing_left: NDArray[np.uint8],
     leaves: FloatArray,
 ) -> Subtree:
     """The subtree at a node of a complete tree, whose children are 2 node + 1 and 2 node + 2."""
     if node >= len(splits):
         return leaves[node - len(splits)]
-    left = _complete_tree(2 * node + 1, features, thresholds, splits, leaves)
+    left, right = (
+        _complete_tree(child, features, thresholds, splits, missing_left, leaves)
+        for child in (2 * node + 1, 2 * node + 2)
+    )
     if not splits[node]:
         return left
-    right = _complete_tree(2 * node + 2, features, thresholds, splits, leaves)
-    return int(features[node]), float(thresholds[node]), left, right
+    sides = left, right, int(missing_left[node])
+    return (int(features[node]), float(thresholds[node]), *sides)

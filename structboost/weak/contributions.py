@@ -62,7 +62,9 @@ def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
             "Contributions are exact for 'stump', 'linear', 'feature' and lists of these; train "
             "with weak_learner='stump', for example."
         )
-    values = np.asarray(rows, np.float64)[:, :, None] * form.coefficients
+    # What is missing is left to the tables: linear functions do not take it.
+    known = np.where(np.isnan(rows), 0.0, rows)
+    values = known[:, :, None] * form.coefficients
     for u, feature in enumerate(form.steps.features):
         values[:, feature] += _of_one_feature(form.steps, u).raw_scores(rows)
     return Contributions(values, form.steps.bias.copy())
@@ -78,4 +80,5 @@ def _of_one_feature(table: LookupTable, u: int) -> LookupTable:
         thresholds=table.thresholds[begin:end],
         indptr=np.array([0, end - begin], np.int64),
         values=table.values[begin + u : end + u + 1],
+        missing=None if table.missing is None else table.missing[u : u + 1],
     )

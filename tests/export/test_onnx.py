@@ -168,3 +168,15 @@ def test_scores_of_an_ensemble_and_names_of_features():
     made = to_onnx(StructBoostClassifier(**QUICK).fit(frame, Y))
     assert json.loads(made.metadata_props[0].value) == ["alcohol", "malic", "ash"]
     assert made.producer_name == "structboost"
+
+
+@pytest.mark.parametrize("parameters", [{"max_rounds": 20}, QUICK])
+def test_missing_values_take_the_side_that_they_take_here(parameters):
+    rng = np.random.default_rng(0)
+    holed = np.where(rng.random(X.shape) < 0.3, np.nan, X).astype(np.float32)
+    model = StructBoostClassifier(**parameters).fit(holed, Y)
+    assert model.model_.members["x"].learners.missing_left.any()
+    rows = np.concatenate((holed, np.where(rng.random(X.shape) < 0.5, np.nan, X)))
+    found = run(model, rows)
+    expected = model.decision_function(rows.astype(np.float32))
+    np.testing.assert_allclose(found["scores"], expected, atol=1e-4)

@@ -178,6 +178,13 @@ def test_rankers_and_sets_of_labels_take_holes():
     assert (model.predict(X) == sets).mean() > 0.8
 
 
+def test_contributions_of_what_is_missing_add_up_to_the_scores():
+    X, y = labelled()
+    model = StructBoostClassifier(C=20.0, max_rounds=10).fit(X, y)
+    values, base = model.contributions(X)
+    np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(X), atol=1e-9)
+
+
 def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
     X, y = labelled()
     X = np.nan_to_num(X)
