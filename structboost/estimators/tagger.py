@@ -191,12 +191,12 @@ class StructBoostTagger(StructBoostEstimator):
             tagger.task_ = task
         return tagger
 
-    @property
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         return tags
 
+    @property
     def _takes_active(self) -> bool:
         """Whether sparse tokens of zeros and ones may stay sparse."""
         return any(is_same(self.weak_learner, name) for name in ("stump", "linear"))

@@ -188,8 +188,8 @@ def test_contributions_of_what_is_missing_add_up_to_the_scores():
 def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
     X, y = labelled()
     X = np.nan_to_num(X)
-    for model in (StructBoostClassifier(max_rounds=10), StructBoostClassifier(C=5.0)):
-        model.fit(X, y)
+    for model in (StructBoostClassifier(max_rounds=10), StructBoostClassifier(C=20.0)):
+        model.set_params(max_rounds=10).fit(X, y)
         holed, large = X[:20].copy(), X[:20].copy()
         holed[:, 1], large[:, 1] = np.nan, 1e6
         np.testing.assert_array_equal(
