@@ -6,11 +6,12 @@ from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GroupKFold
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structboost._typing import FloatArray, IntArray
 from structboost.estimators.labelled_parts import PartTable, beside, form_of
@@ -109,6 +110,8 @@ class CrossFitted(TransformerMixin, BaseEstimator):
         check_inputs(X)
         form = form_of(X, self.task)
         parts = form.read(X)
+        if form.is_table:
+            validate_data(self, X, skip_check_array=True)
         self.classes_, labels = form.labels(X, y, parts)
         self._has_sets = labels.ndim == 2
         of_examples = self._folds(groups, len(parts.lengths))
@@ -130,9 +133,33 @@ class CrossFitted(TransformerMixin, BaseEstimator):
         """Mean answers of the folds' classifiers, in the form of :meth:`fit_transform`."""
         check_is_fitted(self)
         check_inputs(X)
+        if self._form.is_table:
+            validate_data(self, X, skip_check_array=True, reset=False)
         parts = self._form.read(X)
         answers = np.mean([self._ask(model, parts.rows) for model in self.estimators_], axis=0)
         return self._made(X, parts, answers)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the answers to the rows of a table: that of the classifier and the class.
+
+        With ``passthrough`` the names of the features stand behind.
+
+        Raises
+        ------
+        ValueError
+            If inputs are no table.
+        """
+        check_is_fitted(self)
+        if not self._form.is_table:
+            raise ValueError("Answers have names only where X is a table; here they are sequences.")
+        classes = self.classes_ if self._has_sets or len(self.classes_) > 2 else self.classes_[1:]
+        names = [f"{type(self.estimator).__name__.lower()}_{label}" for label in classes]
+        if self.passthrough:
+            if input_features is None:
+                unnamed = [f"x{i}" for i in range(self.n_features_in_)]
+                input_features = getattr(self, "feature_names_in_", unnamed)
+            names += list(input_features)
+        return np.array(names, dtype=object)
 
     def _made(self, X: Any, parts: PartTable, answers: FloatArray) -> Any:
         rows = beside(answers, parts.rows) if self.passthrough else answers

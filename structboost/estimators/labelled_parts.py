@@ -46,7 +46,15 @@ class PartTable:
 
 
 class Form(ABC):
-    """How inputs and outputs are given."""
+    """How inputs and outputs are given.
+
+    Attributes
+    ----------
+    is_table : bool
+        Whether inputs are the rows of a table.
+    """
+
+    is_table = False
 
     @abstractmethod
     def read(self, X: Any) -> PartTable:
@@ -80,6 +88,8 @@ def _is_sequence(x: Any) -> bool:
 
 class _TableForm(Form):
     """Every row is an example with one part."""
+
+    is_table = True
 
     def read(self, X: Any) -> PartTable:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite="allow-nan")
