@@ -63,6 +63,7 @@ from .masters.stage_wise import StageWise as StageWise
 from .masters.stage_wise_ranking import StageWiseRanking as StageWiseRanking
 from .plotting.c_path import CPathDisplay as CPathDisplay
 from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay
+from .plotting.report import save_report as save_report
 from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
 from .selection.folds import Fold as Fold

@@ -83,7 +83,8 @@ class ConvergenceDisplay:
                 bounded, bound, [r["primal"] for r in known], color="tab:blue", alpha=0.08
             )
             below.plot(bounded, [100 * r["gap"] for r in known], color="tab:red")
-            below.set_yscale("log")
+            if any(r["gap"] > 0 for r in known):
+                below.set_yscale("log")
         else:
             below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")
         above.set(yscale="log", ylabel="objective")

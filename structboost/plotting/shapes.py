@@ -207,7 +207,7 @@ class ShapeDisplay:
             axis.plot(at, values[:, channel], linewidth=1.2, label=label)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
         name = f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
-        axis.set_xlabel(name)
+        axis.set_xlabel(name, parse_math=False)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
 

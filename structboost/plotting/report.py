@@ -1,0 +1,250 @@
+"""A report of a fitted model as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.whole_file import write_whole
+from structboost.plotting.c_path import CPathDisplay
+from structboost.plotting.convergence import ConvergenceDisplay
+from structboost.plotting.shapes import ShapeDisplay
+
+_MOST_FEATURES = 12
+# With more classes the table of confusion is not read any more.
+_MOST_CLASSES = 40
+_DPI = 110
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
+  padding: 0 1rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin-top: 2rem; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
+th, td {{ padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }}
+th:first-child {{ text-align: left; }} td.text {{ text-align: left; }}
+img {{ max-width: 100%; height: auto; }}
+pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; }}
+p {{ max-width: 46rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+def save_report(
+    path: str | PathLike[str],
+    estimator: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    title: str | None = None,
+    **score_arguments: Any,
+) -> None:
+    """Write a report of a fitted estimator: one HTML file, whole or not at all, images within.
+
+    It shows the parameters and the certificate, how training converged, how C was chosen, the
+    importances of the features, and the shapes of an additive model.  With samples it shows the
+    score, and for a classifier precision, recall and confusion.
+
+    Parameters
+    ----------
+    path : str or path
+    estimator : fitted classifier, ranker or trainer
+        Anything with ``history_``.
+    X, y : array-like, optional
+        Samples to judge the model on, better not those it was trained on.
+    title : str, optional
+        By default the name of the class.
+    **score_arguments
+        More arguments of ``estimator.score``, such as ``qid``.
+
+    Raises
+    ------
+    ValueError
+        If the estimator is not fitted, or X is given without y.
+    ImportError
+        If matplotlib is not installed.
+    OSError
+        If the file cannot be written.
+    """
+    if not hasattr(estimator, "history_"):
+        raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
+    if (X is None) != (y is None):
+        raise ValueError("X and y go together; give both, or neither.")
+    parts = [_certificate(estimator)]
+    if X is not None:
+        parts += _judgement(estimator, X, y, score_arguments)
+    parts += _pictures(estimator)
+    parts.append(_section("Parameters", f"<pre>{html.escape(repr(estimator))}</pre>"))
+    heading = html.escape(title or type(estimator).__name__)
+    write_whole(path, _PAGE.format(title=heading, body="\n".join(parts)).encode())
+
+
+def _certificate(estimator: Any) -> str:
+    """What training says of itself."""
+    last = estimator.history_[-1] if estimator.history_ else {}
+    rows = {"Rounds": len(estimator.history_), "Objective": estimator.objective_}
+    if last.get("bound") is not None:
+        certified = "certified" if last["certified"] else "not certified"
+        rows |= {"Lower bound": last["bound"], f"Relative gap ({certified})": last["gap"]}
+    for name, attribute in (("C", "C_"), ("Features", "n_features_in_")):
+        if hasattr(estimator, attribute):
+            rows[name] = getattr(estimator, attribute)
+    if hasattr(estimator, "model_"):
+        rows["Weak learners with a weight"] = estimator.model_.n_learners
+    if hasattr(estimator, "classes_"):
+        rows["Classes"] = len(estimator.classes_)
+    if "seconds" in last:
+        rows["Seconds of training"] = last["seconds"]
+    return _section("Model", _table([], ([name, value] for name, value in rows.items())))
+
+
+def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Iterator[str]:
+    """Score, precision and recall, confusion."""
+    score = estimator.score(X, y, **arguments)
+    text = f"<p>Score on {len(y)} samples: <b>{score:.4g}</b></p>"
+    yield _section("Score", text)
+    if not is_classifier(estimator) or np.ndim(y) != 1:
+        return
+    classes = estimator.classes_
+    found = estimator.predict(X)
+    names = [str(label) for label in classes]
+    columns = precision_recall_fscore_support(y, found, labels=classes, zero_division=0)
+    rows = [[name, *values] for name, *values in zip(names, *columns, strict=True)]
+    table = _table(["class", "precision", "recall", "F1", "samples"], rows)
+    yield _section("Precision and recall", table)
+    if len(classes) <= _MOST_CLASSES:
+        counts = confusion_matrix(y, found, labels=classes)
+        table = _table(["true \\ predicted", *names], _shaded(names, counts))
+        yield _section("Confusion", table)
+
+
+def _shaded(names: Sequence[str], counts: IntArray) -> Iterator[list[Any]]:
+    """Rows of the table of confusion; darker cells hold a larger share of their row."""
+    for i, (name, row) in enumerate(zip(names, counts, strict=True)):
+        cells: list[Any] = [name]
+        for k, count in enumerate(row.tolist()):
+            share = count / max(1, int(row.sum()))
+            colour = "40, 120, 200" if i == k else "220, 60, 40"
+            cells.append(_Cell(str(count), f"background: rgba({colour}, {0.75 * share:.3f})"))
+        yield cells
+
+
+def _pictures(estimator: Any) -> Iterator[str]:
+    """Importances, shapes, convergence and the choice of C, as far as there are any."""
+    if hasattr(estimator, "feature_importances_"):
+        shares = estimator.feature_importances_
+        if shares.any():
+            names = getattr(estimator, "feature_names_in_", None)
+            yield _section(
+                "Importances",
+                _image("Share of each feature", lambda: _draw_importances(shares, names)),
+            )
+    shapes = _image("Shape of each feature", lambda: _shapes(estimator))
+    if shapes:
+        text = "<p>What each feature adds to the score: the model is the sum of these.</p>"
+        yield _section("Shapes", text + shapes)
+    if estimator.history_:
+        drawn = _image(
+            "Objective, lower bound and gap by round",
+            lambda: ConvergenceDisplay.from_estimator(estimator).figure_,
+        )
+        yield _section("Convergence", drawn)
+    if getattr(estimator, "C_path_", None):
+        drawn = _image("Held-out loss by C", lambda: CPathDisplay.from_estimator(estimator).figure_)
+        yield _section("Choice of C", drawn)
+
+
+def _shapes(estimator: Any) -> Any:
+    """The figure of the shapes; None where the model is not additive or uses no feature."""
+    if not hasattr(estimator, "model_"):
+        return None
+    try:
+        return ShapeDisplay.from_estimator(estimator, features=_MOST_FEATURES).figure_
+    except (TypeError, ValueError):
+        return None
+
+
+def _draw_importances(shares: FloatArray, names: NDArray[Any] | None) -> Any:
+    import matplotlib.pyplot as plt
+
+    order = np.argsort(shares, kind="stable")[-_MOST_FEATURES:]
+    order = order[shares[order] > 0]
+    labels = [f"feature {f}" if names is None else str(names[f]) for f in order]
+    size = (6.4, 0.6 + 0.32 * len(order))
+    figure, axis = plt.subplots(figsize=size, layout="constrained")
+    axis.barh(range(len(order)), shares[order])
+    axis.set_yticks(range(len(order)), labels, parse_math=False)
+    axis.set_xlabel("share of the total weight")
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _image(what: str, draw: Callable[[], Any]) -> str:
+    """The figure that ``draw`` makes as an embedded image; nothing if it makes none."""
+    import matplotlib.pyplot as plt
+
+    before = set(plt.get_fignums())
+    try:
+        figure = draw()
+        if figure is None:
+            return ""
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=_DPI)
+    finally:
+        for number in set(plt.get_fignums()) - before:
+            plt.close(number)
+    content = base64.b64encode(file.getvalue()).decode()
+    return f'<img alt="{what}" src="data:image/png;base64,{content}">'
+
+
+class _Cell(str):
+    """The text of a cell, with a style."""
+
+    style: str
+
+    def __new__(cls, text: str, style: str) -> _Cell:
+        made = super().__new__(cls, text)
+        made.style = style
+        return made
+
+
+def _section(title: str, content: str) -> str:
+    return f"<h2>{html.escape(title)}</h2>\n{content}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table; the first cell of each row is its name."""
+    lines = []
+    if head:
+        lines.append("".join(f"<th>{html.escape(name)}</th>" for name in head))
+    for name, *cells in rows:
+        shown = "".join(_cell(value) for value in cells)
+        lines.append(f"<th>{html.escape(str(name))}</th>{shown}")
+    return "<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"
+
+
+def _cell(value: Any) -> str:
+    style = f' style="{value.style}"' if isinstance(value, _Cell) else ""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"<td{style}>{html.escape(text)}</td>"

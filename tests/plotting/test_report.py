@@ -1,0 +1,132 @@
+"""Reports are one file with all that they show, whatever names the data has."""
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_iris
+from sklearn.metrics import confusion_matrix
+
+from structboost import (
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+    save_report,
+)
+
+X, Y = load_iris(return_X_y=True)
+HOSTILE = ["<script>alert(1)</script>", "a & b", "x$^2$", '"']
+
+
+class Page(HTMLParser):
+    """Headings, cells of tables, tags and images of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.headings, self.cells, self.tags, self.images = [], [], [], []
+        self.open = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag == "img":
+            self.images.append(dict(attributes))
+        elif tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        if self.open[-1:] == ["h2"]:
+            self.headings.append(text)
+        elif self.open[-1:] in (["td"], ["th"]):
+            self.cells.append(text)
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    before = plt.get_fignums()
+    yield
+    assert plt.get_fignums() == before
+
+
+def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
+    frame = pd.DataFrame(X, columns=HOSTILE)
+    names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
+    model = StructBoostClassifier(weak_learner="stump", max_rounds=8).fit(frame[::2], names[::2])
+    save_report(tmp_path / "r.html", model, frame[1::2], names[1::2], title="Irises <&>")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.headings == [
+        "Model", "Score", "Precision and recall", "Confusion", "Importances", "Shapes",
+        "Convergence", "Choice of C", "Parameters",
+    ]  # fmt: skip
+    # Names are text: no tag comes from them, and nothing is fetched.
+    assert set(page.tags) <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td",
+        "p", "b", "img", "pre",
+    }  # fmt: skip
+    assert not re.search(r"https?://|<script", text)
+    assert "Irises &lt;&amp;&gt;" in text
+    assert "<i>setosa" in page.cells
+    place = page.cells.index("true \\ predicted")
+    shown = [cell for cell in page.cells[place + 4 :] if cell.isdigit()]
+    counts = confusion_matrix(names[1::2], model.predict(frame[1::2]))
+    assert shown == [str(count) for count in counts.ravel()]
+    assert f"{model.score(frame[1::2], names[1::2]):.4g}" in text
+    assert f"{model.history_[-1]['bound']:.4g}" in page.cells
+    assert "Relative gap (certified)" in page.cells
+    assert len(page.images) == 4
+    for image in page.images:
+        assert image["alt"]
+        kind, content = image["src"].split(",")
+        assert kind == "data:image/png;base64"
+        picture = Image.open(io.BytesIO(base64.b64decode(content))).convert("L")
+        assert min(picture.size) > 100
+        assert np.ptp(np.asarray(picture)) > 100
+
+
+@pytest.mark.filterwarnings("ignore:The model is empty")
+def test_reports_leave_out_what_a_model_has_not(tmp_path):
+    def headings(model, *data, **arguments):
+        save_report(tmp_path / "r.html", model, *data, **arguments)
+        return Page((tmp_path / "r.html").read_text()).headings
+
+    qid = np.repeat(np.arange(15), 10)
+    shuffled = np.random.default_rng(0).permutation(150)
+    data = X[shuffled], Y[shuffled]
+    trees = StructBoostRanker(max_rounds=2).fit(*data, qid=qid)
+    found = headings(trees, *data, qid=qid)
+    assert found == ["Model", "Score", "Importances", "Convergence", "Parameters"]
+    assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in (tmp_path / "r.html").read_text()
+    linear = StructuredSVMClassifier(tol=0.5).fit(X, Y)
+    assert headings(linear) == ["Model", "Convergence", "Parameters"]
+    empty = StructBoostClassifier(C=1e-3, max_rounds=2).fit(X, Y)
+    assert headings(empty) == ["Model", "Convergence", "Parameters"]
+    trainer = StructBoost(MulticlassTask(3), C=20, max_rounds=3).fit(X, Y)
+    assert headings(trainer, X, Y) == ["Model", "Score", "Shapes", "Convergence", "Parameters"]
+
+
+def test_a_report_that_fails_leaves_the_old_one(tmp_path):
+    path = tmp_path / "r.html"
+    path.write_text("old")
+    model = StructBoostClassifier(max_rounds=2)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        save_report(path, model)
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match="X and y go together"):
+        save_report(path, model, X)
+    with pytest.raises(ValueError, match="features"):
+        save_report(path, model, X[:, :2], Y)
+    assert path.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
