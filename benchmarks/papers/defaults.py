@@ -19,6 +19,7 @@ from benchmarks.runner.statistics import mean, median
 from benchmarks.runner.tables import field
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit
+from benchmarks.structures.lists import mean_ndcg
 from structboost import StructBoostClassifier, StructBoostRanker
 
 TUNED_ON, UNSEEN = multiclass.DATASETS, ("iris", "wine", "breast_cancer", "digits")
@@ -29,7 +30,6 @@ PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
 REPEATS = 5
 # Sets that take minutes are split once.
 ONCE = ("usps", "mnist")
-TOP = 10
 OURS, THEIRS = "structboost", "lightgbm"
 
 
@@ -87,20 +87,6 @@ def compare_rankers(data_dir: Path) -> Result:
         )
         for name, make in makers.items()
     } | {"rows": len(y)}
-
-
-def mean_ndcg(y: np.ndarray, scores: np.ndarray, group: np.ndarray) -> float:
-    """Mean over the queries with two grades, gains ``2^y - 1``; ties keep their order."""
-    values = []
-    ends = np.cumsum(group)
-    for begin, end in zip(ends - group, ends, strict=True):
-        gains = np.exp2(y[begin:end]) - 1.0
-        if len(np.unique(gains)) > 1:
-            order = np.argsort(-scores[begin:end], kind="stable")
-            discounts = 1.0 / np.log2(np.arange(min(TOP, end - begin)) + 2.0)
-            found, best = gains[order][:TOP] @ discounts, np.sort(gains)[::-1][:TOP] @ discounts
-            values.append(found / best)
-    return float(np.mean(values))
 
 
 def _measured(fit: Callable[[], Any], value: Callable[[Any], float]) -> dict[str, float]:
