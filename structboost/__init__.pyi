@@ -103,6 +103,7 @@ from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
 from .weak.base import Term as Term
 from .weak.base import WeakLearnerFamily as WeakLearnerFamily
+from .weak.category import CategoryFamily as CategoryFamily
 from .weak.contributions import Contributions as Contributions
 from .weak.feature import FeatureFamily as FeatureFamily
 from .weak.free_sign import FreeSign as FreeSign

@@ -215,12 +215,18 @@ BAD_COLUMNS = {
 }
 
 
+def without_categories(make):
+    """An estimator that takes strings and categories for what they are: no numbers."""
+    takes = "categorical_features" in make().get_params()
+    return make(categorical_features=None) if takes else make()
+
+
 @pytest.mark.parametrize("kind", BAD_COLUMNS)
 @pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
 def test_a_column_that_is_no_numbers_is_named(make, kind):
     column, message = BAD_COLUMNS[kind]
     with pytest.raises(ValueError, match=rf"Column 'colour' of X holds {kind}.*{message}"):
-        make().fit(FRAME.assign(colour=column), y)
+        without_categories(make).fit(FRAME.assign(colour=column), y)
 
 
 @pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)

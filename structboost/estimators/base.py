@@ -200,9 +200,13 @@ class BoostedEstimator(BaseEstimator):
         """Parts of the training set that C is chosen on."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
+    def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """The table, and ``y``, checked and as numbers."""
+        return validated_table(self, X, y, **options)
+
     def _scores(self, X: Any, model: Ensemble | None = None) -> FloatArray:
         check_is_fitted(self)
-        X = validated_table(self, X, reset=False)
+        X = self._table(X, reset=False)
         return (model or self.model_).scores(X)
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
@@ -272,9 +276,11 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         """
         self._check_early_stopping()
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
+            for name in ("categories_", "_directions"):
+                self.__dict__.pop(name, None)
             return self._fit_in_place(X, y, sample_weight)
         check_labels(y)
-        X, y = validated_table(self, X, y)
+        X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight
         )

@@ -13,6 +13,7 @@ from structboost.boosting import AUTO
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator, TaxonomyClassifier
 from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.tables import TableEstimator
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
@@ -32,7 +33,7 @@ from structboost.weak.tree import TreeFamily
 # What is said of the objective, the weak learners and the solver.
 _OBJECTIVE = (
     "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
-    "spread", "engine", "checkpoint", "taxonomy", "class_weight", "loss",
+    "spread", "engine", "checkpoint", "taxonomy", "class_weight", "loss", "monotonic_cst",
 )  # fmt: skip
 # The stage-wise defaults grow the trees of a round on half of the rows.  No step is above 1, or a
 # tree without errors would outvote all others.
@@ -125,7 +126,7 @@ class StructBoostEstimator(BoostedEstimator):
 
 
 @estimator
-class StageWiseByDefault(StructBoostEstimator):
+class StageWiseByDefault(TableEstimator, StructBoostEstimator):
     """Estimators that boost trees stage-wise unless something is said of the objective.
 
     Parameters
@@ -181,8 +182,8 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     By default it boosts trees stage-wise on the exponential loss, each round on half of the rows,
     which needs no C and has no certificate (docs/decisions/default-classifier.md).  As soon as C,
     ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint``, ``taxonomy`` or
-    ``class_weight`` is given, it minimises the hinge
+    ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint``, ``taxonomy``,
+    ``monotonic_cst`` or ``class_weight`` is given, it minimises the hinge
     loss over stumps, to a certified gap.
 
     Parameters

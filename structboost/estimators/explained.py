@@ -7,7 +7,6 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.validation import validated_table
 from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.table import Scorer
 
@@ -60,7 +59,8 @@ class Explained:
         return found if background is None else found.centred(self._contributions(background))
 
     def _contributions(self, X: Any) -> Contributions:
-        rows = validated_table(self, X, reset=False)
+        estimator: Any = self
+        rows = estimator._table(X, reset=False)
         values, base = contributions_of(self._scorer(), rows)
         n, n_features, n_channels = values.shape
         flat = self._decision(values.reshape(n * n_features, n_channels))

@@ -90,7 +90,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, BaseEstimator):
         if hasattr(self, "coef_"):
             del self.coef_
         check_labels(y)
-        X, y = validated_table(self, X, y, dtype=np.float64)
+        X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight
         )
@@ -112,13 +112,17 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, BaseEstimator):
         self.coef_: FloatArray = svm.w_[:-1].T
         return self
 
+    def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """The table, and ``y``, checked and in double precision."""
+        return validated_table(self, X, y, dtype=np.float64, **options)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
         check_is_fitted(self)
-        X = validated_table(self, X, reset=False, dtype=np.float64)
+        X = self._table(X, reset=False)
         return self._decision(X @ self.coef_.T + self.intercept_)
 
     def _scorer(self) -> LinearAndSteps:

@@ -19,16 +19,19 @@ from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.explained import Explained
 from structboost.estimators.labels import indicator_of
 from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
 from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
-from structboost.validation import checked_choice, checked_weights, validated_table
+from structboost.validation import checked_choice, checked_weights
 
 
 @estimator
-class StructBoostMultiLabelClassifier(ClassifierMixin, Explained, StructBoostEstimator):
+class StructBoostMultiLabelClassifier(
+    ClassifierMixin, Explained, TableEstimator, StructBoostEstimator
+):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 
     Parameters
@@ -85,7 +88,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, Explained, StructBoostEst
         """
         self._check_early_stopping()
         checked_choice(self.outputs, "outputs", ("all", "seen"))
-        X = validated_table(self, X)
+        X = self._table(X)
         self.classes_, indicator, self._is_indicator = indicator_of(y)
         edges = None
         if self.hierarchy is not None:

@@ -24,7 +24,6 @@ from structboost.validation import (
     check_relevance,
     checked_weights,
     shown,
-    validated_table,
 )
 
 
@@ -39,8 +38,8 @@ class StructBoostRanker(Explained, StageWiseByDefault):
     has no certificate (docs/decisions/default-classifier.md).  There a pair weighs the difference
     of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.  As soon as C,
     ``loss``, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``engine`` or ``checkpoint`` is given, it minimises the
-    hinge loss over stumps, to a certified gap.
+    ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint`` or ``monotonic_cst`` is given,
+    it minimises the hinge loss over stumps, to a certified gap.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class StructBoostRanker(Explained, StageWiseByDefault):
         """
         self._check_early_stopping()
         check_relevance(y)
-        X, y = validated_table(self, X, y, y_numeric=True)
+        X, y = self._table(X, y, y_numeric=True)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
         counted = np.flatnonzero(of_queries > 0)

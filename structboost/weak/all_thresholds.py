@@ -22,6 +22,7 @@ def largest_edges(
     duals: FloatArray,
     low: float,
     high: float,
+    directions: NDArray[np.int8] | None = None,
 ) -> FloatArray:
     """Largest edge of each channel over all stumps on some columns, and over the constants.
 
@@ -36,6 +37,8 @@ def largest_edges(
         Signed weights; parts without any change no edge.
     low, high : float
         The two answers of a stump.
+    directions : ndarray of int8, shape (n_columns,), optional
+        1 for columns whose stumps must rise, -1 where they must fall.
 
     Returns
     -------
@@ -51,7 +54,9 @@ def largest_edges(
         column = column[order]
         below = np.cumsum(own[order], axis=0)[np.flatnonzero(column[1:] != column[:-1])]
         above = totals - below
-        for left, right in ((low, high), (high, low)):
+        direction = 0 if directions is None else directions[j]
+        ways = ((low, high), (high, low))
+        for left, right in ways[max(0, -direction) : 2 - max(0, direction)]:
             np.maximum(best, (left * below + right * above).max(axis=0, initial=-np.inf), out=best)
     return np.asarray(best)
 

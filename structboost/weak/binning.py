@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.runtime.compiled import compiled
 from structboost.shards.blocks import blocks_of_rows
+from structboost.weak.category_sets import HALF, MOST_CATEGORIES
 
 MAX_BINS = 256
 # Above all numbers, and below what is missing.
@@ -131,7 +133,9 @@ class BinnedFeatures:
         return int(self.codes.shape[1])
 
 
-def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatures:
+def bin_features(
+    features: NDArray[Any], *, exact: bool = False, categorical: Sequence[int] = ()
+) -> BinnedFeatures:
     """Bin each feature between its distinct values (:func:`bin_thresholds`).
 
     Raises
@@ -139,7 +143,7 @@ def bin_features(features: NDArray[Any], *, exact: bool = False) -> BinnedFeatur
     TaskError
         If a feature is infinite; the message names the row and the feature.
     """
-    bins = bin_thresholds(features, exact=exact)
+    bins = bin_thresholds(features, exact=exact, categorical=categorical)
     return binned_features(bin_codes(features, bins), bins, blocks_of_rows(len(features)))
 
 
@@ -148,7 +152,9 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> 
     return BinnedFeatures(codes, bins, blocks, _rare_rows(codes, bins.n_bins, blocks))
 
 
-def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds:
+def bin_thresholds(
+    features: NDArray[Any], *, exact: bool = False, categorical: Sequence[int] = ()
+) -> Thresholds:
     """Thresholds between the distinct values of each feature.
 
     A feature with at most 256 distinct values gets a bin for each.  Other features get 256 bins of
@@ -164,11 +170,14 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
         Finite, or missing (NaN).
     exact : bool
         Whether to keep all thresholds.
+    categorical : sequence of int
+        Features that hold numbers of categories, from 0.  Each category has a bin, and what is
+        missing the last.
 
     Raises
     ------
     TaskError
-        If ``features`` is no table, or a feature is infinite.
+        If ``features`` is no table, or a feature is infinite, or holds no categories.
     """
     if np.ndim(features) != 2:
         raise TaskError(
@@ -188,7 +197,11 @@ def bin_thresholds(features: NDArray[Any], *, exact: bool = False) -> Thresholds
             distinct, counts = distinct[:-1], counts[:-1]
         if len(distinct) and np.isinf(distinct[[0, -1]]).any():
             _raise_infinite(features[:, f], f)
-        own = _thresholds(distinct, counts, MAX_BINS - has_gaps, exact=exact)
+        if f in categorical:
+            distinct, has_gaps = _categories(distinct, f), False
+            own = distinct + HALF
+        else:
+            own = _thresholds(distinct, counts, MAX_BINS - has_gaps, exact=exact)
         of_columns += [np.append(own, ABOVE_ALL), own] if has_gaps else [own]
         n_columns = 1 + has_gaps
         thinned += [sampled or len(own) < len(distinct) - 1] * n_columns
@@ -232,6 +245,17 @@ def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
         if bins.gaps is not None and bins.gaps.low[j]:
             codes[j, np.isnan(column)] = 0
     return codes
+
+
+def _categories(distinct: FloatArray, f: int) -> FloatArray:
+    """All categories of a feature: whole numbers from 0 to the largest one that occurs."""
+    known = distinct[~np.isnan(distinct)]
+    if len(known) and (known[0] < 0 or known[-1] >= MOST_CATEGORIES or (known % 1).any()):
+        raise TaskError(
+            f"Feature {f} is categorical and holds values such as {known[-1]:g}; give numbers of "
+            f"categories from 0 to {MOST_CATEGORIES - 1}, or leave it out of the categorical ones."
+        )
+    return np.arange(0 if not len(known) else known[-1] + 1)
 
 
 def _raise_infinite(column: NDArray[Any], f: int) -> None:

@@ -11,7 +11,10 @@ from structboost.task import PartKind, StackedParts
 from structboost.task_calls import check_nothing_missing
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
+from structboost.weak.category import CategoryFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, family_maker
+from structboost.weak.stump import StumpFamily
+from structboost.weak.tree import TreeFamily
 from structboost.weak.union import UnionFamily
 
 WeakLearner = str | Callable[..., WeakLearnerFamily]
@@ -85,6 +88,32 @@ def takes_missing(weak_learner: Any) -> bool:
             return False
         weak_learner = FAMILIES[weak_learner]
     return bool(getattr(weak_learner, "takes_missing", False))
+
+
+def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
+    """The weak learners, which split these features by sets of categories.
+
+    Trees do so in their nodes; beside stumps there is a family of sets.
+    """
+    members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
+    made: list[Any] = []
+    for member in members:
+        maker = member
+        while isinstance(maker, partial):
+            maker = maker.func
+        if maker in ("tree", TreeFamily):
+            own = TreeFamily if member == "tree" else member
+            made.append(partial(own, categorical=categorical))
+        else:
+            made.append(member)
+            if maker in ("stump", StumpFamily):
+                made.append(partial(CategoryFamily, categorical=categorical))
+    if not any("categorical" in getattr(member, "keywords", ()) for member in made):
+        raise ValueError(
+            f"X has categorical columns, {shown(categorical)}, and weak_learner is "
+            f"{shown(weak_learner)}; take 'stump' or 'tree', or encode them as numbers."
+        )
+    return made[0] if len(made) == 1 else made
 
 
 def families_of(

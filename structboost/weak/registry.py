@@ -41,6 +41,7 @@ _TABLES = Registry(
     {
         "stump": f"{_BASE}.stump:StumpTable",
         "tree": f"{_BASE}.tree:TreeTable",
+        "category": f"{_BASE}.category:CategoryTable",
         "perceptron": f"{_BASE}.linear:HyperplaneTable",
         "svm": f"{_BASE}.linear:HyperplaneTable",
         "lda": f"{_BASE}.linear:HyperplaneTable",

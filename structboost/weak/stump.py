@@ -130,6 +130,8 @@ class StumpSearch(WeakLearnerFamily):
     bins : Thresholds
     low, high : float
         The two answers of a stump.
+    directions : ndarray of int8, shape (n_columns,), or None
+        1 for columns whose stumps must rise, -1 where they must fall.
     rows : ndarray, shape (n_parts, n_features), or None
         The features, if they are in memory.
     """
@@ -146,6 +148,7 @@ class StumpSearch(WeakLearnerFamily):
         self.rows = rows
         self.n_features = bins.n_features
         self.low, self.high = response
+        self.directions: NDArray[np.int8] | None = None
 
     @property
     def searches_all(self) -> bool:
@@ -163,7 +166,7 @@ class StumpSearch(WeakLearnerFamily):
         )
         edges = largest_edges(
             self.rows, self.bins, np.flatnonzero(thinned), self._gathered(duals), self.low,
-            self.high,
+            self.high, self.directions,
         )  # fmt: skip
         for candidate in self.price(duals, 1):
             edges[candidate.channel] = max(edges[candidate.channel], candidate.edge)
@@ -191,6 +194,7 @@ class StumpSearch(WeakLearnerFamily):
         shape = (self.bins.n_columns, duals.shape[1])
         edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         totals = self._search(duals, best_splits, (edges, bins, flipped))
+        self._keep_directions(duals, edges, bins, flipped)
         found = []
         for channel, total in enumerate(totals):
             flip = self.low * total > self.high * total
@@ -219,6 +223,11 @@ class StumpSearch(WeakLearnerFamily):
                 else [*splits, constant]
             )
         return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def _keep_directions(
+        self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
+    ) -> None:
+        """Search columns that have a direction again; by default none has."""
 
     def table(self, learners: Sequence[Stump]) -> StumpTable:
         """The stumps as arrays."""
@@ -269,6 +278,8 @@ class StumpFamily(StumpSearch):
         Whether the family holds all distinct thresholds, or 255 quantiles of each feature.
     n_threads : int
         Number of threads; the result does not depend on it.
+    directions : sequence of int, optional
+        For each feature 1, -1 or 0: the family has stumps that rise with it, that fall, or both.
     """
 
     def __init__(
@@ -278,13 +289,23 @@ class StumpFamily(StumpSearch):
         *,
         exact: bool = False,
         n_threads: int = 1,
+        directions: Sequence[int] | None = None,
     ) -> None:
         self.binned = bin_features(features, exact=exact)
         super().__init__(self.binned.bins, response, features)
+        if directions is not None:
+            of_features = np.asarray(directions, np.int8)
+            gaps = self.bins.gaps
+            self.directions = of_features if gaps is None else of_features[gaps.feature]
         self.n_threads = n_threads
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
         """Stumps of largest l1 norm of edges over the channels, each on a feature of its own."""
+        if self.directions is not None:
+            raise ValueError(
+                "Features with a direction (monotonic_cst) do not go with a pricing rule that "
+                "shares stumps with weights of either sign; take pricing='own'."
+            )
         n_columns = self.bins.n_columns
         norms, bins = np.empty(n_columns), np.empty(n_columns, np.int64)
         self._search(duals, best_shared_splits, (norms, bins))
@@ -299,8 +320,9 @@ class StumpFamily(StumpSearch):
     def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
         """The split of ``learner`` on every channel, turned the way the channel prefers."""
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
-        both = self.responses([learner, turned]) @ duals
-        return best_ways((learner, turned), both)
+        is_free = self.directions is None or not self.directions[learner.feature]
+        ways = (learner, turned) if is_free or learner.bin < 0 else (learner,)
+        return best_ways(ways, self.responses(ways) @ duals)
 
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
@@ -309,6 +331,30 @@ class StumpFamily(StumpSearch):
             below = self.binned.codes[stump.feature].astype(np.int64) <= stump.bin
             out[k] = np.where(below, stump.left, stump.right)
         return out
+
+    def _keep_directions(
+        self, duals: FloatArray, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
+    ) -> None:
+        """The best stumps of their direction, for columns that have one."""
+        for j in np.flatnonzero(self._directions()):
+            filled = histograms(self.binned, duals, int(j), int(j) + 1)
+            below = np.cumsum(filled[:-1], axis=0)[:-1]
+            above = filled[-1] - below
+            rises = self.low * below + self.high * above
+            falls = self.high * below + self.low * above
+            turned = np.full(rises.shape, self._directions()[j] < 0)
+            gaps = self.bins.gaps
+            if gaps is not None and (gaps.feature == gaps.feature[j]).sum() > 1 and not gaps.low[j]:
+                # What is missing has no place among the numbers: alone, it may go either way.
+                turned[-1] = falls[-1] > rises[-1]
+            if len(below):
+                of_splits = np.where(turned, falls, rises)
+                bins[j] = of_splits.argmax(axis=0)
+                edges[j] = of_splits.max(axis=0)
+                flipped[j] = np.take_along_axis(turned, bins[j][None], axis=0)[0]
+
+    def _directions(self) -> NDArray[np.int8]:
+        return np.zeros(0, np.int8) if self.directions is None else self.directions
 
     def _search(self, duals: FloatArray, kernel: Kernel, found: Found) -> FloatArray:
         def run(group: Group) -> FloatArray:

@@ -17,10 +17,19 @@ from structboost.validation import checked_share, checked_whole_number
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, largest_norms
+from structboost.weak.category_sets import (
+    BY_SET,
+    HALF,
+    N_WORDS,
+    SetColumns,
+    for_all_categories,
+    number_of,
+    words_of,
+)
 from structboost.weak.histogram import histograms
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import answer, grow, row_hashes
-from structboost.weak.weighted_trees import WeightedTrees, leaf_of
+from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Most numbers in the histograms of the roots: 32 megabytes.
 _MOST_ENTRIES = 1 << 22
@@ -31,13 +40,15 @@ class Tree(NamedTuple):
 
     Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2, where the
     features are the columns of the bins (:class:`structboost.weak.binning.Gaps`).  A node
-    that does not split has an infinite threshold.  ``leaves`` are the answers, left to right.
+    that does not split has an infinite threshold.  ``leaves`` are the answers, left to right.  A
+    node with a set, bins of a categorical feature as bits of a number, sends those left.
     """
 
     features: tuple[int, ...]
     thresholds: tuple[float, ...]
     leaves: tuple[float, ...]
     bins: tuple[int, ...]
+    sets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,8 @@ class TreeTable(LearnerTable):
     leaf : ndarray of float64, shape (n_learners, 2^depth)
     missing_left : ndarray of uint8, shape (n_learners, 2^depth - 1), optional
         Whether a node sends a missing feature (NaN) left; None: always right.
+    sets : ndarray of uint64, shape (n_learners, 2^depth - 1, 4), optional
+        Bits of the categories that a node sends left; 0 where it splits at its threshold.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -58,6 +71,7 @@ class TreeTable(LearnerTable):
         "threshold": Array("float64", ("n_learners", "n_nodes"), infinite=True),
         "leaf": Array("float64", ("n_learners", "n_nodes + 1")),
         "missing_left": Array("uint8", ("n_learners", "n_nodes"), high=1, optional=True),
+        "sets": Array("uint64", ("n_learners", "n_nodes", N_WORDS), optional=True),
     }
     takes_missing: ClassVar[bool] = True
 
@@ -65,6 +79,7 @@ class TreeTable(LearnerTable):
     threshold: FloatArray
     leaf: FloatArray
     missing_left: NDArray[np.uint8] | None = None
+    sets: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
         n_leaves = self.leaf.shape[1]
@@ -73,6 +88,9 @@ class TreeTable(LearnerTable):
 
     def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers of all trees on ``features``, shape (n_learners, n_parts)."""
+        if self.sets is not None:
+            columns, plain = self._without_sets(features.shape[1])
+            return plain.responses(columns.beside(features))
         out = np.empty((len(self), len(features)))
         rows = comparable(features)
         _answer(rows, self.feature, self.threshold, self._sides, self.leaf, out)
@@ -85,9 +103,23 @@ class TreeTable(LearnerTable):
         np.add.at(out, (trees, self.feature[trees, nodes]), 1.0)
         return np.asarray(out / np.maximum(out.sum(axis=1, keepdims=True), 1.0))
 
-    def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees:
+    def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees | TreesWithSets:
         """Trees whose leaves hold weighted answers."""
+        if self.sets is not None:
+            columns, plain = self._without_sets(n_features)
+            return TreesWithSets(columns, plain.scorer(weights, n_features))
         return WeightedTrees.of(self.feature, self.threshold, self._sides, self.leaf, weights)
+
+    def _without_sets(self, n_features: int) -> tuple[SetColumns, TreeTable]:
+        """The columns that stand for sets, and the trees that split them at a half."""
+        assert self.sets is not None
+        by_set = self.sets.any(axis=2)
+        columns, place = SetColumns.of_nodes(
+            self.feature[by_set], self.sets[by_set], self._sides[by_set]
+        )
+        feature = self.feature.copy()
+        feature[by_set] = n_features + place
+        return columns, TreeTable(feature, self.threshold, self.leaf, self.missing_left)
 
     @property
     def _sides(self) -> NDArray[np.uint8]:
@@ -120,6 +152,8 @@ class TreeFamily(WeakLearnerFamily):
         draw does not depend on the order of the rows: a row twice is a row of twice the weight.
     random_state : int, RandomState or None
         Seed for the rows that are drawn.
+    categorical : sequence of int
+        Features that hold numbers of categories, from 0 to 254: nodes send a set of them left.
     """
 
     name = "tree"
@@ -137,12 +171,14 @@ class TreeFamily(WeakLearnerFamily):
         n_threads: int = 1,
         row_share: float = 1.0,
         random_state: Any = None,
+        categorical: Sequence[int] = (),
     ) -> None:
         self.row_share = 1.0 if row_share == 1 else checked_share(row_share, "row_share")
         # A checkpoint does not know which rows come next.
         self.can_resume = self.row_share == 1
         self._random = check_random_state(random_state)
-        self.binned = bin_features(features, exact=exact)
+        self.binned = bin_features(features, exact=exact, categorical=categorical)
+        self._is_category = np.isin(self._feature(np.arange(self.binned.n_columns)), categorical)
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.depth = checked_whole_number(depth, "depth", 12)
@@ -193,7 +229,8 @@ class TreeFamily(WeakLearnerFamily):
         bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
         out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
-        answer(self.binned.codes, features, bins, leaves.reshape(-1, n_nodes + 1), out)
+        sets = self._sets(learners)
+        answer(self.binned.codes, features, bins, sets, leaves.reshape(-1, n_nodes + 1), out)
         return out
 
     def table(self, learners: Sequence[Tree]) -> TreeTable:
@@ -203,20 +240,27 @@ class TreeFamily(WeakLearnerFamily):
         threshold = np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes)
         leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1)
         gaps = self.binned.bins.gaps
-        if gaps is None:
-            return TreeTable(columns, threshold, leaf)
-        low = gaps.low[columns].astype(np.uint8)
-        return TreeTable(gaps.feature[columns], threshold, leaf, low)
+        low = None if gaps is None else gaps.low[columns].astype(np.uint8)
+        if not self._is_category.any():
+            return TreeTable(self._feature(columns), threshold, leaf, low)
+        sets, inside = for_all_categories(self._sets(learners), self._n_bins[columns])
+        low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
+        return TreeTable(self._feature(columns), threshold, leaf, low.astype(np.uint8), sets)
 
     def restored(self, values: Sequence[Any]) -> Tree:
         """The tree of these fields, its splits between bins of these features."""
         made = Tree(*(tuple(field) for field in values))
         n_nodes = 2**self.depth - 1
-        if [len(field) for field in made] != [n_nodes, n_nodes, n_nodes + 1, n_nodes]:
+        n_sets = n_nodes if self._is_category.any() else 0
+        if [len(field) for field in made] != [n_nodes, n_nodes, n_nodes + 1, n_nodes, n_sets]:
             raise DamagedFileError("a tree is of another depth")
+        for node in range(n_sets):
+            by_set = made.bins[node] == BY_SET
+            whole_number(made.sets[node], "set", int(by_set), by_set and 2 ** (64 * N_WORDS) - 1)
         for feature, bin_ in zip(made.features, made.bins, strict=True):
             whole_number(feature, "feature", 0, self.binned.n_columns - 1)
-            whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
+            if bin_ != BY_SET or not self._is_category[feature]:
+                whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
         thresholds = self._thresholds(np.array(made.features), np.array(made.bins))
         if list(made.thresholds) != thresholds.tolist() or not set(made.leaves) <= {
             self.low,
@@ -229,7 +273,19 @@ class TreeFamily(WeakLearnerFamily):
         """Thresholds of nodes, infinity where they do not split."""
         indptr, values = self.binned.bins.indptr, self.binned.bins.values
         places = np.where(bins >= 0, indptr[features] + bins, len(values))
-        return np.asarray(np.append(values, np.inf)[places])
+        return np.where(bins == BY_SET, HALF, np.append(values, np.inf)[places])
+
+    def _feature(self, columns: IntArray) -> IntArray:
+        """The features that columns of bins read."""
+        gaps = self.binned.bins.gaps
+        return columns if gaps is None else gaps.feature[columns]
+
+    def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64]:
+        """Sets of the nodes, shape (n_learners, n_nodes, n_words)."""
+        n_nodes = 2**self.depth - 1
+        if not self._is_category.any():
+            return np.zeros((len(learners), n_nodes, 0), np.uint64)
+        return np.array([words_of(t.sets) for t in learners]).reshape(-1, n_nodes, N_WORDS)
 
     def _grow(self, duals: FloatArray, first: int, last: int) -> list[Candidate]:
         """Trees of the channels ``first <= channel < last``."""
@@ -241,17 +297,27 @@ class TreeFamily(WeakLearnerFamily):
         features = np.zeros((n_channels, n_nodes), np.int64)
         bins = np.full((n_channels, n_nodes), -1)
         weights = np.zeros((n_channels, n_nodes + 1))
+        n_words = N_WORDS if self._is_category.any() else 0
+        sets = np.zeros((n_channels, n_nodes, n_words), np.uint64)
         grow(
             binned.codes, n_bins, binned.blocks, *binned.rare, duals, first, roots,
-            np.empty((self.depth, 2 * int(n_bins.sum()))), self.depth, features, bins, weights,
+            np.empty((self.depth, 2 * int(n_bins.sum()))), self.depth, self._is_category, features,
+            bins, sets, weights,
         )  # fmt: skip
         leaves = np.where(weights > 0, self.high, self.low)
         edges = (leaves * weights).sum(axis=1)
+        numbers = [
+            tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True))
+            if n_words
+            else ()
+            for nodes in zip(bins, sets, strict=True)
+        ]
         of_trees = (features, self._thresholds(features, bins), leaves, bins)
         return [
-            Candidate(Tree(*map(tuple, fields)), channel, edge)
-            for channel, edge, *fields in zip(
-                *(range(first, last), edges.tolist(), *(array.tolist() for array in of_trees)),
+            Candidate(Tree(*map(tuple, fields), of_nodes), channel, edge)  # type: ignore[call-arg]
+            for channel, edge, of_nodes, *fields in zip(
+                *(range(first, last), edges.tolist(), numbers),
+                *(array.tolist() for array in of_trees),
                 strict=True,
             )
         ]
@@ -260,7 +326,8 @@ class TreeFamily(WeakLearnerFamily):
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
         out = np.empty((1, self.binned.n_rows), np.int64)
         leaves = np.arange(2**self.depth)[None]
-        answer(self.binned.codes, np.array([tree.features]), np.array([tree.bins]), leaves, out)
+        nodes = np.array([tree.features]), np.array([tree.bins]), self._sets([tree])
+        answer(self.binned.codes, *nodes, leaves, out)
         return np.asarray(out[0])
 
 

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
+from structboost.weak.category_sets import is_in_set
 
 # An impurity counts as smaller only by more than rounding, since sums come in several orders: by
 # this share of the node's.
 _ROUNDING = 1e-10
+# Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
+_SMOOTHING = 10.0
 
 
 @compiled
@@ -34,8 +37,10 @@ def grow(
     roots: FloatArray,
     histograms: FloatArray,
     depth: int,
+    is_category: NDArray[np.bool_],
     features: IntArray,
     bins: IntArray,
+    sets: NDArray[np.uint64],
     weights: FloatArray,
 ) -> None:
     """Grow the trees of the channels from ``first`` on, each split of least Gini impurity.
@@ -49,8 +54,11 @@ def grow(
         Histograms of the positive duals of these channels, then of the negative ones.
     histograms : ndarray, shape (depth, 2 * sum of n_bins)
         Room for histograms on the way to a leaf.
+    is_category : ndarray of bool, shape (n_columns,)
     features, bins : ndarray of int64, shape (n_channels, 2^depth - 1)
-        Filled; bin -1: no split.
+        Filled; bin -1: no split; bin -2: a split by a set.
+    sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words)
+        Filled: the bins that go left, where a node splits by a set.
     weights : ndarray, shape (n_channels, 2^depth)
         Filled: sums of the duals in the leaves.
     """
@@ -61,6 +69,7 @@ def grow(
     # Weight of a row, zero outside of the node whose rows are counted, and the half it belongs to.
     masked, sizes = np.zeros(n_rows), np.empty(n_rows)
     halves = np.empty(n_rows, np.int64)
+    room = np.zeros(sets.shape[2], np.uint64)
     # Nodes to split: number, place of the histogram, rows.
     todo = np.empty((depth + 1, 4), np.int64)
     for c in range(len(features)):
@@ -90,8 +99,11 @@ def grow(
                 for j in range(begin, end):
                     weights[c, node - n_nodes] += duals[rows[j], first + c]
                 continue
-            f, b = best_split(histograms[place], n_bins, positive, negative)
-            if b < 0:
+            smoothing = _SMOOTHING / max(1, end - begin)
+            f, b = best_split(
+                histograms[place], n_bins, is_category, positive, negative, smoothing, room
+            )
+            if b == -1:
                 # Its leftmost leaf gets all rows.
                 while node < n_nodes:
                     node = 2 * node + 1
@@ -99,7 +111,9 @@ def grow(
                     weights[c, node - n_nodes] += duals[rows[j], first + c]
                 continue
             features[c, node], bins[c, node] = f, b
-            middle = _part(codes[f], b, rows, other, begin, end)
+            for w in range(len(room)):
+                sets[c, node, w] = room[w]
+            middle = _part(codes[f], b, room, rows, other, begin, end)
             left, right = 2 * node + 1, 2 * node + 2
             places = (place, place)
             if left < n_nodes:
@@ -127,12 +141,20 @@ def grow(
 
 @compiled
 def best_split(
-    histogram: FloatArray, n_bins: IntArray, positive: float, negative: float
+    histogram: FloatArray,
+    n_bins: IntArray,
+    is_category: NDArray[np.bool_],
+    positive: float,
+    negative: float,
+    smoothing: float,
+    left_set: NDArray[np.uint64],
 ) -> tuple[int, int]:
     """Feature and bin of the split of least impurity; bin -1 where none is below the node's.
 
     The impurity of a side with the weights p and n is ``p n / (p + n)``: Gini's, times the weight,
-    halved.
+    halved.  The best set of categories is a run of them in the order of p / (p + n) (Breiman et
+    al., 1984, section 4.2.2); there the bin is -2, and ``left_set`` is filled.  ``smoothing`` is
+    the share of the node's weight that draws small categories to the middle of that order.
     """
     best_feature, best_bin = 0, -1
     if positive <= 0.0 or negative <= 0.0:
@@ -144,6 +166,14 @@ def best_split(
     at = 0
     for f in range(len(n_bins)):
         left_positive, left_negative = 0.0, 0.0
+        if is_category[f]:
+            own = histogram[2 * at : 2 * (at + n_bins[f])]
+            found = _best_set(own, positive, negative, limit, margin, smoothing, left_set)
+            if found < limit:
+                limit = found
+                best_feature, best_bin = f, -2
+            at += n_bins[f]
+            continue
         for b in range(n_bins[f] - 1):
             left_positive += histogram[2 * (at + b)]
             left_negative += histogram[2 * (at + b) + 1]
@@ -160,9 +190,58 @@ def best_split(
 
 
 @compiled
+def _best_set(
+    histogram: FloatArray,
+    positive: float,
+    negative: float,
+    limit: float,
+    margin: float,
+    smoothing: float,
+    left_set: NDArray[np.uint64],
+) -> float:
+    """Put the best set of bins into ``left_set`` if it is below ``limit``; returns the new limit.
+
+    Bins without rows go to the side of more weight.
+    """
+    n_bins = len(histogram) // 2
+    total = positive + negative
+    orders = np.empty(n_bins)
+    for b in range(n_bins):
+        p, n = histogram[2 * b], histogram[2 * b + 1]
+        orders[b] = np.inf
+        if p + n > _ROUNDING * total:
+            prior = smoothing * total
+            orders[b] = (p + prior * positive / total) / (p + n + prior)
+    order = np.argsort(orders, kind="mergesort")
+    best, left_weight = 0, 0.0
+    left_positive, left_negative = 0.0, 0.0
+    for i in range(n_bins - 1):
+        if orders[order[i + 1]] == np.inf:
+            break
+        left_positive += histogram[2 * order[i]]
+        left_negative += histogram[2 * order[i] + 1]
+        right_positive = max(positive - left_positive, 0.0)
+        right_negative = max(negative - left_negative, 0.0)
+        left, right = left_positive + left_negative, right_positive + right_negative
+        value = left_positive * left_negative * right + right_positive * right_negative * left
+        if value < limit * (left * right):
+            limit = value / (left * right) - margin
+            best, left_weight = i + 1, left
+    if best > 0:
+        for w in range(len(left_set)):
+            left_set[w] = np.uint64(0)
+        for i in range(n_bins):
+            b = order[i]
+            if i < best or (orders[b] == np.inf and 2.0 * left_weight > total):
+                left_set[b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+    return limit
+
+
+@compiled
 def _part(
     code: NDArray[Any],
     bin_: int,
+    left_set: NDArray[np.uint64],
     rows: NDArray[np.int32],
     other: NDArray[np.int32],
     begin: int,
@@ -173,6 +252,8 @@ def _part(
     for j in range(begin, end):
         row = rows[j]
         is_right = code[row] > bin_
+        if bin_ == -2:
+            is_right = not is_in_set(left_set, np.int64(code[row]))
         rows[n_left] = row
         other[n_right] = row
         n_left += 1 - is_right
@@ -251,6 +332,7 @@ def answer(
     codes: NDArray[Any],
     features: IntArray,
     bins: IntArray,
+    sets: NDArray[np.uint64],
     leaves: NDArray[Any],
     out: NDArray[Any],
 ) -> None:
@@ -261,7 +343,10 @@ def answer(
             k = 0
             while k < n_nodes:
                 b = bins[t, k]
-                k = 2 * k + 1 + (b >= 0 and codes[features[t, k], i] > b)
+                is_right = b >= 0 and codes[features[t, k], i] > b
+                if b == -2:
+                    is_right = not is_in_set(sets[t, k], np.int64(codes[features[t, k], i]))
+                k = 2 * k + 1 + is_right
             out[t, i] = leaves[t, k - n_nodes]
 
 

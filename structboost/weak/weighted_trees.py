@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
-from structboost.weak.table import comparable
+from structboost.weak.category_sets import SetColumns
+from structboost.weak.table import Scorer, comparable
 
 _BLOCK_ROWS = 64
+# Rows that get columns of sets together.
+_ROWS_WITH_SETS = 4096
 # Fewer rows walk down one by one.
 _FEWEST_IN_BLOCK = 6
 # Levels whose nodes are compared with all rows: seven nodes, as many bits.
@@ -121,6 +124,30 @@ def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         single = thresholds.astype(np.float32)
     return np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
+
+
+@dataclass(frozen=True)
+class TreesWithSets:
+    """Trees some of whose nodes split by sets of categories.
+
+    Parameters
+    ----------
+    columns : SetColumns
+        What stands behind the features of a row.
+    trees : Scorer
+        What scores rows with these columns.
+    """
+
+    columns: SetColumns
+    trees: Scorer
+
+    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        found = [
+            self.trees.raw_scores(self.columns.beside(rows[a : a + _ROWS_WITH_SETS]))
+            for a in range(0, max(1, len(rows)), _ROWS_WITH_SETS)
+        ]
+        return np.concatenate(found)
 
 
 @compiled

@@ -1,0 +1,127 @@
+"""What estimators of tables say of the columns: categories, and directions of the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from structboost.boosting import StructBoost
+from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.estimators.base import BoostedEstimator
+from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.table_columns import (
+    FROM_DTYPE,
+    categorical_columns,
+    categories_of,
+    frame_of,
+    with_numbers,
+)
+from structboost.task import Task
+from structboost.validation import shown
+from structboost.weak.families import takes_missing, with_categories
+from structboost.weak.stump import StumpFamily
+
+
+@estimator
+class TableEstimator(BoostedEstimator):
+    """Estimators of tables whose columns may differ in kind.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", None, or array-like of bool, int or str
+        Columns that hold categories: those of a data frame whose type is a category or a string,
+        or a mask, numbers or names of columns.  Stumps and trees split them by sets of categories.
+        At prediction, categories that were not seen in training count as missing.
+    monotonic_cst : array-like of int, or dict of str to int, optional
+        For each feature 1, -1 or 0: the score must rise with it, fall, or do as it likes; by name
+        for data frames.  For two classes and rankers, with stumps.  What is missing is free.
+
+    Attributes
+    ----------
+    categories_ : dict of int to list
+        Categories of each categorical column, by its number.
+    """
+
+    categorical_features: Any = FROM_DTYPE
+    monotonic_cst: Any = None
+
+    def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        if options.get("reset", True):
+            columns = categorical_columns(X, self.categorical_features)
+            if columns and not takes_missing(self._weak_learners()):
+                raise ValueError(
+                    f"X has categorical columns, {shown(columns)}, which weak_learner="
+                    f"{shown(self.weak_learner)} cannot take; encode them as numbers, such as by "
+                    "sklearn.preprocessing.OneHotEncoder, or take 'stump' or 'tree'."
+                )
+            self.categories_ = categories_of(X, columns)
+            self._directions = self._checked_directions(X)
+        return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
+
+    def _trainer(self, task: Task, **settings: Any) -> StructBoost:
+        made = super()._trainer(task, **settings)
+        directions = getattr(self, "_directions", None)
+        if self.monotonic_cst is not None and directions is None:
+            raise ValueError(
+                "monotonic_cst is not supported if X is a table on disk or a Dask collection; give "
+                "X as an array or a data frame."
+            )
+        if directions is not None:
+            if [kind.n_channels for kind in task.kinds.values()] != [1]:
+                raise ValueError(
+                    "monotonic_cst is for two classes and for rankers; scores of several classes "
+                    "have no common direction. Leave it out."
+                )
+            if not is_same(made.weak_learner, "stump"):
+                raise ValueError(
+                    f"monotonic_cst needs stumps, and weak_learner is {shown(made.weak_learner)}; "
+                    "take weak_learner='stump'."
+                )
+            made.weak_learner = partial(StumpFamily, directions=directions)
+        if getattr(self, "categories_", None):
+            made.weak_learner = with_categories(made.weak_learner, tuple(self.categories_))
+        return made
+
+    def _checked_directions(self, X: Any) -> tuple[int, ...] | None:
+        """Directions of all features; None where nothing is said of them."""
+        given = self.monotonic_cst
+        if given is None:
+            return None
+        n_columns = np.shape(X)[1]
+        if isinstance(given, Mapping):
+            names = [] if (frame := frame_of(X)) is None else frame.columns
+            unknown = [name for name in given if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"monotonic_cst names {unknown[0]!r}, which is no column of X; it has "
+                    f"{shown(names)}."
+                )
+            given = [given.get(name, 0) for name in names]
+        directions = np.asarray(given)
+        if directions.shape != (n_columns,) or not np.isin(directions, (-1, 0, 1)).all():
+            raise ValueError(
+                f"monotonic_cst is {shown(self.monotonic_cst)}; give -1, 0 or 1 for each of the "
+                f"{n_columns} features."
+            )
+        bad = [f for f in self.categories_ if directions[f]]
+        if bad:
+            raise ValueError(
+                f"monotonic_cst gives feature {bad[0]} a direction, which is categorical; give 0."
+            )
+        return tuple(int(direction) for direction in directions)
+
+    def _save(self, path: str | PathLike[str], **facts: Any) -> None:
+        if getattr(self, "categories_", None):
+            facts["categories"] = [[f, known] for f, known in self.categories_.items()]
+        super()._save(path, **facts)
+
+    @classmethod
+    def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
+        made, metadata = super()._load(path)
+        with MODEL_FORMAT.damage(path):
+            made.categories_ = {int(f): list(known) for f, known in metadata.get("categories", [])}
+        return made, metadata

@@ -1,0 +1,193 @@
+"""Sets of categories as weak learners: stumps of categorical features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array, DamagedFileError, whole_number
+from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.binning import bin_features
+from structboost.weak.candidates import answer_type, best_on_channels
+from structboost.weak.category_sets import (
+    HALF,
+    N_WORDS,
+    flags_of,
+    for_all_categories,
+    number_of,
+    words_of,
+    words_of_flags,
+)
+from structboost.weak.histogram import histograms
+from structboost.weak.lookup_table import LookupTable
+from structboost.weak.table import LearnerTable, shares_of_one
+
+
+class CategorySet(NamedTuple):
+    """The larger answer on the bins of a set, bits of a number, the smaller one elsewhere."""
+
+    feature: int
+    members: int
+
+
+@dataclass(frozen=True)
+class CategoryTable(LearnerTable):
+    """Sets of categories as arrays.
+
+    Parameters
+    ----------
+    feature : ndarray of int64, shape (n_learners,)
+    sets : ndarray of uint64, shape (n_learners, 4)
+        Bits of the categories in the set.
+    missing_inside : ndarray of uint8, shape (n_learners,)
+        Whether what is missing, or no category of training, counts as in the set.
+    inside, outside : ndarray of float64, shape (n_learners,)
+        Answers.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
+        "sets": Array("uint64", ("n_learners", N_WORDS)),
+        "missing_inside": Array("uint8", ("n_learners",), high=1),
+        "inside": Array("float64", ("n_learners",)),
+        "outside": Array("float64", ("n_learners",)),
+    }
+    takes_missing: ClassVar[bool] = True
+
+    feature: IntArray
+    sets: NDArray[np.uint64]
+    missing_inside: NDArray[np.uint8]
+    inside: FloatArray
+    outside: FloatArray
+
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        """Answers of all learners, shape (n_learners, n_parts)."""
+        scorer = self.scorer(np.eye(len(self)), features.shape[1])
+        return np.ascontiguousarray(scorer.raw_scores(features).T)
+
+    def feature_shares(self, n_features: int) -> FloatArray:
+        """One for the feature that a learner reads."""
+        return shares_of_one(self.feature, n_features)
+
+    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
+        """Look-up tables, with a bin for each category."""
+        used, place = np.unique(self.feature, return_inverse=True)
+        is_inside = flags_of(self.sets)
+        n_bins = is_inside.shape[1]
+        answers = np.where(is_inside, self.inside[:, None], self.outside[:, None])
+        values = np.zeros((len(used), n_bins, weights.shape[1]))
+        missing = np.zeros((len(used), weights.shape[1]))
+        of_missing = np.where(self.missing_inside > 0, self.inside, self.outside)
+        for k, u in enumerate(place.tolist()):
+            values[u] += answers[k][:, None] * weights[k]
+            missing[u] += of_missing[k] * weights[k]
+        thresholds = np.tile(np.arange(n_bins - 1) + HALF, len(used))
+        return LookupTable(
+            np.zeros(weights.shape[1]), used.astype(np.int64), thresholds,
+            np.arange(len(used) + 1, dtype=np.int64) * (n_bins - 1),
+            values.reshape(-1, weights.shape[1]), n_features, missing,
+        )  # fmt: skip
+
+
+class CategoryFamily(WeakLearnerFamily):
+    """All sets of categories of each categorical feature.
+
+    The edge of a set is a sum over its categories, so the best set of a channel is that of the
+    categories whose duals have a positive sum: pricing is exact.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+    response : (float, float)
+        The two answers.
+    categorical : sequence of int
+        Features that hold numbers of categories, from 0 to 254.
+    exact, n_threads
+        Ignored.
+    """
+
+    name = "category"
+    exact_pricing = True
+    can_resume = True
+    takes_missing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float],
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+        categorical: Sequence[int] = (),
+    ) -> None:
+        self.n_features = features.shape[1]
+        self.categorical = np.array(categorical, np.int64)
+        own = features[:, self.categorical]
+        self.binned = bin_features(own, categorical=range(len(self.categorical)))
+        self.low, self.high = response
+        self._ends = np.append(0, np.cumsum(self.binned.bins.n_bins))
+
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        """The best set of each feature, best first."""
+        sums = histograms(self.binned, duals, 0, len(self.categorical))
+        totals, inside = sums[-1], sums[:-1] > 0
+        gains = np.add.reduceat(np.maximum(sums[:-1], 0.0), self._ends[:-1], axis=0)
+        edges = self.low * totals + (self.high - self.low) * gains
+
+        def learner(j: int, c: int) -> CategorySet:
+            return self._learner(j, inside[self._ends[j] : self._ends[j + 1], c])
+
+        return best_on_channels(edges, per_channel, learner)
+
+    def refine(self, learner: CategorySet, duals: FloatArray) -> list[Candidate]:
+        """The set, or all others, whichever the channel prefers."""
+        n_bins = int(self.binned.bins.n_bins[self._column(learner)])
+        others = learner._replace(members=learner.members ^ (2**n_bins - 1))
+        edges = self.responses([learner, others]) @ duals
+        return [
+            Candidate((learner, others)[int(way)], channel, float(edges[way, channel]))
+            for channel, way in enumerate(edges.argmax(axis=0))
+        ]
+
+    def restored(self, values: Sequence[Any]) -> CategorySet:
+        """The set of these fields."""
+        made = CategorySet(*values)
+        if made.feature not in self.categorical.tolist():
+            raise DamagedFileError(f"feature {made.feature!r} has no categories")
+        n_bins = int(self.binned.bins.n_bins[self._column(made)])
+        whole_number(made.members, "set", 0, 2**n_bins - 1)
+        return made
+
+    def responses(self, learners: Sequence[CategorySet]) -> NDArray[Any]:
+        """Answers on the training parts, int8 where both answers are small integers."""
+        out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
+        inside = flags_of(words_of(tuple(learner.members for learner in learners)))
+        for k, learner in enumerate(learners):
+            found = inside[k][self.binned.codes[self._column(learner)]]
+            out[k] = np.where(found, self.high, self.low)
+        return out
+
+    def table(self, learners: Sequence[CategorySet]) -> CategoryTable:
+        """The sets as arrays."""
+        words = words_of(tuple(learner.members for learner in learners))
+        columns = np.array([self._column(learner) for learner in learners], np.int64)
+        words, is_missing = for_all_categories(words, self.binned.bins.n_bins[columns])
+        n = len(learners)
+        return CategoryTable(
+            self.categorical[columns], words, is_missing.astype(np.uint8),
+            np.full(n, float(self.high)), np.full(n, float(self.low)),
+        )  # fmt: skip
+
+    def _learner(self, column: int, inside: NDArray[np.bool_]) -> CategorySet:
+        flags = np.zeros(64 * N_WORDS, np.bool_)
+        flags[: len(inside)] = inside
+        words = words_of_flags(flags)
+        return CategorySet(int(self.categorical[column]), number_of(words))
+
+    def _column(self, learner: CategorySet) -> int:
+        return int(np.searchsorted(self.categorical, learner.feature))

@@ -1,0 +1,114 @@
+"""Sets of categories: what a split of a categorical feature sends left, as bits of whole numbers.
+
+Tables read such a split by a column of its own, 0 where the feature is in the set and 1 elsewhere,
+which splits at a half: the compiled forms of trees need not know of sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import IntArray
+from structboost.runtime.compiled import compiled
+
+# Numbers of 64 bits that hold a set of bins, and most categories of a feature: one bin is missing.
+N_WORDS = 4
+MOST_CATEGORIES = 64 * N_WORDS - 1
+# Between "in the set" and "not in the set".
+HALF = 0.5
+# The bin of a node that splits by a set.
+BY_SET = -2
+
+
+@compiled
+def is_in_set(words: NDArray[np.uint64], code: Any) -> bool:
+    """Whether a bin is in a set."""
+    return bool((words[code >> 6] >> np.uint64(code & 63)) & np.uint64(1) != 0)
+
+
+def words_of(sets: tuple[int, ...]) -> NDArray[np.uint64]:
+    """Sets that are whole numbers of any size as words, shape (n_sets, N_WORDS)."""
+    parts = [[s >> 64 * w & (2**64 - 1) for w in range(N_WORDS)] for s in sets]
+    return np.array(parts, np.uint64).reshape(-1, N_WORDS)
+
+
+def number_of(words: NDArray[np.uint64]) -> int:
+    """A set as one whole number."""
+    return sum(int(word) << 64 * w for w, word in enumerate(words))
+
+
+def flags_of(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Sets as flags of bins, shape (n_sets, 64 * N_WORDS)."""
+    bits = words[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
+    return np.asarray(bits != 0).reshape(*words.shape[:-1], 64 * N_WORDS)
+
+
+def words_of_flags(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Sets as words, of their flags of bins."""
+    bits = flags.reshape(*flags.shape[:-1], N_WORDS, 64).astype(np.uint64)
+    return np.asarray((bits << np.arange(64, dtype=np.uint64)).sum(axis=-1), np.uint64)
+
+
+def for_all_categories(
+    words: NDArray[np.uint64], n_bins: IntArray
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Sets with all numbers from the last bin on, which is what is missing, as that bin is.
+
+    Parameters
+    ----------
+    words : ndarray, shape (..., N_WORDS)
+    n_bins : ndarray, shape (...)
+
+    Returns
+    -------
+    words : ndarray, shape (..., N_WORDS)
+    missing_inside : ndarray of bool, shape (...)
+    """
+    flags, last = flags_of(words), n_bins[..., None] - 1
+    inside = np.take_along_axis(flags, last, axis=-1)
+    flags = np.where(np.arange(flags.shape[-1]) >= last, inside, flags)
+    return words_of_flags(flags), np.asarray(inside[..., 0])
+
+
+@dataclass(frozen=True)
+class SetColumns:
+    """Columns that say of rows whether a feature is outside of a set.
+
+    Parameters
+    ----------
+    feature : ndarray of int64, shape (n_columns,)
+    outside : ndarray of float64, shape (n_columns, 64 * N_WORDS + 1)
+        By category, the last for what is missing.
+    """
+
+    feature: IntArray
+    outside: NDArray[np.float64]
+
+    @classmethod
+    def of_nodes(
+        cls, feature: IntArray, words: NDArray[np.uint64], missing_left: NDArray[np.uint8]
+    ) -> tuple[SetColumns, IntArray]:
+        """The distinct columns of nodes, and the number of each node's."""
+        keys = np.column_stack((feature.astype(np.uint64), words, missing_left.astype(np.uint64)))
+        distinct, place = np.unique(keys, axis=0, return_inverse=True)
+        inside = np.column_stack((flags_of(distinct[:, 1:-1]), distinct[:, -1] > 0))
+        outside = np.asarray(1.0 - inside, np.float64)
+        return cls(distinct[:, 0].astype(np.int64), outside), place.reshape(-1)
+
+    def beside(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """The rows with these columns behind their own; what is no category counts as missing."""
+        out = np.empty((len(rows), rows.shape[1] + len(self.feature)))
+        out[:, : rows.shape[1]] = rows
+        codes: dict[int, NDArray[np.intp]] = {}
+        missing = self.outside.shape[1] - 1
+        for k, f in enumerate(self.feature.tolist()):
+            if f not in codes:
+                column = rows[:, f].astype(np.float64)
+                known = (column >= 0) & (column < missing) & (column == np.floor(column))
+                codes[f] = np.where(known, column, missing).astype(np.intp)
+            out[:, rows.shape[1] + k] = self.outside[k][codes[f]]
+        return out

@@ -1,0 +1,159 @@
+"""Tables as they come: categories, names, directions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.base import clone
+
+from structboost import (
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+)
+
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
+COLOURS = np.array(["red", "green", "blue", "violet"])
+
+
+def columns(n=160, seed=0):
+    """A colour, a number and a size, and a class that the first two decide."""
+    rng = np.random.default_rng(seed)
+    colour, size = COLOURS[rng.integers(4, size=n)], rng.integers(3, size=n)
+    length = rng.normal(size=n)
+    y = np.where(np.isin(colour, ("red", "blue")), length > 0.3, length < -0.3)
+    return {"colour": colour, "length": length, "size": size.astype(float)}, y.astype(int)
+
+
+def frames():
+    made, _ = columns()
+    frame = pandas.DataFrame(made)
+    return {
+        "pandas category": frame.astype({"colour": "category"}),
+        "pandas strings": frame,
+        "polars strings": polars.DataFrame(made),
+        "polars Categorical": polars.DataFrame(made).cast({"colour": polars.Categorical}),
+        "Arrow": pyarrow.table(made),
+        "Arrow dictionary": pyarrow.table(
+            made | {"colour": pyarrow.array(made["colour"]).dictionary_encode()}
+        ),
+    }
+
+
+@pytest.mark.parametrize("parameters", [{"max_rounds": 20}, {"C": 50.0, "max_rounds": 20}])
+@pytest.mark.parametrize("kind", frames())
+def test_frames_of_all_libraries_give_the_same_model_and_keep_names(kind, parameters):
+    made, y = columns()
+    codes = np.column_stack(
+        (np.unique(made["colour"], return_inverse=True)[1], *list(made.values())[1:])
+    )
+    expected = StructBoostClassifier(**parameters, categorical_features=[0]).fit(codes, y)
+    model = StructBoostClassifier(**parameters).fit(frames()[kind], y)
+    assert model.feature_names_in_.tolist() == ["colour", "length", "size"]
+    assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
+    np.testing.assert_array_equal(
+        model.decision_function(frames()[kind]), expected.decision_function(codes)
+    )
+    assert model.score(frames()[kind], y) > 0.85
+    assert model.feature_importances_.shape == (3,)
+
+
+def test_models_of_categories_are_saved_and_explained(tmp_path):
+    frame, (_, y) = frames()["pandas strings"], columns()
+    for parameters in ({"max_rounds": 10}, {"C": 50.0, "max_rounds": 10}):
+        model = clone(StructBoostClassifier(**parameters)).fit(frame, y)
+        model.save(tmp_path / "model")
+        loaded = StructBoostClassifier.load(tmp_path / "model")
+        assert loaded.categories_ == model.categories_
+        np.testing.assert_array_equal(
+            loaded.decision_function(frame), model.decision_function(frame)
+        )
+    values, base = model.contributions(frame)
+    np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(frame), atol=1e-9)
+
+
+def test_unknown_and_missing_categories_are_the_same():
+    made, y = columns()
+    made["colour"] = np.where(np.arange(len(y)) % 9 == 0, None, made["colour"].astype(object))
+    frame = pandas.DataFrame(made)
+    model = StructBoostClassifier(C=50.0, max_rounds=20).fit(frame, y)
+    strange = frame.assign(colour=frame.colour.fillna("grey"))
+    np.testing.assert_array_equal(model.decision_function(strange), model.decision_function(frame))
+
+
+def test_categorical_features_by_name_number_and_mask():
+    made, y = columns()
+    frame = pandas.DataFrame(made)
+    by_name = StructBoostClassifier(max_rounds=5, categorical_features=["colour", "size"])
+    assert by_name.fit(frame, y).categories_[2] == [0.0, 1.0, 2.0]
+    table = frame[["length", "size"]].to_numpy()
+    for given in ([1], [False, True]):
+        model = StructBoostClassifier(max_rounds=5, categorical_features=given).fit(table, y)
+        assert model.categories_ == {1: [0.0, 1.0, 2.0]}
+    for given, said in (
+        (["hue"], "names 'hue'"),
+        ([7], "numbers from 0 to 2"),
+        ("all", "is 'all'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            StructBoostClassifier(categorical_features=given).fit(frame, y)
+    with pytest.raises(ValueError, match=r"Column 'colour' of X holds .*encode it as numbers"):
+        StructBoostClassifier(categorical_features=None).fit(frame, y)
+    many = frame.assign(colour=[f"c{i}" for i in range(len(y))])
+    StructBoostClassifier(max_rounds=2).fit(many, y)
+    twice = pandas.concat([many, many.assign(colour="d" + many.colour)])
+    with pytest.raises(ValueError, match="'colour' of X has 320 categories; at most 255"):
+        StructBoostClassifier().fit(twice, np.append(y, y))
+    with pytest.raises(ValueError, match="which weak_learner='svm' cannot take"):
+        StructBoostClassifier(weak_learner="svm").fit(frame, y)
+
+
+def test_rankers_and_sets_of_labels_take_categories():
+    made, y = columns()
+    frame = pandas.DataFrame(made)
+    assert StructBoostRanker(max_rounds=20).fit(frame, y).score(frame, y) > 0.9
+    sets = np.column_stack((y, 1 - y))
+    model = StructBoostMultiLabelClassifier(C=50.0, max_rounds=20).fit(frame, sets)
+    assert (model.predict(frame) == sets).mean() > 0.85
+
+
+def steps(model, name, frame):
+    """Scores along one feature, the others as in the first rows."""
+    rows = frame.iloc[:10]
+    grid = np.linspace(-3, 3, 61)
+    return np.array([model.decision_function(rows.assign(**{name: value})) for value in grid])
+
+
+@pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
+def test_scores_rise_and_fall_as_they_are_told(estimator):
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
+    y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    free = estimator(C=100.0, max_rounds=30).fit(frame, y)
+    assert (np.diff(steps(free, "a", frame), axis=0) < 0).any()
+    for given in ({"a": 1, "b": -1}, [1, -1, 0]):
+        model = estimator(C=100.0, max_rounds=30, monotonic_cst=given).fit(frame, y)
+        assert (np.diff(steps(model, "a", frame), axis=0) >= 0).all()
+        assert (np.diff(steps(model, "b", frame), axis=0) <= 0).all()
+        assert (np.diff(steps(model, "c", frame), axis=0) > 0).any()
+        assert model.history_[-1]["bound"] <= model.objective_
+        assert model.score(frame, y) > 0.8
+
+
+def test_directions_that_cannot_be_kept_are_refused():
+    made, y = columns()
+    frame, numbers = pandas.DataFrame(made), pandas.DataFrame(made)[["length", "size"]]
+    for given, X, said in (
+        ([1], numbers, "give -1, 0 or 1 for each of the 2 features"),
+        ({"width": 1}, numbers, "names 'width'"),
+        ([1, 0, 0], frame, "feature 0 a direction, which is categorical"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            StructBoostClassifier(monotonic_cst=given).fit(X, y)
+    with pytest.raises(ValueError, match="for two classes and for rankers"):
+        StructBoostClassifier(monotonic_cst=[1, 0]).fit(numbers, np.arange(len(y)) % 3)
+    with pytest.raises(ValueError, match="needs stumps, and weak_learner is 'tree'"):
+        StructBoostClassifier(monotonic_cst=[1, 0], weak_learner="tree").fit(numbers, y)
