@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from tqdm.auto import tqdm
 
 from structboost.runtime.compilation import when_compiling
+
+_PULSE = 4.0  # seconds between the lines of a phase
 
 
 @cache
@@ -76,10 +79,50 @@ class ProgressLine(Progress):
     def step(self, text: str = "") -> None:
         """Count one more; ``text`` follows the count."""
         self.done += 1
+        self._state(text)
+
+    def _state(self, text: str = "") -> None:
+        """Show count and time."""
         count = f"{self.done}" if self.total is None else f"{self.done}/{self.total}"
         seconds = f"{time.perf_counter() - self._began:.0f} s"
         share = self.done / self.total if self.total else None
         self.show("  ".join(filter(None, (f"{self.label} {count}", seconds, text))), share)
+
+
+class Phase(ProgressLine):
+    """A count of steps that goes on telling the time: a step may take long.
+
+    It is a context.  A log gets a line every few seconds.
+    """
+
+    def __init__(self, label: str, total: int | None = None, visible: bool = True) -> None:
+        super().__init__(label, total, visible)
+        self._lock, self._ended = threading.RLock(), threading.Event()
+        self._clock = threading.Thread(target=self._tell, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self.visible:
+            self._state()
+            self._clock.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.visible:
+            self._ended.set()
+            self._clock.join()
+        self.close()
+
+    def step(self, text: str = "") -> None:
+        """Count one more."""
+        with self._lock:
+            super().step(text)
+
+    def _tell(self) -> None:
+        while not self._ended.wait(_PULSE):
+            with self._lock:
+                self._state()
+                if self._bar is not None and self._bar.disable:
+                    (self.stream or sys.stderr).write(self._text + "\n")
 
 
 class ProgressBar(Progress):

@@ -19,7 +19,7 @@ from structboost import AdaBoostMHClassifier
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage, word_histograms
-from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
+from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
 from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.meaning import n_labels_of
@@ -27,7 +27,8 @@ from structboost.segmentation.potentials import PotentialScale, superpixel_graph
 from structboost.segmentation.scores import break_even
 from structboost.segmentation.scribbles import scribble_answers, scribble_features, scribbled_labels
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import combined, fit_unaries
+from structboost.segmentation.unaries import combined
+from structboost.segmentation.unary_training import fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 N_SEGMENTS = 300
@@ -257,7 +258,7 @@ def images(source: Source, data_dir: Path, part: str) -> Images:
     read = [image for image in whole if parts.get(image.name) == part]
     cache = FeatureCache(Path(".bench") / "features")
     photographs = ReadWhenUsed(read, lambda image: fitted(image.image, LONGEST))
-    described = list(describe_in_turn(photographs, N_SEGMENTS, cache=cache, n_jobs=1))
+    described = list(describe_in_turn(photographs, Describing(N_SEGMENTS, cache), n_jobs=1))
     counts = [
         label_counts(d.labels, resized_mask(image.mask, d.labels.shape), n_labels)
         for d, image in zip(described, read, strict=True)

@@ -17,6 +17,7 @@ from structboost.segmentation.labelled_folder import (
 )
 from structboost.segmentation.made_images import MadeImages, made_images
 from structboost.segmentation.meaning import Meaning
+from structboost.segmentation.own_unaries import OwnUnaries
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import UnarySettings
@@ -28,6 +29,7 @@ __all__ = [
     "LabelledImage",
     "MadeImages",
     "Meaning",
+    "OwnUnaries",
     "SegmentationScores",
     "Segmenter",
     "UnarySettings",

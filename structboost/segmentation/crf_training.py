@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from structboost._typing import IntArray
 from structboost.boosting import StructBoost
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.progress import Phase
 from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
@@ -59,6 +60,8 @@ class CRFSettings:
         Whether the energy has edges.
     by_area : bool
         Whether the loss counts pixels; else it counts superpixels.
+    search_images : int
+        Largest number of training images on which a :class:`.Segmenter` chooses C.
     """
 
     learner: str = "structboost"
@@ -69,6 +72,7 @@ class CRFSettings:
     tol: float = 0.01
     pairwise: bool = True
     by_area: bool = True
+    search_images: int = 100
 
     def __post_init__(self) -> None:
         checked_choice(self.learner, "learner", LEARNERS)
@@ -233,6 +237,7 @@ def tuned(
     candidates: Sequence[float] | None = None,
     random_state: int = 0,
     groups: Sequence[int] | None = None,
+    report: Callable[[], None] | None = None,
 ) -> Tuned:
     """C by threefold cross-validation over images.
 
@@ -249,11 +254,16 @@ def tuned(
         Seed for the folds.
     groups : sequence of int, optional
         As in :func:`fit_crf`.
+    report : callable, optional
+        Called after each fit.
     """
+    report = report or (lambda: None)
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
 
     def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
-        return _searched(tried, _validation(graphs, counts, of_settings, random_state, groups))
+        return _searched(
+            tried, _validation(graphs, counts, of_settings, random_state, groups, report)
+        )
 
     n_groups = len(graphs) if groups is None else len(set(groups))
     if len(tried) == 1 or n_groups < 2:
@@ -262,6 +272,71 @@ def tuned(
         linear = replace(settings, learner="ssvm", tol=_LINEAR_TOL)
         settings = replace(settings, linear_C=search(linear)[0])
     return Tuned(settings, *search(settings))
+
+
+class Learned(NamedTuple):
+    """A CRF with a C that was given or chosen.
+
+    Attributes
+    ----------
+    trainer : StructBoost or StructuredSVM
+    C : float
+    scores : list of (float, float)
+        Each C that was tried with its mean IoU, ascending; empty where C was given.
+    """
+
+    trainer: Trainer
+    C: float
+    scores: list[tuple[float, float]]
+
+
+def fit_tuned(
+    graphs: Sequence[SuperpixelGraph],
+    counts: Counts,
+    settings: CRFSettings,
+    C: float | None,
+    *,
+    random_state: int = 0,
+    groups: Sequence[int] | None = None,
+    verbose: bool = False,
+) -> Learned:
+    """Train on images after choosing C, if there is none, on some of them.
+
+    Parameters
+    ----------
+    graphs, counts, settings, groups
+        As for :func:`fit_crf`.
+    C : float or None
+        None chooses it by :func:`tuned`.
+    random_state : int
+        Seed for the images of the search and its folds.
+    verbose : bool
+        Whether lines on standard error show the progress.
+    """
+    scores: dict[float, float] = {}
+    if C is None:
+        kept = searched_images(len(graphs), settings.search_images, groups, random_state)
+        own = None if groups is None else [groups[i] for i in kept]
+        part = [graphs[i] for i in kept], [counts[i] for i in kept]
+        with Phase(f"search for C on {len(kept)} images, fits", None, verbose) as line:
+            settings, C, scores = tuned(
+                *part, settings, random_state=random_state, groups=own, report=line.step
+            )
+    with Phase(f"CRF with C = {C:g}", 1, verbose) as line:
+        trainer = fit_crf(graphs, counts, settings, C, groups)
+        line.step()
+    return Learned(trainer, float(C), sorted(scores.items()))
+
+
+def searched_images(
+    n_images: int, most: int, groups: Sequence[int] | None, random_state: int
+) -> list[int]:
+    """Images on which C is chosen: whole groups, drawn at random, about ``most`` images."""
+    of_images = np.arange(n_images) if groups is None else np.asarray(groups)
+    sizes = np.bincount(of_images)
+    order = np.random.default_rng(random_state).permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order]
+    return np.flatnonzero(np.isin(of_images, order[before < most])).tolist()
 
 
 def _searched(
@@ -284,6 +359,7 @@ def _validation(
     settings: CRFSettings,
     random_state: int,
     groups: Sequence[int] | None,
+    report: Callable[[], None],
 ) -> Callable[[float], float]:
     """Mean IoU at a C over all images, each labelled by a model of the other two folds.
 
@@ -304,6 +380,7 @@ def _validation(
         found: list[Any] = [None] * len(graphs)
         for fold, part, own, linear in parts:
             trainer = uninterrupted(fit_crf(*part, settings, C, own, linear))
+            report()
             for i in np.flatnonzero(folds == fold).tolist():
                 (found[i],) = trainer.predict([graphs[i]])
         return superpixel_scores(counts, found).mean_iou

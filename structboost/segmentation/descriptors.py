@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import cv2
@@ -115,8 +115,20 @@ class DescribedImage:
         """Number of superpixels."""
         return len(self.sizes)
 
+    def geometry(self) -> DescribedImage:
+        """The superpixels without pixels and features, which take most of the memory."""
+        return replace(
+            self,
+            labels=self.labels[:0],
+            features={},
+            points=self.points[:0],
+            point_descriptors=self.point_descriptors[:0],
+        )
 
-def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
+
+def describe(
+    image: NDArray[np.uint8], n_segments: int = 300, labels: NDArray[np.int32] | None = None
+) -> DescribedImage:
     """Superpixels of an image, which of them touch, and their features (StructBoost, section 4.5).
 
     Parameters
@@ -125,6 +137,8 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
         RGB.
     n_segments : int
         Approximate number of superpixels.
+    labels : ndarray of int32, shape (height, width), optional
+        Superpixels to describe in place of SLIC's, numbered 0..n-1.
 
     Raises
     ------
@@ -134,7 +148,7 @@ def describe(image: NDArray[np.uint8], n_segments: int = 300) -> DescribedImage:
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
         raise ValueError(f"image has shape {image.shape} and type {image.dtype}; give 8 bit RGB.")
     image = np.ascontiguousarray(image)
-    labels = superpixels(image, n_segments)
+    labels = superpixels(image, n_segments) if labels is None else labels
     height, width = labels.shape
     yx = np.indices(labels.shape).transpose(1, 2, 0)
     centres = region_means(labels, yx)[:, ::-1]

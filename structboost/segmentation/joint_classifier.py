@@ -36,6 +36,7 @@ _OF_THE_IMAGE = ("words", "colour", "gist_64", "gist_128")
 _HISTOGRAMS = ("words", "lbp")
 _LEAST_SPREAD = 1e-6
 _LEAST_LOG_PROBABILITY = -20.0
+_BLOCK = 256  # rows or columns that are worked on together
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,9 @@ def n_joint_features(n_words: int) -> int:
     return own + nearby + sum(widths[group] for group in _OF_THE_IMAGE)
 
 
-def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:
+def fit_joint(
+    rows: Rows, labels: IntArray, n_labels: int, *, overwrite: bool = False
+) -> JointClassifier:
     """Train on superpixels.
 
     Parameters
@@ -147,8 +150,10 @@ def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:
         :func:`joint_rows` of several images.
     labels : ndarray of int64, shape (n,)
     n_labels : int
+    overwrite : bool
+        Whether ``rows`` may be used up: there are up to a gigabyte of them.
     """
-    mean, spread = rows.mean(axis=0), rows.std(axis=0)
+    mean, spread = rows.mean(axis=0), _spreads(rows)
     spread = np.where(spread > _LEAST_SPREAD, spread, np.float32(1.0))
     classes = np.unique(labels)
     if len(classes) == 1:
@@ -157,7 +162,7 @@ def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early, and better for it
         fitted = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
-            _compressed(rows, mean, spread), labels
+            _compressed(rows, mean, spread, rows if overwrite else None), labels
         )
     weights, constants = fitted.coef_.astype(np.float32), fitted.intercept_.astype(np.float32)
     if len(classes) == 2:  # one row, for the second
@@ -173,7 +178,16 @@ def _on_a_grid(image: DescribedImage) -> FloatArray:
     return np.asarray((near_x[:, :, None] * near_y[:, None, :]).reshape(image.n_superpixels, -1))
 
 
-def _compressed(rows: Rows, mean: Rows, spread: Rows) -> Rows:
+def _spreads(rows: Rows) -> Rows:
+    """Standard deviations of the columns, a few columns at a time."""
+    blocks = range(0, rows.shape[1], _BLOCK)
+    return np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
+
+
+def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows | None = None) -> Rows:
     """Signed square roots of the standardised features, against outliers."""
-    scaled = (rows - mean) / spread
-    return np.asarray(np.sign(scaled) * np.sqrt(np.abs(scaled)), np.float32)
+    out = np.empty(rows.shape, np.float32) if out is None else out
+    for first in range(0, len(rows), _BLOCK):
+        scaled = (rows[first : first + _BLOCK] - mean) / spread
+        np.copysign(np.sqrt(np.abs(scaled)), scaled, out=out[first : first + _BLOCK])
+    return out

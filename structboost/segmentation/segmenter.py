@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,18 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from structboost._typing import FloatArray, IntArray
+from structboost.progress import Phase
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.segmentation.crf_model import CRFModel, calibrated
-from structboost.segmentation.crf_training import CRFSettings, fit_crf, tuned
-from structboost.segmentation.descriptors import DescribedImage, describe
-from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
+from structboost.segmentation.crf_training import CRFSettings, fit_tuned, searched_images
+from structboost.segmentation.descriptors import DescribedImage
+from structboost.segmentation.feature_cache import (
+    Describing,
+    FeatureCache,
+    StoredImages,
+    describe_in_turn,
+    prepared,
+)
 from structboost.segmentation.given_images import checked_pairs, photograph, resized_strokes
 from structboost.segmentation.image_files import (
     Mask,
@@ -30,15 +38,18 @@ from structboost.segmentation.image_files import (
     resized_mask,
 )
 from structboost.segmentation.meaning import Meaning, meaning_of
+from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import scribble_answers, scribbled_labels
 from structboost.segmentation.segmenter_file import read_segmenter, write_segmenter
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings, fit_unaries
+from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings
+from structboost.segmentation.unary_training import fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 Floats32 = NDArray[np.float32]
+_SCALED = 200  # images from which the scale of the potentials is taken, at most
 
 
 @dataclass(eq=False, repr=False)
@@ -60,8 +71,11 @@ class Segmenter(BaseEstimator):
         (:func:`.crf_training.tuned`).
     crf : CRFSettings
         How the CRF is trained.
-    unaries : UnarySettings
-        How the classifiers of superpixels are trained.
+    unaries : UnarySettings or OwnUnaries
+        How the classifiers of superpixels are trained; or a classifier of your own.
+    superpixels : callable, optional
+        ``superpixels(image)`` gives the number of the superpixel of each pixel, shape (height,
+        width), from RGB pixels.  The default is SLIC with ``n_segments``.
     random_state : int
         Seed for folds, samples and visual words.
     n_jobs : int or None
@@ -101,7 +115,8 @@ class Segmenter(BaseEstimator):
     longest: int = 512
     C: float | None = None
     crf: CRFSettings = field(default_factory=CRFSettings)
-    unaries: UnarySettings = field(default_factory=UnarySettings)
+    unaries: UnarySettings | OwnUnaries = field(default_factory=UnarySettings)
+    superpixels: Callable[[Photograph], Any] | None = None
     random_state: int = 0
     n_jobs: int | None = None
     cache: str | PathLike[str] | None = None
@@ -143,18 +158,21 @@ class Segmenter(BaseEstimator):
         self.meaning_ = meaning
         if self.meaning is None and meaning.classes:
             self._say(str(meaning))
-        described = list(self._described(images, verbose=bool(self.verbose)))
-        counts = []
-        for i, d in enumerate(described):
-            labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
-            counts.append(label_counts(d.labels, resized_mask(labels, d.labels.shape), n_labels))
-        strokes = None
-        if scribbles is not None:
-            strokes = [
-                resized_strokes(scribbles[i], shapes[i], d, f"scribbles[{i}]")
-                for i, d in enumerate(described)
-            ]
-        return self.fit_described(described, counts, strokes, groups)
+        with TemporaryDirectory(prefix="structboost-") as folder:
+            describing = self._describing(self.cache or folder)
+            small = self._small(images)
+            prepared(small, describing, n_jobs=self.n_jobs, verbose=bool(self.verbose))
+            stored = StoredImages(small, describing)
+            counts, strokes = [], []
+            for i, d in enumerate(stored):
+                labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
+                own = resized_mask(labels, d.labels.shape)
+                counts.append(label_counts(d.labels, own, n_labels))
+                if scribbles is not None:
+                    strokes.append(resized_strokes(scribbles[i], shapes[i], d, f"scribbles[{i}]"))
+            return self.fit_described(
+                stored, counts, None if scribbles is None else strokes, groups
+            )
 
     def fit_described(
         self,
@@ -278,12 +296,19 @@ class Segmenter(BaseEstimator):
 
         Raises
         ------
+        ValueError
+            If superpixels or classifiers are of your own: no file of plain arrays holds them.
         NotFittedError
             If there is no model.
         OSError
             If the file cannot be written.
         """
         self._check_fitted()
+        if self.superpixels is not None or isinstance(self.unaries, OwnUnaries):
+            raise ValueError(
+                "A segmenter with superpixels or unaries of your own is code, which its files do "
+                "not hold; keep it with joblib.dump, and load only files that you trust."
+            )
         write_segmenter(path, vars(self))
 
     @classmethod
@@ -315,7 +340,7 @@ class Segmenter(BaseEstimator):
         # An interrupted fit leaves nothing of the last one.
         self.__dict__.pop("crf_model_", None)
         self.n_labels_ = int(counts[0].shape[1])
-        self.classifiers_: UnaryClassifiers | None = None
+        self.classifiers_: UnaryClassifiers | OwnClassifiers | None = None
         if scribbles is None:
             self.classifiers_, answers = fit_unaries(
                 images,
@@ -323,7 +348,7 @@ class Segmenter(BaseEstimator):
                 self.unaries,
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
-                report=self._say,
+                verbose=bool(self.verbose),
                 groups=groups,
             )
         else:
@@ -336,28 +361,33 @@ class Segmenter(BaseEstimator):
                 self._answers(image, strokes, f"scribbles[{i}]")
                 for i, (image, strokes) in enumerate(zip(images, scribbles, strict=True))
             ]
-        pairs = list(zip(images, answers, strict=True))
-        self.scale_ = PotentialScale.of(
-            [
-                unary_potentials(image, found, appearance=not self.needs_scribbles)
-                for image, found in pairs
-            ]
-        )
-        graphs = [self._graph(image, found) for image, found in pairs]
-        settings, self.validation_ = self.crf, []
-        if self.C is not None:
-            self.C_ = float(self.C)
-        else:
-            self._say("C, by threefold cross-validation")
-            settings, self.C_, scores = tuned(
-                graphs, counts, self.crf, random_state=self.random_state, groups=groups
+        with Phase("potentials", len(images), bool(self.verbose)) as line:
+            geometries = []
+            for image in images:
+                geometries.append(image.geometry())
+                line.step()
+            pairs = list(zip(geometries, answers, strict=True))
+            self.scale_ = PotentialScale.of(
+                [
+                    unary_potentials(image, found, appearance=not self.needs_scribbles)
+                    for image, found in pairs[:: -(-len(pairs) // _SCALED)]
+                ]
             )
-            self.validation_ = sorted(scores.items())
-        self._say(f"CRF with C = {self.C_:g}")
-        trainer = fit_crf(graphs, counts, settings, self.C_, groups)
+            graphs = [self._graph(*pair) for pair in pairs]
+        trainer, self.C_, self.validation_ = fit_tuned(
+            graphs,
+            counts,
+            self.crf,
+            self.C,
+            random_state=self.random_state,
+            groups=groups,
+            verbose=bool(self.verbose),
+        )
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
         model = CRFModel.of(trainer)
-        self.sharpness_ = calibrated([model.label_costs(graph) for graph in graphs], counts)
+        some = searched_images(len(graphs), self.crf.search_images, groups, self.random_state)
+        costs = [model.label_costs(graphs[i]) for i in some]
+        self.sharpness_ = calibrated(costs, [counts[i] for i in some])
         self.crf_model_ = model
 
     def _graph(self, image: DescribedImage, answers: FloatArray) -> SuperpixelGraph:
@@ -397,22 +427,24 @@ class Segmenter(BaseEstimator):
         return np.asarray(softmax(-self.sharpness_ * costs, axis=1), np.float64)
 
     def _describe(self, pixels: Photograph) -> DescribedImage:
-        small = fitted(pixels, self.longest)
-        if self.cache is not None:
-            return FeatureCache(self.cache).describe(small, self.n_segments)
-        return describe(small, self.n_segments)
+        return self._describing(self.cache)(fitted(pixels, self.longest))
 
-    def _described(
-        self, images: Sequence[Photograph], verbose: bool = False
-    ) -> Iterator[DescribedImage]:
-        small = ReadWhenUsed(
+    def _described(self, images: Sequence[Photograph]) -> Iterator[DescribedImage]:
+        return describe_in_turn(
+            self._small(images), self._describing(self.cache), n_jobs=self.n_jobs
+        )
+
+    def _small(self, images: Sequence[Photograph]) -> ReadWhenUsed:
+        """The photographs, checked and shrunk, each when it is used."""
+        return ReadWhenUsed(
             range(len(images)),
             lambda i: fitted(photograph(images[i], f"images[{i}]"), self.longest),
         )
-        cache = None if self.cache is None else FeatureCache(self.cache)
-        return describe_in_turn(
-            small, self.n_segments, cache=cache, n_jobs=self.n_jobs, verbose=verbose
-        )
+
+    def _describing(self, folder: str | PathLike[str] | None) -> Describing:
+        features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
+        cache = None if folder is None else FeatureCache(folder)
+        return Describing(self.n_segments, cache, self.superpixels, features)
 
     def _say(self, text: str) -> None:
         if self.verbose:

@@ -59,6 +59,30 @@ def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.i
     return np.asarray(connected_regions(found, connectivity=1) - 1, np.int32)
 
 
+def own_superpixels(found: Any, shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Superpixels that a user's function gave, numbered 0..n-1.
+
+    Parameters
+    ----------
+    found : ndarray of integers, shape (height, width)
+        Any numbers, one for each superpixel.
+    shape : (int, int)
+        Height and width of the image.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, or is not of whole numbers.
+    """
+    labels = np.asarray(found)
+    if labels.shape != tuple(shape[:2]) or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"superpixels(image) gave {labels.dtype} of shape {labels.shape} for an image of shape "
+            f"{tuple(shape[:2])}; give a whole number for each pixel."
+        )
+    return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
+
+
 def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
     """Which superpixels touch, along how many pixels, and how much the values step there.
 

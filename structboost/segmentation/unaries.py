@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
-from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
-from structboost.segmentation.descriptors import (
-    PATCH_SIZES,
-    DescribedImage,
-    learn_codebook,
-    word_histograms,
-)
-from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
-from structboost.selection.cross_fitting import cross_fit
+from structboost._typing import FloatArray
+from structboost.segmentation.boosted_trees import BoostedTrees
+from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage, word_histograms
+from structboost.segmentation.joint_classifier import JointClassifier, joint_rows
 
 WORDS = "words"
 # The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four
@@ -33,9 +26,6 @@ _LEAST_PROBABILITY = 1e-6
 # Probabilities of independent groups would multiply, and averaging log-odds would be too timid; the
 # groups are in between.
 _SHARPNESS = 1.5
-
-Floats32 = NDArray[np.float32]
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -79,6 +69,11 @@ class UnaryClassifiers:
     groups: Mapping[str, Sequence[BoostedTrees]]
     joint: Sequence[JointClassifier]
 
+    def of_fold(self, fold: int) -> UnaryClassifiers:
+        """The classifiers that were trained without a fold."""
+        groups = {group: [classifiers[fold]] for group, classifiers in self.groups.items()}
+        return UnaryClassifiers(self.n_labels, self.codebook, groups, [self.joint[fold]])
+
     def log_probabilities(self, image: DescribedImage) -> FloatArray:
         """Log-probabilities of the labels, shape (n_superpixels, n_classifiers, n_labels).
 
@@ -102,132 +97,15 @@ def group_features(
     return {group: histograms if group == WORDS else image.features[group] for group in GROUPS}
 
 
-def fit_unaries(
-    images: Sequence[DescribedImage],
-    counts: Sequence[IntArray],
-    settings: UnarySettings | None = None,
-    *,
-    random_state: int = 0,
-    n_jobs: int | None = None,
-    report: Report | None = None,
-    groups: Sequence[int] | None = None,
-) -> tuple[UnaryClassifiers, list[FloatArray]]:
-    """Train the classifiers on the superpixels of some images.
-
-    Parameters
-    ----------
-    images : sequence of DescribedImage
-    counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
-        Pixels of each class in each superpixel; a superpixel without any is void.
-    settings : UnarySettings, optional
-    random_state : int
-        Seed for the codebook, the folds and the samples of superpixels.
-    n_jobs : int or None
-        Number of processes; the result does not depend on it.
-    report : callable, optional
-        Called with a text at each step.
-    groups : sequence of int, optional
-        Group of each image, from 0; images of a group are in one fold.
-
-    Returns
-    -------
-    classifiers : UnaryClassifiers
-    log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
-        Answers for each image by classifiers that have not seen it.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two images, or all superpixels are void.
-    """
-    if len(images) < 2:
-        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
-    settings = settings or UnarySettings()
-    report = report or (lambda text: None)
-    training = _Training(counts, settings, random_state, n_jobs, groups)
-    report("visual words")
-    codebook = learn_codebook(images, random_state=random_state)
-    histograms = [word_histograms(image, codebook) for image in images]
-    by_image = [group_features(*pair) for pair in zip(images, histograms, strict=True)]
-    fit = partial(fit_trees, n_rounds=settings.group_rounds)
-    by_group: dict[str, list[BoostedTrees]] = {}
-    answers = []
-    for number, group in enumerate(GROUPS):
-        report(f"classifier {number + 1} of {len(GROUPS)}: {group}")
-        rows = np.concatenate([features[group] for features in by_image]).astype(np.float32)
-        by_group[group], found = training.cross_fit(rows, settings.group_rows, fit)
-        answers.append(found)
-    report("classifier on all features")
-    rows = np.concatenate([joint_rows(*pair) for pair in zip(images, by_image, strict=True)])
-    joint, found = training.cross_fit(rows, settings.joint_rows, fit_joint, rare_more_often=False)
-    stacked = np.stack([*answers, found], axis=1)
-    classifiers = UnaryClassifiers(training.n_labels, codebook, by_group, joint)
-    return classifiers, np.split(stacked, training.ends)
-
-
 def log_odds(log_probabilities: FloatArray) -> FloatArray:
     """Logarithm of p / (1 - p) of each label; F(x) of (32) where there are two."""
     p = np.clip(np.exp(log_probabilities), _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
-class _Training:
-    """Labels and folds of the training superpixels."""
-
-    def __init__(
-        self,
-        counts: Sequence[IntArray],
-        settings: UnarySettings,
-        random_state: int,
-        n_jobs: int | None,
-        groups: Sequence[int] | None,
-    ) -> None:
-        self.n_labels = counts[0].shape[1]
-        self.ends = np.cumsum([len(count) for count in counts])[:-1]
-        stacked = np.concatenate(counts)
-        self.labels = np.argmax(stacked, axis=1)
-        self.known = stacked.sum(axis=1) > 0
-        if not self.known.any():
-            raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
-        of_groups = np.arange(len(counts)) if groups is None else np.asarray(groups)
-        n_groups = int(of_groups.max()) + 1
-        self.n_folds = min(settings.n_folds, n_groups)
-        self.random_state, self.n_jobs = random_state, n_jobs
-        drawn = np.random.default_rng(random_state).permutation(n_groups) % self.n_folds
-        of_images = drawn[of_groups]
-        self.folds = np.repeat(of_images, [len(count) for count in counts])
-
-    def cross_fit(
-        self, rows: Floats32, n_rows: int, fit: Callable[..., Any], *, rare_more_often: bool = True
-    ) -> tuple[list[Any], FloatArray]:
-        """A classifier for each fold, trained on the others, and their answers on the fold."""
-        drawn = [self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
-        return cross_fit(
-            self.folds,
-            fit,
-            [(rows[part], self.labels[part], self.n_labels) for part in drawn],
-            lambda classifier, inside: classifier.log_probabilities(rows[inside]),
-            n_jobs=self.n_jobs,
-        )
-
-    def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
-        """Superpixels of the other folds that are not void, at most ``n_rows`` of them."""
-        usable = np.flatnonzero((self.folds != fold) & self.known)
-        if not len(usable):
-            usable = np.flatnonzero(self.known)
-        random = np.random.default_rng([self.random_state, fold])
-        if len(usable) <= n_rows:
-            return usable
-        if not rare_more_often:
-            return np.sort(random.choice(usable, n_rows, replace=False))
-        labels = self.labels[usable]
-        chances = 1.0 / np.sqrt(np.bincount(labels)[labels])
-        return np.sort(random.choice(usable, n_rows, replace=False, p=chances / chances.sum()))
-
-
 def combined(answers: FloatArray) -> FloatArray:
-    """One probability per label: that of the joint classifier, or from those of the groups."""
-    if answers.shape[1] > len(GROUPS):
+    """One probability per label: that of the joint or the only classifier, or of the groups."""
+    if answers.shape[1] == 1 or answers.shape[1] > len(GROUPS):
         scores = answers[:, -1]
     elif answers.shape[2] == 2:
         odds = _SHARPNESS * log_odds(answers)[:, :, 1:].mean(axis=1)

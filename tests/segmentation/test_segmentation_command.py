@@ -21,7 +21,8 @@ from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.unaries import UnarySettings, _Training
+from structboost.segmentation.unaries import UnarySettings
+from structboost.segmentation.unary_training import _Training
 
 QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
@@ -124,9 +125,9 @@ def test_images_of_a_group_are_in_one_fold():
         np.tile([[3, 1], [1, 3]], (image.n_superpixels, 1))[: image.n_superpixels]
         for image in images
     ]
-    training = _Training(counts, UnarySettings(), 0, 1, [0, 1, 0, 2, 1, 2])
-    starts = np.r_[0, training.ends]
-    of_images = training.folds[starts]
+    training = _Training(counts, 3, 0, [0, 1, 0, 2, 1, 2])
+    of_images = training.of_images
+    np.testing.assert_array_equal(training.folds[training.starts[:-1]], of_images)
     assert of_images[0] == of_images[2]
     assert of_images[1] == of_images[4]
     assert of_images[3] == of_images[5]

@@ -15,7 +15,7 @@ from structboost.segmentation.descriptors import (
     learn_codebook,
     word_histograms,
 )
-from structboost.segmentation.feature_cache import FeatureCache, describe_in_turn
+from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
 from structboost.segmentation.superpixels import (
@@ -187,9 +187,9 @@ def test_the_cache_gives_back_the_same_and_heals(tmp_path):
 
 def test_processes_do_not_change_features():
     images = made_images(3).images
-    alone = list(describe_in_turn(images, 40))
+    alone = list(describe_in_turn(images, Describing(40)))
     with joblib.parallel_config("threading", n_jobs=2):
-        together = list(describe_in_turn(images, 40, n_jobs=2))
+        together = list(describe_in_turn(images, Describing(40), n_jobs=2))
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_array_equal(a.labels, b.labels)
         np.testing.assert_array_equal(a.features["gist_64"], b.features["gist_64"])

@@ -18,10 +18,10 @@ from structboost.segmentation.unaries import (
     GROUPS,
     UnarySettings,
     combined,
-    fit_unaries,
     group_features,
     log_odds,
 )
+from structboost.segmentation.unary_training import fit_unaries
 
 QUICK = UnarySettings(n_folds=2, group_rounds=5)
 

@@ -1,0 +1,276 @@
+"""Training of the unary classifiers, cross-fitted over images, with few images in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from structboost._typing import FloatArray, IntArray
+from structboost.progress import Phase
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
+from structboost.segmentation.descriptors import (
+    DescribedImage,
+    learn_codebook,
+    word_histograms,
+)
+from structboost.segmentation.joint_classifier import fit_joint, joint_rows
+from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
+from structboost.segmentation.unaries import (
+    GROUPS,
+    UnaryClassifiers,
+    UnarySettings,
+    group_features,
+)
+
+_JOINT = "all features"
+
+
+def fit_unaries(
+    images: Sequence[DescribedImage],
+    counts: Sequence[IntArray],
+    settings: UnarySettings | OwnUnaries | None = None,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    groups: Sequence[int] | None = None,
+) -> tuple[UnaryClassifiers | OwnClassifiers, list[FloatArray]]:
+    """Train the classifiers on the superpixels of some images.
+
+    The images are used one after the other, a few times each, so that not all need be in memory.
+
+    Parameters
+    ----------
+    images : sequence of DescribedImage
+    counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
+        Pixels of each class in each superpixel; a superpixel without any is void.
+    settings : UnarySettings or OwnUnaries, optional
+    random_state : int
+        Seed for the codebook, the folds and the samples of superpixels.
+    n_jobs : int or None
+        Number of processes; the result does not depend on it.
+    verbose : bool
+        Whether a line on standard error shows the progress.
+    groups : sequence of int, optional
+        Group of each image, from 0; images of a group are in one fold.
+
+    Returns
+    -------
+    classifiers : UnaryClassifiers or OwnClassifiers
+    log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
+        Answers for each image by classifiers that have not seen it.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two images, or all superpixels are void.
+    """
+    if len(images) < 2:
+        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
+    settings = settings or UnarySettings()
+    training = _Training(counts, settings.n_folds, random_state, groups)
+    if isinstance(settings, OwnUnaries):
+        return _fit_own(images, training, settings, n_jobs, verbose)
+    return _fit_built_in(images, training, settings, n_jobs, verbose)
+
+
+def _fit_built_in(
+    images: Sequence[DescribedImage],
+    training: _Training,
+    settings: UnarySettings,
+    n_jobs: int | None,
+    verbose: bool,
+) -> tuple[UnaryClassifiers, list[FloatArray]]:
+    folds = range(training.n_folds)
+    with Phase("visual words", len(images), verbose) as line:
+        codebook = learn_codebook(_Stepping(images, line), random_state=training.random_state)
+
+    def rows_of(image: DescribedImage) -> dict[str, NDArray[Any]]:
+        features = group_features(image, word_histograms(image, codebook))
+        return {**features, _JOINT: joint_rows(image, features)}
+
+    drawn = {group: training.drawn(settings.group_rows) for group in GROUPS[:1]}
+    drawn = dict.fromkeys(GROUPS, drawn[GROUPS[0]])
+    drawn[_JOINT] = training.drawn(settings.joint_rows, rare_more_often=False)
+    with Phase("features to learn from", len(images), verbose) as line:
+        rows = _Sample(_Stepping(images, line), training.starts, drawn, rows_of)
+    fit = partial(fit_trees, n_rounds=settings.group_rounds)
+    tasks = [(fit, group, fold) for group in GROUPS for fold in folds]
+    with Phase("classifiers of groups of features", len(tasks), verbose) as line:
+        found = _fitted(tasks, rows, training, n_jobs, line)
+    groups: dict[str, Sequence[BoostedTrees]] = {
+        group: found[training.n_folds * i : training.n_folds * (i + 1)]
+        for i, group in enumerate(GROUPS)
+    }
+    learn = partial(fit_joint, overwrite=True)
+    with Phase("classifiers on all features", len(folds), verbose) as line:
+        # One after the other: each takes up to a gigabyte.
+        joint = _fitted([(learn, _JOINT, fold) for fold in folds], rows, training, 1, line)
+    classifiers = UnaryClassifiers(training.n_labels, codebook, groups, joint)
+    of_folds = [classifiers.of_fold(fold) for fold in folds]
+    return classifiers, _answers(images, training, of_folds, verbose)
+
+
+def _fit_own(
+    images: Sequence[DescribedImage],
+    training: _Training,
+    settings: OwnUnaries,
+    n_jobs: int | None,
+    verbose: bool,
+) -> tuple[OwnClassifiers, list[FloatArray]]:
+    folds = range(training.n_folds)
+    drawn = {_JOINT: training.drawn(settings.n_rows, rare_more_often=False)}
+    codebook = None
+    if settings.features is None:
+        with Phase("visual words", len(images), verbose) as line:
+            codebook = learn_codebook(_Stepping(images, line), random_state=training.random_state)
+    empty = OwnClassifiers(training.n_labels, codebook, [])
+    with Phase("features to learn from", len(images), verbose) as line:
+        rows = _Sample(
+            _Stepping(images, line), training.starts, drawn, lambda i: {_JOINT: empty.rows(i)}
+        )
+    with Phase("classifiers of superpixels", len(folds), verbose) as line:
+        found = _fitted([(settings.fit, _JOINT, fold) for fold in folds], rows, training, 1, line)
+    classifiers = OwnClassifiers(training.n_labels, codebook, found)
+    of_folds = [OwnClassifiers(training.n_labels, codebook, [own]) for own in found]
+    return classifiers, _answers(images, training, of_folds, verbose)
+
+
+class _Stepping(Sequence[DescribedImage]):
+    """Images that count on a line how many were used."""
+
+    def __init__(self, images: Sequence[DescribedImage], line: Phase) -> None:
+        self._images, self._line = images, line
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, number: Any) -> Any:
+        image = self._images[number]
+        self._line.step()
+        return image
+
+
+class _Training:
+    """Labels and folds of the training superpixels."""
+
+    def __init__(
+        self,
+        counts: Sequence[IntArray],
+        n_folds: int,
+        random_state: int,
+        groups: Sequence[int] | None,
+    ) -> None:
+        self.n_labels = counts[0].shape[1]
+        sizes = [len(count) for count in counts]
+        self.starts = np.concatenate(([0], np.cumsum(sizes)))
+        stacked = np.concatenate(counts)
+        self.labels = np.argmax(stacked, axis=1)
+        self.known = stacked.sum(axis=1) > 0
+        if not self.known.any():
+            raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
+        of_groups = np.arange(len(counts)) if groups is None else np.asarray(groups)
+        n_groups = int(of_groups.max()) + 1
+        self.n_folds = min(n_folds, n_groups)
+        self.random_state = random_state
+        drawn = np.random.default_rng(random_state).permutation(n_groups) % self.n_folds
+        self.of_images = drawn[of_groups]
+        self.folds = np.repeat(self.of_images, sizes)
+
+    def drawn(self, n_rows: int, *, rare_more_often: bool = True) -> list[IntArray]:
+        """For each fold, superpixels of the others that are not void, at most ``n_rows``."""
+        return [self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
+
+    def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
+        usable = np.flatnonzero((self.folds != fold) & self.known)
+        if not len(usable):
+            usable = np.flatnonzero(self.known)
+        random = np.random.default_rng([self.random_state, fold])
+        if len(usable) <= n_rows:
+            return usable
+        if not rare_more_often:
+            return np.sort(random.choice(usable, n_rows, replace=False))
+        labels = self.labels[usable]
+        chances = 1.0 / np.sqrt(np.bincount(labels)[labels])
+        return np.sort(random.choice(usable, n_rows, replace=False, p=chances / chances.sum()))
+
+
+class _Sample:
+    """Rows of the superpixels that some fold has drawn, as 16-bit numbers."""
+
+    def __init__(
+        self,
+        images: Sequence[DescribedImage],
+        starts: IntArray,
+        drawn: Mapping[str, list[IntArray]],
+        rows_of: Callable[[DescribedImage], Mapping[str, NDArray[Any]]],
+    ) -> None:
+        self.drawn = drawn
+        self._wanted = {name: np.unique(np.concatenate(own)) for name, own in drawn.items()}
+        self._rows: dict[str, NDArray[Any]] = {}
+        for i, image in enumerate(images):
+            with one_blas_thread():
+                found = rows_of(image)
+            for name, wanted in self._wanted.items():
+                first, last = np.searchsorted(wanted, starts[i : i + 2])
+                if name not in self._rows:
+                    width = found[name].shape[1]
+                    self._rows[name] = np.empty((len(wanted), width), np.float16)
+                self._rows[name][first:last] = found[name][wanted[first:last] - starts[i]]
+
+    def of_fold(self, name: str, fold: int) -> tuple[NDArray[np.float32], IntArray]:
+        """Rows that a fold has drawn, and which superpixels they are."""
+        own = self.drawn[name][fold]
+        places = np.searchsorted(self._wanted[name], own)
+        return self._rows[name][places].astype(np.float32), own
+
+
+def _fitted(
+    tasks: Sequence[tuple[Callable[..., Any], str, int]],
+    rows: _Sample,
+    training: _Training,
+    n_jobs: int | None,
+    line: Phase,
+) -> list[Any]:
+    """A classifier for each pair of features and fold."""
+
+    def arguments(name: str, fold: int) -> tuple[Any, ...]:
+        own, numbers = rows.of_fold(name, fold)
+        return own, training.labels[numbers], training.n_labels
+
+    work = joblib.delayed(_fit_on_one_thread)
+    found = []
+    for classifier in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+        work(fit, *arguments(name, fold)) for fit, name, fold in tasks
+    ):
+        found.append(classifier)
+        line.step()
+    return found
+
+
+def _answers(
+    images: Sequence[DescribedImage],
+    training: _Training,
+    of_folds: Sequence[UnaryClassifiers | OwnClassifiers],
+    verbose: bool,
+) -> list[FloatArray]:
+    """Answers for each image by the classifiers that were trained without its fold."""
+    found = []
+    with Phase("answers of the classifiers", len(images), verbose) as line, one_blas_thread():
+        for image, fold in zip(images, training.of_images, strict=True):
+            found.append(of_folds[fold].log_probabilities(image))
+            line.step()
+    return found
+
+
+def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
+    """One thread: sums of several would be added in another order."""
+    with threadpool_limits(1):
+        return fit(*arguments)
