@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import ModelFileError
@@ -31,8 +32,11 @@ from structboost.task import PartKind
 from structboost.validation import checked_features
 from structboost.weak import registry
 from structboost.weak.contributions import Contributions, contributions_of
-from structboost.weak.lookup_table import LinearAndSteps, LookupTable
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable, sparse_scores
 from structboost.weak.table import LearnerTable, Scorer
+
+# Most shares of features that are held together: 128 megabytes.
+_MOST_SHARES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class Ensemble:
 
         Parameters
         ----------
-        features : array-like, shape (n_parts, n_features)
+        features : array-like or sparse array, shape (n_parts, n_features)
         kind : str, optional
             Kind of the parts; required where the model has several.
 
@@ -149,6 +153,8 @@ class Ensemble:
         kind = self._kind(kind)
         member = self.members[kind]
         rows = checked_features(features, member.n_features, missing=member.learners.takes_missing)
+        if sparse.issparse(rows):
+            return sparse_scores(self.scorer(kind), rows)
         return self.scorer(kind).raw_scores(rows)
 
     def scorer(self, kind: str | None = None) -> Scorer:
@@ -215,8 +221,12 @@ class Ensemble:
         """Share of each feature in the total absolute weight, shape (n_features,)."""
         kind = self._kind(kind)
         member = self.members[kind]
-        shares = member.learners.feature_shares(member.n_features)
-        out = np.abs(self.matrix(kind)).sum(axis=1) @ shares
+        sizes = np.abs(self.matrix(kind)).sum(axis=1)
+        step = max(1, _MOST_SHARES // member.n_features)
+        out = np.zeros(member.n_features)
+        for a in range(0, len(sizes), step):
+            some = np.arange(a, min(a + step, len(sizes)))
+            out += sizes[some] @ member.learners.select(some).feature_shares(member.n_features)
         return np.asarray(out / out.sum() if out.sum() > 0 else out, np.float64)
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
@@ -19,9 +20,16 @@ TABLE_TYPES = (np.float64, np.float32, np.uint8)
 _LONGEST_SHOWN = 100
 
 
+class SparseRows(sparse.csr_array):
+    """A sparse table that has a length, as sequences of inputs have."""
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+
 def checked_features(features: Any, n_features: int, *, missing: bool = False) -> NDArray[Any]:
     """Features as a matrix of the width the model was trained on; NaN only with ``missing``."""
-    rows = np.asarray(features)
+    rows = SparseRows(features) if sparse.issparse(features) else np.asarray(features)
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
     if rows.ndim != 2 or rows.shape[1] != n_features:
@@ -35,13 +43,18 @@ def checked_features(features: Any, n_features: int, *, missing: bool = False) -
     return rows
 
 
-def first_unusable(rows: NDArray[Any], *, missing: bool) -> int | None:
+def first_unusable(rows: Any, *, missing: bool) -> int | None:
     """The first row with entries that are infinite or, unless ``missing``, NaN; None if none has.
 
     Parameters
     ----------
-    rows : ndarray, shape (n_rows, n_features)
+    rows : ndarray, or sparse array by rows, shape (n_rows, n_features)
     """
+    if sparse.issparse(rows):
+        bad_entries = ~np.isfinite(rows.data)
+        if not bad_entries.any():
+            return None
+        return int(np.searchsorted(rows.indptr, int(bad_entries.argmax()), side="right")) - 1
     if rows.dtype.kind != "f" or (good := np.isfinite(rows)).all():
         return None
     bad = ~good & ~np.isnan(rows) if missing else ~good
@@ -250,8 +263,25 @@ def validated_table(
     X may have missing entries (NaN) where the tags of the estimator say so.
     """
     _check_columns(X)
-    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
-    return validate_data(estimator, X, y, dtype=dtype, ensure_all_finite=finite, **options)
+    tags = get_tags(estimator).input_tags
+    is_sparse = sparse.issparse(X)
+    options |= {"ensure_all_finite": "allow-nan" if tags.allow_nan and not is_sparse else True}
+    if tags.sparse:
+        options["accept_sparse"] = "csr"
+    checked = validate_data(estimator, X, y, dtype=dtype, **options)
+    if not is_sparse:
+        return checked
+    if isinstance(checked, tuple):
+        return _sparse_rows(checked[0]), *checked[1:]
+    return _sparse_rows(checked)
+
+
+def _sparse_rows(X: Any) -> SparseRows:
+    """The same table with sorted entries that are not 0."""
+    rows = SparseRows(X, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
 
 
 def _check_columns(X: Any) -> None:

@@ -276,7 +276,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         """
         self._check_early_stopping()
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
-            for name in ("categories_", "_directions"):
+            for name in ("categories_", "_directions", "_is_sparse"):
                 self.__dict__.pop(name, None)
             return self._fit_in_place(X, y, sample_weight)
         check_labels(y)

@@ -166,7 +166,8 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
         if self._is_left_open:
             random_state = 0 if self.random_state is None else self.random_state
             trees = partial(TreeFamily, row_share=_ROW_SHARE, random_state=random_state)
-            return settings | {"C": np.inf, "weak_learner": trees, "columns_per_channel": 1}
+            learners = "stump" if getattr(self, "_is_sparse", False) else trees
+            return settings | {"C": np.inf, "weak_learner": learners, "columns_per_channel": 1}
         return settings
 
     def _weak_learners(self) -> WeakLearners:
@@ -184,7 +185,7 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
     ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint``, ``taxonomy``,
     ``monotonic_cst`` or ``class_weight`` is given, it minimises the hinge
-    loss over stumps, to a certified gap.
+    loss over stumps, to a certified gap.  Sparse tables are boosted over stumps in any case.
 
     Parameters
     ----------

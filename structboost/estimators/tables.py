@@ -8,8 +8,9 @@ from os import PathLike
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
-from structboost.boosting import StructBoost
+from structboost.boosting import AUTO, StructBoost
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.parameters import estimator, is_same
@@ -50,7 +51,19 @@ class TableEstimator(BoostedEstimator):
     monotonic_cst: Any = None
 
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        if options.get("reset", True):
+        is_fit = options.get("reset", True)
+        if is_fit:
+            self._is_sparse = sparse.issparse(X)
+        if is_fit and self._is_sparse:
+            if self.monotonic_cst is not None or not isinstance(
+                self.categorical_features, str | None
+            ):
+                raise ValueError(
+                    "X is sparse, with which categorical_features and monotonic_cst are not "
+                    "supported; leave them out, or give a dense array."
+                )
+            self.categories_, self._directions = {}, None
+        elif is_fit:
             columns = categorical_columns(X, self.categorical_features)
             if columns and not takes_missing(self._weak_learners()):
                 raise ValueError(
@@ -61,6 +74,13 @@ class TableEstimator(BoostedEstimator):
             self.categories_ = categories_of(X, columns)
             self._directions = self._checked_directions(X)
         return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = is_same(self.weak_learner, "stump") or is_same(
+            self.weak_learner, AUTO
+        )
+        return tags
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         made = super()._trainer(task, **settings)

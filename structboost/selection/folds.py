@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
-from structboost.validation import checked_weights
+from structboost.validation import SparseRows, checked_weights
 
 # A part of this many is held out, each in turn if there are few examples.
 _PARTS = 5
@@ -112,6 +112,6 @@ def split_rows(
 
 
 def _rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
-    if isinstance(sequence, np.ndarray):
+    if isinstance(sequence, np.ndarray | SparseRows):
         return sequence[rows]
     return [sequence[i] for i in rows]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.engines.base import Engine
@@ -103,7 +104,9 @@ class TrainingSet(ABC):
                 arrays = [*(array for made in in_shards[kind] for array in made[:2]), found]
             else:
                 assert self.rows is not None
-                arrays = [self.rows[kind]]
+                rows: Any = self.rows[kind]
+                parts = (rows.indptr, rows.indices, rows.data)
+                arrays = list(parts) if sparse.issparse(rows) else [rows]
             for array in arrays:
                 digest.update(f"{array.dtype} {array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).data)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError, on_example
@@ -21,7 +22,7 @@ from structboost.inference.pair_sorting import (
 )
 from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task, stack_parts
-from structboost.validation import shown
+from structboost.validation import SparseRows, shown
 
 # Largest relevance that is a grade, of exponential gain.
 _LARGEST_GRADE = 30
@@ -105,10 +106,14 @@ class RankingTask(Task):
 
     def parts(self, x: Any) -> NDArray[Any]:
         """The items of the query."""
-        return np.asarray(x)
+        return x if sparse.issparse(x) else np.asarray(x)
 
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        """Batch form of :meth:`parts`; features may be missing (NaN)."""
+        """Batch form of :meth:`parts`; features may be missing (NaN), or sparse in all queries."""
+        if len(X) and all(sparse.issparse(x) for x in X):
+            tables = [sparse.csr_array(x) for x in X]
+            starts = np.cumsum([0, *(x.shape[0] for x in X)], dtype=np.int64)
+            return StackedParts({"x": SparseRows(sparse.vstack(tables))}, {"x": starts})
         return stack_parts(
             self.kinds,
             [on_example("parts", i, self.parts, x) for i, x in enumerate(X)],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
@@ -19,7 +21,7 @@ def stack_table(X: Any) -> StackedParts:
 
     Parameters
     ----------
-    X : array-like, shape (n_examples, n_features)
+    X : array-like, or sparse array by rows, shape (n_examples, n_features)
         Entries may be missing (NaN).
 
     Raises
@@ -27,7 +29,7 @@ def stack_table(X: Any) -> StackedParts:
     TaskError
         If ``X`` is empty, is not two-dimensional, or has infinite entries.
     """
-    rows = np.asarray(X)
+    rows = X if sparse.issparse(X) else np.asarray(X)
     if rows.ndim != 2 or rows.size == 0:
         raise TaskError(
             f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), X[[i]] "
@@ -40,7 +42,7 @@ def stack_table(X: Any) -> StackedParts:
         raise TaskError(
             "X[{sample}] has infinite features; replace them, or make them NaN: missing.", bad
         )
-    return StackedParts({"x": rows}, {"x": np.arange(len(rows) + 1, dtype=np.int64)})
+    return StackedParts({"x": rows}, {"x": np.arange(rows.shape[0] + 1, dtype=np.int64)})
 
 
 def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
@@ -79,20 +81,27 @@ def _is_class(label: Any, n_classes: int) -> bool:
 
 
 def merge_repeated_rows(
-    rows: NDArray[Any], labels: IntArray, weights: FloatArray
-) -> tuple[NDArray[Any], IntArray, FloatArray]:
+    rows: Any, labels: IntArray, weights: FloatArray
+) -> tuple[Any, IntArray, FloatArray]:
     """Distinct pairs of a row and a label, in a fixed order, with their weights added up.
 
     The training problem is the same and smaller; and repeating a row is exactly the same as
     weighing it, whatever the order of the rows.
     """
-    contiguous = np.ascontiguousarray(rows)
-    keys = contiguous.view(
-        np.dtype((np.void, contiguous.dtype.itemsize * contiguous.shape[1]))
-    ).ravel()
-    row_number = np.unique(keys, return_inverse=True)[1]
+    row_number = np.unique(_keys(rows), return_inverse=True)[1]
     n_labels = int(labels.max()) + 1
     _, first, pair = np.unique(
         row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True
     )
     return rows[first], labels[first], np.bincount(pair, weights=weights).astype(np.float64)
+
+
+def _keys(rows: Any) -> NDArray[Any]:
+    """A key for each row, the same for equal rows."""
+    if sparse.issparse(rows):
+        ends = rows.indptr.tolist()
+        keys = [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in pairwise(ends)]
+        return np.array(keys, object)
+    contiguous = np.ascontiguousarray(rows)
+    width = contiguous.dtype.itemsize * contiguous.shape[1]
+    return contiguous.view(np.dtype((np.void, width))).ravel()

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from scipy import sparse
+
 from structboost._typing import IntArray
 from structboost.task import PartKind, StackedParts
 from structboost.task_calls import check_nothing_missing
@@ -13,6 +15,7 @@ from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.category import CategoryFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, family_maker
+from structboost.weak.sparse_stump import SparseStumpFamily
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
 from structboost.weak.union import UnionFamily
@@ -154,7 +157,15 @@ def families_of(
             if features.rows is not None and not takes_missing(member):
                 stack = StackedParts(features.rows, features.offsets)
                 check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
-        if in_shards and all(member in IN_SHARDS for member in of_kind):
+        is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
+        if is_sparse and list(of_kind) != ["stump"]:
+            raise ValueError(
+                f"X is sparse, which weak_learner={shown(of_kind)} cannot take; give a dense "
+                "array, or take weak_learner='stump'."
+            )
+        if is_sparse:
+            own: list[Any] = [SparseStumpFamily(features.rows[kind], response)]  # type: ignore[index]
+        elif in_shards and all(member in IN_SHARDS for member in of_kind):
             own = [
                 IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
                 for member in of_kind

@@ -21,6 +21,9 @@ from structboost.runtime.compiled import compiled
 from structboost.validation import checked_features
 from structboost.weak.table import Scorer, comparable
 
+# Entries of sparse rows that are made dense at a time: 32 megabytes.
+_DENSE_ENTRIES = 1 << 22
+
 
 @dataclass(frozen=True)
 class LookupTable:
@@ -180,6 +183,20 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
         replace((with_steps or forms)[0].steps, bias=bias),
         next((form.span for form in forms if form.span is not None), None),
     )
+
+
+def sparse_scores(scorer: Scorer, rows: Any) -> FloatArray:
+    """Scores of sparse rows, shape (n_parts, n_channels), a block of dense rows at a time.
+
+    Look-up tables need the features that they use.
+    """
+    if isinstance(scorer, LookupTable):
+        used = scorer.features
+        rows = rows.tocsc()[:, used].tocsr()
+        scorer = replace(scorer, features=np.arange(len(used)), n_features=len(used))
+    step = max(1, _DENSE_ENTRIES // max(1, rows.shape[1]))
+    blocks = range(0, rows.shape[0], step)
+    return np.concatenate([scorer.raw_scores(rows[a : a + step].toarray()) for a in blocks])
 
 
 @compiled

@@ -33,7 +33,7 @@ _HELD_ENTRIES = 1 << 22
 # Work (rows x features) below which threads cost more than they save.
 _MIN_THREADED_WORK = 2_000_000
 # Edges nearer than this, relatively, count as equal.
-_TIE = 1e-6
+TIE = 1e-6
 
 
 class Stump(NamedTuple):
@@ -212,7 +212,7 @@ class StumpSearch(WeakLearnerFamily):
             ]
             best_split = splits[0].edge if splits else -np.inf
             # As good as any split: the simplest learner goes first, alone.
-            simplest = constant.edge > 0 and constant.edge >= (1 - _TIE) * best_split
+            simplest = constant.edge > 0 and constant.edge >= (1 - TIE) * best_split
             # Its edge stands for theirs, so that the bound holds for the whole family.
             alone = constant._replace(edge=max(constant.edge, best_split))
             found += (

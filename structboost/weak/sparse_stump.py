@@ -1,0 +1,187 @@
+"""Decision stumps on sparse tables: what a search visits are the entries that are not 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.candidates import answer_type, best_ways
+from structboost.weak.stump import TIE, Stump, StumpTable
+
+# An edge is larger only by more than rounding: by this share of it.
+_ROUNDING = 1e-10
+
+
+class SparseStumpFamily(WeakLearnerFamily):
+    """All stumps between distinct values of sparse features, and the constant.
+
+    Parameters
+    ----------
+    features : sparse array, shape (n_parts, n_features)
+        Finite.
+    response : (float, float)
+        The two answers of a stump.
+    exact, n_threads
+        Ignored: all distinct thresholds are searched, in one thread.
+    """
+
+    name = "stump"
+    exact_pricing = True
+
+    def __init__(
+        self,
+        features: Any,
+        response: tuple[float, float],
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        self.low, self.high = response
+        self.n_parts, self.n_features = features.shape
+        columns = sparse.csc_array(features)
+        columns.sum_duplicates()
+        columns.eliminate_zeros()
+        self._starts = columns.indptr.astype(np.int64)
+        owner = np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self._starts))
+        order = np.lexsort((columns.data, owner))
+        self._rows = columns.indices[order].astype(np.int32)
+        self._values = columns.data[order].astype(np.float64)
+
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        """Stumps of largest edge on each channel, each on a feature of its own, best first."""
+        found: list[Candidate] = []
+        edges, places = np.empty(self.n_features), np.empty(self.n_features, np.int64)
+        for channel in range(duals.shape[1]):
+            own = np.ascontiguousarray(duals[:, channel])
+            total = float(own.sum())
+            _best_places(
+                self._starts, self._rows, self._values, own, total, self.low, self.high, edges,
+                places,
+            )  # fmt: skip
+            splits = [
+                Candidate(
+                    self._stump(f, int(abs(places[f])) - 1, bool(places[f] < 0)),
+                    channel,
+                    float(edges[f]),
+                )
+                for f in _largest(edges, per_channel)
+            ]
+            flip = self.low * total > self.high * total
+            largest = max(self.low * total, self.high * total)
+            constant = Candidate(Stump(0, -np.inf, *self._sides(flip), -1), channel, largest)
+            best_split = max((split.edge for split in splits), default=-np.inf)
+            # As good as any split: the simplest learner goes first, alone, and stands for them.
+            if largest > 0 and largest >= (1 - TIE) * best_split:
+                found.append(constant._replace(edge=max(largest, best_split)))
+            else:
+                found += [*splits, constant]
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
+        """The split of ``learner`` on every channel, turned the way the channel prefers."""
+        turned = learner._replace(left=learner.right, right=learner.left)
+        ways = (learner, turned)
+        return best_ways(ways, self.responses(ways) @ duals)
+
+    def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
+        """Answers on the training parts, int8 where both answers are small integers."""
+        out = np.empty((len(learners), self.n_parts), answer_type(self.low, self.high))
+        for k, stump in enumerate(learners):
+            out[k] = stump.left if stump.threshold >= 0 else stump.right
+            own = slice(*self._starts[stump.feature : stump.feature + 2])
+            below = self._values[own] <= stump.threshold
+            out[k, self._rows[own]] = np.where(below, stump.left, stump.right)
+        return out
+
+    def table(self, learners: Sequence[Stump]) -> StumpTable:
+        """The stumps as arrays."""
+        return StumpTable(
+            np.array([s.feature for s in learners], np.int64),
+            np.array([s.threshold for s in learners], np.float64),
+            np.array([s.left for s in learners], np.float64),
+            np.array([s.right for s in learners], np.float64),
+        )
+
+    def _stump(self, feature: int, place: int, flip: bool) -> Stump:
+        """The stump behind the value number ``place`` of a feature; 0 has a number if it occurs."""
+        own = self._values[slice(*self._starts[feature : feature + 2])]
+        if len(own) < self.n_parts:
+            own = np.insert(own, np.searchsorted(own, 0.0), 0.0)
+        lower, upper = own[place : place + 2]
+        middle = lower + 0.5 * (upper - lower)
+        return Stump(feature, float(middle if middle < upper else lower), *self._sides(flip), place)
+
+    def _sides(self, flip: bool) -> tuple[float, float]:
+        return (self.high, self.low) if flip else (self.low, self.high)
+
+
+def _largest(edges: FloatArray, most: int) -> list[int]:
+    """Places of the largest edges, the first of those that are equal but for rounding first."""
+    n = min(most, len(edges))
+    least = np.partition(edges, len(edges) - n)[len(edges) - n]
+    slack = _ROUNDING * max(abs(least), abs(float(edges.max())))
+    candidates = np.flatnonzero((edges >= least - slack) & np.isfinite(edges))
+    steps = np.round(edges[candidates] / max(slack, np.finfo(float).tiny))
+    return [int(f) for f in candidates[np.argsort(-steps, kind="stable")[:n]]]
+
+
+@compiled
+def _best_places(
+    starts: IntArray,
+    rows: NDArray[np.int32],
+    values: FloatArray,
+    duals: FloatArray,
+    total: float,
+    low: float,
+    high: float,
+    edges: FloatArray,
+    places: IntArray,
+) -> None:
+    """Best split of each feature: behind which of its values, counted from 1; negative if turned.
+
+    The values of a feature are its entries in ascending order, with 0 among them where a part has
+    none.  The edge is -inf where all values are equal.
+    """
+    n_parts = len(duals)
+    for f in range(len(edges)):
+        begin, end = starts[f], starts[f + 1]
+        edges[f] = -np.inf
+        places[f] = 1
+        zeros = total
+        for e in range(begin, end):
+            zeros -= duals[rows[e]]
+        has_zeros = end - begin < n_parts
+        left, place = 0.0, 0
+        e, is_behind_zeros = begin, not has_zeros
+        while e < end or not is_behind_zeros:
+            if not is_behind_zeros and (e == end or values[e] > 0.0):
+                last = 0.0
+                left += zeros
+                is_behind_zeros = True
+            else:
+                last = values[e]
+                left += duals[rows[e]]
+                e += 1
+            place += 1
+            following = np.inf
+            if e < end:
+                following = values[e]
+            if not is_behind_zeros and following > 0.0:
+                following = 0.0
+            # Not between equal values, nor behind the last.
+            if math.isinf(following) or following == last:
+                continue
+            right = total - left
+            straight, turned = low * left + high * right, high * left + low * right
+            edge = max(straight, turned)
+            if edge > edges[f] + _ROUNDING * abs(edge):
+                edges[f] = edge
+                places[f] = -place if turned > straight else place
