@@ -23,9 +23,10 @@ from structboost.masters.logistic import Logistic
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise import StageWise
 from structboost.validation import shown
+from structboost.weak.category_sets import SetColumns
 from structboost.weak.lookup_table import LinearAndSteps, SumOfScorers
 from structboost.weak.table import Scorer
-from structboost.weak.weighted_trees import WeightedTrees
+from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees
 
 # Versions of the operators, old enough for the runtimes of the last years.
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
@@ -40,7 +41,8 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
     The input ``X`` is a float32 tensor of shape (n, n_features).  Thresholds are rounded down to
     single precision, so each value of single precision goes to the same side as in this library;
     scores differ by the rounding of sums.  A value of double precision is rounded when it becomes
-    an input.
+    an input.  A category stands as its place in the estimator's ``categories_``, from 0, which the
+    model also holds in its metadata; one that is missing or unknown stands as NaN.
 
     Parameters
     ----------
@@ -81,6 +83,8 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
         estimator: Any = model
         n_features = estimator.n_features_in_
         names = getattr(model, "feature_names_in_", None)
+        if getattr(model, "categories_", None):
+            graph.facts["categories"] = json.dumps(estimator.categories_)
     else:
         raise TypeError(
             f"model is {shown(model)}; give a fitted classifier or ranker of tables, or the "
@@ -154,6 +158,7 @@ class _Graph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._outputs: dict[str, str] = {}
+        self.facts: dict[str, str] = {}
         self.n_channels = 0
 
     def scores(self, scorer: Scorer) -> str:
@@ -163,6 +168,9 @@ class _Graph:
         bias: Any = 0.0
         found = []
         for term in terms:
+            if isinstance(term, TreesWithSets):
+                found.append(self._with_sets(term))
+                continue
             if isinstance(term, WeightedTrees):
                 self.n_channels, added = term.n_channels, trees_of_ensemble(term)
             else:
@@ -180,13 +188,41 @@ class _Graph:
                 found.append(self.add("MatMul", rows, self.constant(term.coefficients)))
                 bias = bias + middle @ term.coefficients
         if trees is not None and trees.n_trees:
-            attributes = trees.attributes()
-            found.append(self.add("TreeEnsembleRegressor", "X", domain=_ML, **attributes))
+            found.append(self._ensemble("X", trees))
         if not found:
             nothing = np.zeros((_n_features(terms), self.n_channels))
             found.append(self.add("MatMul", "X", self.constant(nothing)))
         total = found[0] if len(found) == 1 else self.add("Sum", *found)
         return self.add("Add", total, self.constant(bias)) if np.any(bias) else total
+
+    def _ensemble(self, rows: str, trees: TreeNodes) -> str:
+        """Scores of rows by trees."""
+        return self.add("TreeEnsembleRegressor", rows, domain=_ML, **trees.attributes())
+
+    def _with_sets(self, term: TreesWithSets) -> str:
+        """Scores by trees that read columns of sets behind the features."""
+        own = term.trees
+        assert isinstance(own, WeightedTrees)
+        self.n_channels = own.n_channels
+        trees = TreeNodes(own.n_channels)
+        for tree in trees_of_ensemble(own):
+            trees.add(tree)
+        return self._ensemble(self._beside("X", term.columns), trees)
+
+    def _beside(self, rows: str, columns: SetColumns) -> str:
+        """The rows with the columns behind their own, as ``columns.beside`` makes them."""
+        missing = columns.outside.shape[1] - 1
+        first, last = self.constant(0.0), self.constant(float(missing))
+        made = []
+        for feature, outside in zip(columns.feature.tolist(), columns.outside, strict=True):
+            column = self.add("Gather", rows, self.constant(np.array([feature])), axis=1)
+            # Comparisons with NaN are false.
+            known = self.add("GreaterOrEqual", column, first)
+            known = self.add("And", known, self.add("Less", column, last))
+            known = self.add("And", known, self.add("Equal", column, self.add("Floor", column)))
+            place = self.add("Cast", self.add("Where", known, column, last), to=7)
+            made.append(self.add("Gather", self.constant(outside), place))
+        return self.add("Concat", rows, *made, axis=1)
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Append a node with one output; returns the output's name."""
@@ -223,13 +259,14 @@ class _Graph:
             producer_version=structboost.__version__,
         )  # fmt: skip
         if feature_names is not None:
-            helper.set_model_props(made, {"feature_names": json.dumps(list(feature_names))})
+            self.facts["feature_names"] = json.dumps(list(feature_names))
+        helper.set_model_props(made, self.facts)
         made = self._onnx.shape_inference.infer_shapes(made)
         self._onnx.checker.check_model(made)
         return made
 
 
-def _terms(scorer: Scorer) -> Iterator[LinearAndSteps | WeightedTrees]:
+def _terms(scorer: Scorer) -> Iterator[LinearAndSteps | WeightedTrees | TreesWithSets]:
     """The scorers whose sum a scorer is.
 
     Raises
@@ -240,7 +277,7 @@ def _terms(scorer: Scorer) -> Iterator[LinearAndSteps | WeightedTrees]:
     if isinstance(scorer, SumOfScorers):
         for term in scorer.terms:
             yield from _terms(term)
-    elif isinstance(scorer, WeightedTrees):
+    elif isinstance(scorer, WeightedTrees | TreesWithSets):
         yield scorer
     else:
         form = LinearAndSteps.of(scorer)
