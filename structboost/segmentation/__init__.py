@@ -20,6 +20,7 @@ from structboost.segmentation.meaning import Meaning
 from structboost.segmentation.own_unaries import OwnUnaries
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.stroke_segmentation import StrokeSegmenter
 from structboost.segmentation.unaries import UnarySettings
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "OwnUnaries",
     "SegmentationScores",
     "Segmenter",
+    "StrokeSegmenter",
     "UnarySettings",
     "break_even",
     "confusion",

@@ -37,12 +37,12 @@ from structboost.segmentation.labelled_folder import (
     read_groups,
     read_split,
 )
-from structboost.segmentation.made_images import NAME as MADE
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.meaning import Meaning
 from structboost.segmentation.prediction import Segmented, Settings, segmented_in_turn
 from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
 
 _STRICT = "stop at the first problem instead of skipping"
 _LONGEST = "shrink photographs to this longer side, pixels"
@@ -54,6 +54,7 @@ def add_arguments(subparsers: Any) -> None:
     actions = top.add_subparsers(dest="action", required=True)
     _add_train(actions.add_parser("train", help="learn from images and masks, or from made images"))
     _add_predict(actions.add_parser("predict", help="write masks and overlays of images"))
+    _add_draw(actions.add_parser("draw", help="cut out an object by strokes of the mouse"))
     _add_evaluate(actions.add_parser("evaluate", help="compare predictions with masks"))
 
 
@@ -90,6 +91,15 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add("--longest", type=int, metavar="N", help=f"{_LONGEST} (default: as in training)")
     _add_work(parser)
     parser.set_defaults(run=_predict)
+
+
+def _add_draw(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("image", type=Path, metavar="IMAGE")
+    targets = "folder for NAME.png, NAME-overlay.png and NAME-scribbles.png"
+    add("--out", type=Path, required=True, metavar="DIR", help=targets)
+    add("--scribbles", type=Path, metavar="FILE", help="strokes to begin with")
+    parser.set_defaults(run=_draw)
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -184,8 +194,6 @@ def _predict(options: argparse.Namespace) -> bool:
     files = _image_files(options.images)
     model = Segmenter.load(options.model) if options.model else None
     _check_targets(files, options)
-    if model is None:
-        _say(f"no model given: learning how scribbles spread from {MADE}")
     meaning = Meaning() if model is None else model.meaning_
     n_labels = 2 if model is None else model.n_labels_
     line = ProgressLine("segmented", len(files))
@@ -202,6 +210,27 @@ def _predict(options: argparse.Namespace) -> bool:
     if not line.done:
         raise ImageFileError("none of the images could be segmented.")
     return not problems
+
+
+def _draw(options: argparse.Namespace) -> bool:
+    """Let the user draw strokes; returns whether a mask was written."""
+    image = read_photograph(options.image)
+    targets = [
+        options.out / f"{options.image.stem}{end}"
+        for end in (".png", "-overlay.png", "-scribbles.png")
+    ]
+    check_overwrites_none(targets[:2], [options.image, *_files_in(options.scribbles)], "--out")
+    check_folder(options.out, "--out")
+    screen = MouseScreen(f"{options.image.name}: {HELP}")
+    strokes = None if options.scribbles is None else read_mask(options.scribbles)
+    session = StrokeSession(image, strokes)
+    if not session.run(screen) or session.mask is None:
+        _say("nothing was written: save with Enter, after a stroke on object and background each.")
+        return False
+    pictures = session.mask * np.uint8(255), draw_segmentation(image, session.mask)
+    for target, pixels in zip(targets, (*pictures, session.scribbles), strict=True):
+        write_png(target, pixels)
+    return True
 
 
 def _write(

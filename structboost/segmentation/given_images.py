@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.image_files import Mask, Photograph, mask_of
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.vision.images import as_rgb, checked_image
@@ -48,9 +47,9 @@ def checked_pairs(
 
 
 def resized_strokes(
-    given: Mask, image_shape: tuple[int, ...], described: DescribedImage, name: str
+    given: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...], name: str
 ) -> Mask:
-    """Scribbles at the size of the described image.
+    """Scribbles at the size of a shrunk image.
 
     No stroke is lost; a pixel under both kinds is the object.
     """
@@ -60,7 +59,6 @@ def resized_strokes(
             f"{name} has shape {scribbles.shape}, the image {image_shape[:2]}; "
             "they must be of one size."
         )
-    shape = described.labels.shape
     if scribbles.shape == shape:
         return scribbles
     out = np.zeros(shape, np.uint8)

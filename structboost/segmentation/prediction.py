@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.segmentation.image_files import Mask, read_mask, read_photograph
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.stroke_segmentation import StrokeSegmenter
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ def _segmented(settings: Settings, image: Path, scribbles: Path | None) -> Segme
         segmenter = _segmenter(settings)
         pixels = read_photograph(image)
         strokes = None if scribbles is None else read_mask(scribbles)
+        if isinstance(segmenter, StrokeSegmenter):
+            if strokes is None:
+                raise ValueError("without a model there must be scribbles.")
+            found, chances = segmenter.mask_and_probabilities(pixels, strokes)
+            return Segmented(found, chances if settings.probabilities else None)
         if settings.probabilities:
             return Segmented(*segmenter.mask_and_probabilities(pixels, strokes))
         return Segmented(segmenter.predict(pixels, strokes))
@@ -82,9 +87,9 @@ def _segmented(settings: Settings, image: Path, scribbles: Path | None) -> Segme
         return Segmented(problem=str(error) if str(image) in str(error) else f"{image}: {error}")
 
 
-def _segmenter(settings: Settings) -> Segmenter:
+def _segmenter(settings: Settings) -> Segmenter | StrokeSegmenter:
     if settings.model is None:
-        return _of_scribbles()
+        return StrokeSegmenter(longest=settings.longest or StrokeSegmenter().longest)
     # Another model may have been written to the same path meanwhile.
     segmenter = _loaded(settings.model, settings.model.stat().st_mtime_ns)
     segmenter.cache = settings.cache
@@ -97,10 +102,3 @@ def _segmenter(settings: Settings) -> Segmenter:
 def _loaded(model: Path, changed: int) -> Segmenter:
     """The segmenter, loaded once per process."""
     return Segmenter.load(model)
-
-
-@lru_cache(maxsize=1)
-def _of_scribbles() -> Segmenter:
-    """A segmenter from made images, in seconds: scribbles spread alike in all images."""
-    made = made_images()
-    return Segmenter(n_segments=150, C=1.0).fit(made.images, made.masks, made.scribbles)

@@ -41,13 +41,7 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
             f"{name} has {scribbles.shape[1]} x {scribbles.shape[0]} pixels, its image "
             f"{image.labels.shape[1]} x {image.labels.shape[0]}; they must be of one size."
         )
-    values = set(np.unique(scribbles).tolist())
-    if not values <= {NOTHING, OBJECT, BACKGROUND}:
-        raise ImageFileError(
-            f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background."
-        )
-    if not {OBJECT, BACKGROUND} <= values:
-        raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
+    checked_strokes(scribbles, name)
     n = image.n_superpixels
     counts = [
         np.bincount(image.labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)
@@ -55,6 +49,23 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
     labels = np.where(counts[1] > counts[0], 1, 0)
     labels[counts[0] + counts[1] == 0] = -1
     return labels.astype(np.int64)
+
+
+def checked_strokes(scribbles: Mask, name: str) -> None:
+    """Raise unless scribbles hold both kinds of strokes and nothing else.
+
+    Raises
+    ------
+    ImageFileError
+        If the strokes hold other values or only one kind.
+    """
+    values = set(np.unique(scribbles).tolist())
+    if not values <= {NOTHING, OBJECT, BACKGROUND}:
+        raise ImageFileError(
+            f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background."
+        )
+    if not {OBJECT, BACKGROUND} <= values:
+        raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
 
 
 def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.float32]:

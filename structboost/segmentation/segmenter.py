@@ -169,7 +169,9 @@ class Segmenter(BaseEstimator):
                 own = resized_mask(labels, d.labels.shape)
                 counts.append(label_counts(d.labels, own, n_labels))
                 if scribbles is not None:
-                    strokes.append(resized_strokes(scribbles[i], shapes[i], d, f"scribbles[{i}]"))
+                    strokes.append(
+                        resized_strokes(scribbles[i], shapes[i], d.labels.shape, f"scribbles[{i}]")
+                    )
             return self.fit_described(
                 stored, counts, None if scribbles is None else strokes, groups
             )
@@ -411,7 +413,11 @@ class Segmenter(BaseEstimator):
         name: str = "scribbles",
     ) -> Mask:
         """Classes at the size of the image."""
-        strokes = None if scribbles is None else resized_strokes(scribbles, shape, described, name)
+        strokes = (
+            None
+            if scribbles is None
+            else resized_strokes(scribbles, shape, described.labels.shape, name)
+        )
         labels = self.superpixel_labels(described, strokes).astype(np.uint8)
         return resized_mask(labels[described.labels], shape)
 
@@ -420,7 +426,9 @@ class Segmenter(BaseEstimator):
     ) -> FloatArray:
         """Probability of each class for each superpixel."""
         strokes = (
-            None if scribbles is None else resized_strokes(scribbles, shape, described, "scribbles")
+            None
+            if scribbles is None
+            else resized_strokes(scribbles, shape, described.labels.shape, "scribbles")
         )
         known = None if strokes is None else scribbled_labels(described, strokes)
         costs = self.crf_model_.label_costs(self.graph(described, strokes), known)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Self
 
 import cv2
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.vision.images import Pixels, resized, swapped_channels
+from structboost.vision.images import Pixels, swapped_channels
+from structboost.vision.screen import fitting, has_display
 
-# Frames are shrunk to fit: screens are rarely smaller, and OpenCV does not tell their size.
-_LARGEST = (1280, 680)
 _ESCAPE = 27
 
 
@@ -42,7 +39,7 @@ class Window:
         if self.is_closed:
             return
         try:
-            cv2.imshow(self.title, swapped_channels(_fitting(image)))
+            cv2.imshow(self.title, swapped_channels(fitting(image)))
             pressed = cv2.waitKey(1) & 0xFF
             visible = cv2.getWindowProperty(self.title, cv2.WND_PROP_VISIBLE) >= 1
         except cv2.error as error:
@@ -65,12 +62,6 @@ class Window:
         self._is_open = False
 
 
-def has_display() -> bool:
-    """Whether windows can be opened: without a display Qt ends the process instead of raising."""
-    shown = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    return shown or not sys.platform.startswith("linux")
-
-
 def box_drawn_by_mouse(image: Pixels) -> FloatArray:
     """The box of an object, x, y, width and height in pixels of the image.
 
@@ -82,7 +73,7 @@ def box_drawn_by_mouse(image: Pixels) -> FloatArray:
     why = "there is no display to draw it on"
     if has_display():
         title = "Draw the object's box, then press Enter"
-        shown = _fitting(image)
+        shown = fitting(image)
         try:
             selected = cv2.selectROI(title, swapped_channels(shown), showCrosshair=False)
             cv2.destroyWindow(title)
@@ -95,10 +86,3 @@ def box_drawn_by_mouse(image: Pixels) -> FloatArray:
                 return np.asarray(np.round(box * np.tile(scale, 2), 1), np.float64)
             why = "none was drawn"
     raise ValueError(f"No box was given, and {why}; give --box x,y,w,h.")
-
-
-def _fitting(image: Pixels) -> Pixels:
-    """The image, shrunk to the largest window."""
-    height, width = image.shape[:2]
-    scale = min(1.0, _LARGEST[0] / width, _LARGEST[1] / height)
-    return resized(image, (max(1, round(scale * width)), max(1, round(scale * height))))

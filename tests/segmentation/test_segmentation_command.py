@@ -468,7 +468,7 @@ def test_scribbles_alone_are_enough(tmp_path, capsys):
         main(["segment", "predict", str(image), "--scribbles", str(strokes), "--out", str(out)])
         == 0
     )
-    assert "made images" in capsys.readouterr().err
+    assert "segmented 1/1" in capsys.readouterr().err
     assert np.mean(read_mask(out / "00.png") == made.masks[0]) > 0.9
 
 
