@@ -30,6 +30,7 @@ from structboost.tracking.object_search import (
     training_boxes,
 )
 from structboost.tracking.rotation import RotatedView, Rotation, rotated_view
+from structboost.tracking.whole_frame_search import WholeFrameSearch
 from structboost.vision.images import Pixels, checked_image
 
 _N_COLOURS = 16
@@ -56,6 +57,10 @@ _FIRST_MARGIN = 0.3
 # Share of it at which a lost object counts as found again: rubbish learned once is found ever
 # after.
 _FOUND_AGAIN = 0.5
+# The same where it is found anywhere in the frame, the least such margin, and the frames in a row
+# that must confirm it.
+_FOUND_ELSEWHERE, _LEAST_ELSEWHERE = 0.4, 0.2
+_CONFIRMED = 2
 
 
 class _Sight(NamedTuple):
@@ -201,6 +206,7 @@ class BoxTracker:
         sight = self._look(image)
         self._judge(sight)
         self._learn(sight)
+        self._look_elsewhere(image)
         self._before = image
         self.n_frames += 1
         self._is_whole = True
@@ -211,6 +217,9 @@ class BoxTracker:
         self.seconds = {"features": 0.0, "search": 0.0, "training": 0.0}
         self._rotation = Rotation()
         self._margins: deque[float] = deque(maxlen=_RECENT)
+        self._everywhere = WholeFrameSearch()
+        self._elsewhere: FloatArray | None = None
+        self._n_confirmed = 0
 
     def _look(self, image: Pixels) -> _Sight:
         """Search the frame as it is rotated now, and as its motion says; then sizes.
@@ -220,6 +229,8 @@ class BoxTracker:
         """
         rotation = self._rotation
         self.box = _inside(self.box, image.shape)
+        if self._elsewhere is not None:
+            return self._sight(image, self._elsewhere, self.angle, None)
         motion = None
         if not self.lost or rotation.is_known:
             with self._timed("features"):
@@ -228,9 +239,9 @@ class BoxTracker:
         motion = motion if rotation.has_begun else None
         if motion is not None and motion.size_spread < _SIZE_SPREAD:
             self.box = _inside(_grown(self.box, motion), image.shape)
-        sight = self._sight(image, self.angle, motion)
+        sight = self._sight(image, self.box, self.angle, motion)
         if proposed != self.angle:
-            other = self._sight(image, proposed, motion)
+            other = self._sight(image, self.box, proposed, motion)
             accepted = self.lost or other.found.score > sight.found.score - _ROTATION_TOLERANCE
             rotation.decide(proposed, accepted)
             sight = other if accepted else sight
@@ -240,12 +251,14 @@ class BoxTracker:
             sight = sight._replace(found=sight.found._replace(box=box))
         return sight._replace(is_sure=rotation.has_begun and _is_sure(motion))
 
-    def _sight(self, image: Pixels, angle: float, motion: ObjectMotion | None) -> _Sight:
-        """The best place in the frame rotated back by ``angle``."""
+    def _sight(
+        self, image: Pixels, around: FloatArray, angle: float, motion: ObjectMotion | None
+    ) -> _Sight:
+        """The best place around a box in the frame rotated back by ``angle``."""
         radius = _LOST_RADIUS if self.lost else _SEARCH_RADIUS
         farthest = max(radius, _TRAINING_RADIUS)
         with self._timed("features"):
-            view, box = rotated_view(image, self.box, angle, _reach(self.box, farthest))
+            view, box = rotated_view(image, around, angle, _reach(around, farthest))
             planes = self._planes(view.image, box, farthest)
         expected = None
         if _is_sure(motion):
@@ -261,12 +274,29 @@ class BoxTracker:
         Where all points of the object moved as one thing, it takes more to be lost.
         """
         margin = sight.found.margin
-        least = _FOUND_AGAIN * self._usual_margin() if self.lost else self.lost_below
         self.confidence = float(np.clip(margin, 0.0, 1.0))
-        self.lost = margin < (0.0 if sight.is_sure else least)
+        if self._elsewhere is not None:
+            self._confirm(sight)
+        else:
+            least = _FOUND_AGAIN * self._usual_margin() if self.lost else self.lost_below
+            self.lost = margin < (0.0 if sight.is_sure else least)
         if not self.lost:
             self.box = sight.view.box_in_frame(sight.found.box)
             self._margins.append(margin)
+
+    def _confirm(self, sight: _Sight) -> None:
+        """Whether what was seen elsewhere is there in some frames in a row: then it is found."""
+        self._elsewhere = sight.view.box_in_frame(sight.found.box)
+        self._n_confirmed += 1
+        if not self._stands_out(sight.found):
+            self._elsewhere = None
+        elif self._n_confirmed == _CONFIRMED:
+            self._elsewhere, self.lost = None, False
+
+    def _stands_out(self, found: Found) -> bool:
+        """Whether a lost object may be there, far from where it was."""
+        least = max(_FOUND_ELSEWHERE * self._usual_margin(), _LEAST_ELSEWHERE)
+        return found.margin > least and found.score > 0.0
 
     def _learn(self, sight: _Sight) -> None:
         """Train on from what was seen, every so many frames."""
@@ -275,6 +305,20 @@ class BoxTracker:
         with self._timed("training"):
             self._add(sight.planes, sight.found.box, sight.view.image.shape, first=False)
             self._scorer = self.learner.train(initial=False)
+
+    def _look_elsewhere(self, image: Pixels) -> None:
+        """While the object is lost, look for it in the whole frame in the place of training."""
+        if not self.lost:
+            self._everywhere.restart()
+        elif self._elsewhere is None and not self.n_frames % self.every:
+            with self._timed("search"):
+                height, width = image.shape[:2]
+                whole = np.array([0.0, 0.0, width, height])
+                view, _ = rotated_view(image, whole, self.angle, np.zeros(2))
+                found = self._everywhere.look(self._scorer, view.image, self.box, self._palette)
+            if self._stands_out(found):
+                self._elsewhere = _inside(view.box_in_frame(found.box), image.shape)
+                self._n_confirmed = 0
 
     def _add(self, planes: Planes, box: FloatArray, shape: tuple[int, ...], *, first: bool) -> None:
         boxes = training_boxes(box, self.n_boxes, _TRAINING_RADIUS, shape, self._random)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cv2
@@ -14,7 +15,8 @@ from structboost.vision.images import Pixels, as_grey
 
 # Colours are looked up in a cube of 32 levels per channel.
 _LEVELS = 32
-_MAX_PIXELS = 3000
+# Pixels of the image that are looked at, about, and those drawn from them for k-means.
+_MAX_CONVERTED, _MAX_PIXELS = 300_000, 3000
 # Pixels whose channels differ by less, in grey levels, have no colour worth telling apart.
 _GREY = 8
 
@@ -41,6 +43,9 @@ class ColourPalette:
     """
 
     def __init__(self, image: Pixels, n_colours: int, random_state: int) -> None:
+        # All pixels of a box of a megapixel would take seconds.
+        step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MAX_CONVERTED))
+        image = np.ascontiguousarray(image[::step, ::step])
         self.is_coloured = image.ndim == 3 and bool(
             np.ptp(image.astype(np.int64), axis=2).max() > _GREY
         )

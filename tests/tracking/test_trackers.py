@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from skimage import data
 
 from structboost.inference.box_search import overlaps
 from structboost.tracking import (
@@ -22,10 +23,13 @@ from structboost.tracking import (
     made_clip,
     track_frames,
 )
+from structboost.tracking.box_features import box_features, frame_planes
+from structboost.tracking.colour_palette import ColourPalette
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
 from structboost.tracking.object_search import size_of, training_boxes
 from structboost.tracking.online_master import OnlineMaster
 from structboost.tracking.structboost_tracker import StructBoostLearner
+from structboost.tracking.whole_frame_search import WholeFrameSearch
 
 N_FRAMES = 40
 
@@ -157,6 +161,81 @@ def test_a_lost_object_is_reported_and_found_again(clip):
         tracker.update(clip.frames[number])
     assert not tracker.lost
     assert overlaps(clip.boxes[23], tracker.box[None])[0] > 0.7
+
+
+@pytest.fixture
+def lost_tracker(clip):
+    """A tracker whose object has just been lost, and frames without it."""
+    tracker = StructBoostTracker().init(clip.frames[10], clip.boxes[10])
+    for frame in clip.frames[11:20]:
+        tracker.update(frame)
+    empty = cv2.resize(clip.frames[0, :60, :80], (320, 240))
+    tracker.update(empty)
+    assert tracker.lost
+    return tracker, empty
+
+
+@pytest.mark.parametrize(("shift", "size"), [((-180, 40), 1.0), ((-170, -60), 1.2)])
+def test_a_lost_object_is_found_anywhere_in_the_frame(clip, lost_tracker, shift, size):
+    """It comes back more than two of its sizes away, and of another size."""
+    tracker, empty = lost_tracker
+    for _ in range(4):
+        tracker.update(empty)
+    x, y, width, height = np.rint(clip.boxes[20]).astype(int)
+    head = clip.frames[20][y : y + height, x : x + width]
+    head = cv2.resize(head, (round(size * width), round(size * height)))
+    place = np.clip([x + shift[0], y + shift[1]], 0, [320 - head.shape[1], 240 - head.shape[0]])
+    truth = np.array([*place, head.shape[1], head.shape[0]], float)
+    assert np.hypot(*(truth[:2] - [x, y])) > 2 * size_of(truth) / size
+    frame = empty.copy()
+    frame[place[1] : place[1] + head.shape[0], place[0] : place[0] + head.shape[1]] = head
+    waited = 0
+    while tracker.lost and waited < 25:
+        tracker.update(frame)
+        waited += 1
+    assert waited < 25
+    assert overlaps(truth, tracker.box[None])[0] > 0.5
+
+
+def test_a_lost_object_is_not_mistaken_for_another_one(lost_tracker):
+    tracker, empty = lost_tracker
+    last = tracker.box.copy()
+    other = cv2.resize(data.astronaut()[290:420, 380:480], (60, 70))
+    frame = empty.copy()
+    for step in range(30):
+        frame[:] = empty
+        frame[140:210, 60 + 4 * step : 120 + 4 * step] = other
+        tracker.update(frame)
+        assert tracker.lost
+    np.testing.assert_array_equal(tracker.box, last)
+
+
+@pytest.mark.parametrize("shape", [(90, 120), (400, 600)])
+def test_the_whole_frame_is_searched_in_pieces(shape):
+    """Whatever the frame and wherever the object: after all pieces it was the best in one."""
+    random = np.random.default_rng(1)
+    frame = cv2.resize(
+        random.integers(90, 160, (shape[0] // 8, shape[1] // 8), np.uint8), shape[::-1]
+    )
+    patch = cv2.resize(random.integers(0, 255, (4, 4), np.uint8), (24, 24))
+    template = Template()
+    template.begin(0, 0, None)
+    palette = ColourPalette(frame, 4, 0)
+    for place in ((0, 0), (shape[1] - 24, shape[0] - 24), (shape[1] // 2 - 3, shape[0] // 3)):
+        image = frame.copy()
+        image[place[1] : place[1] + 24, place[0] : place[0] + 24] = patch
+        box = np.array([*place, 24.0, 24.0])
+        planes = frame_planes(image, scale=1.0, palette=palette)
+        template.add(box_features(planes, box[None]), box[None], first=True)
+        search = WholeFrameSearch()
+        n_pieces = int(np.prod([np.ceil(side / (480 * 24 / 40)) for side in shape]))
+        found = [search.look(template, image, box, palette) for _ in range(n_pieces)]
+        best = max(found, key=lambda each: each.score)
+        assert overlaps(box, best.box[None])[0] > 0.7
+        assert best.margin > 0.2
+        # Then the other sizes have their turn, and it begins again.
+        widths = [search.look(template, image, box, palette).box[2] / 24 for _ in range(4)]
+        assert (len({round(width, 2) for width in widths}) > 1) or n_pieces > 1
 
 
 def test_several_first_frames_grey_frames_and_another_frame_size(clip):

@@ -1,0 +1,171 @@
+"""Objects that vanish and come back elsewhere, made from the tracking sequences.
+
+``python -m benchmarks.ours.absences --data DIR`` tracks them and prints who was found again.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from benchmarks.ours.trackers import Sequence, load_sequence
+from structboost.inference.box_search import overlaps
+from structboost.tracking import StructBoostTracker
+from structboost.tracking.object_search import size_of
+from structboost.vision.images import as_rgb
+
+NAMES = ("coke", "tiger1", "girl", "sylv", "couple", "deer", "motorrolling")
+# "cut": frames of another sequence between two, then the frames moved around; "vanish": the object
+# is painted over while the video goes on, then pasted elsewhere; "distractor": it is painted over,
+# and the object of another sequence moves around.
+KINDS = ("cut", "vanish", "distractor")
+BEFORE, ABSENT, AFTER, IN_TIME = 40, 20, 40, 25
+_FAR = 2.0  # sizes of the object
+_SAME = 0.3  # overlap
+
+
+class Absence(NamedTuple):
+    """Frames, and the true box in each: NaN where there is none."""
+
+    frames: list[np.ndarray]
+    truth: np.ndarray
+
+
+def made_absence(
+    sequence: Sequence, other: Sequence, kind: str, random: np.random.Generator
+) -> Absence | None:
+    """The object for BEFORE frames, none for ABSENT, then it is back; None if there is no room."""
+    frames, truth = [as_rgb(frame) for frame in sequence.frames()], sequence.truth
+    strangers = [as_rgb(frame) for frame in other.frames()]
+    length = BEFORE + ABSENT + AFTER
+    starts = [
+        start
+        for start in range(len(frames) - length + 1)
+        if not np.isnan(truth[start : start + length]).any()
+    ]
+    if not starts:
+        return None
+    start = int(random.choice(starts))
+    at = start + np.arange(length)
+    if kind == "cut":
+        at[BEFORE:] -= ABSENT
+    frames, truth = [frames[number] for number in at], truth[at].copy()
+    last = truth[BEFORE - 1]
+    shift = _far_shift(last, frames[0].shape, random)
+    if shift is None:
+        return None
+    stranger = _cut_out(strangers[0], other.truth[0])
+    end = BEFORE + ABSENT if kind != "distractor" else length
+    for number in range(BEFORE, length):
+        image, box, step = frames[number], truth[number].copy(), number - BEFORE
+        if number < end and kind == "cut":
+            size = image.shape[1::-1]
+            frames[number] = cv2.resize(strangers[step % len(strangers)], size)
+        elif kind == "cut":
+            frames[number] = np.roll(image, shift[::-1], (0, 1))
+            truth[number, :2] = box[:2] + shift
+        else:
+            frames[number] = _painted_over(image, box)
+            place = last[:2] + shift + [0.5 * step, 0.0]
+            if number >= end:
+                truth[number] = _pasted(frames[number], _cut_out(image, box), place)
+            elif kind == "distractor":
+                same = cv2.resize(stranger, np.maximum(last[2:], 4).astype(int))
+                _pasted(frames[number], same, place)
+        if number < end:
+            truth[number] = np.nan
+    return Absence(frames, truth)
+
+
+def measured(absence: Absence, seed: int) -> dict[str, object]:
+    """Whether the object was held, was seen to be lost, came back in time, or falsely."""
+    tracker = StructBoostTracker(random_state=seed)
+    tracker.init(absence.frames[0], absence.truth[0])
+    lost, same = [False], [True]
+    for frame, truth in zip(absence.frames[1:], absence.truth[1:], strict=True):
+        tracker.update(frame)
+        lost.append(tracker.lost)
+        same.append(bool(overlaps(tracker.box, truth[None])[0] > _SAME))
+    absent = np.isnan(absence.truth[:, 0])
+    end = int(np.flatnonzero(absent)[-1]) + 1
+    back = [n for n in range(end, len(lost)) if same[n] and not lost[n]]
+    seen = [n for n in range(BEFORE, end) if lost[n]]
+    return {
+        "held": same[BEFORE - 1] and not lost[BEFORE - 1],
+        "noticed": bool(seen) and seen[0] < BEFORE + 5,
+        "frames_to_return": back[0] - end + 1 if back else None,
+        "false_returns": sum(not lost[n] for n in range(seen[0], end)) if seen else 0,
+    }
+
+
+def _far_shift(
+    box: np.ndarray, shape: tuple[int, ...], random: np.random.Generator
+) -> np.ndarray | None:
+    """Whole pixels to a place in the frame that is far away."""
+    room = np.maximum(np.array(shape[1::-1]) - box[2:], 1.0)
+    for _ in range(1000):
+        shift = np.floor(random.uniform(0, room) - box[:2]).astype(int)
+        if np.hypot(*shift) >= _FAR * size_of(box):
+            return shift
+    return None
+
+
+def _cut_out(image: np.ndarray, box: np.ndarray) -> np.ndarray:
+    left, top, width, height = np.rint(box).astype(int)
+    return image[max(top, 0) : top + height, max(left, 0) : left + width]
+
+
+def _painted_over(image: np.ndarray, box: np.ndarray) -> np.ndarray:
+    mask = np.zeros(image.shape[:2], np.uint8)
+    near = np.maximum(np.floor(box[:2] - 0.12 * box[2:]), 0).astype(int)
+    far = np.ceil(box[:2] + 1.12 * box[2:]).astype(int)
+    mask[near[1] : far[1], near[0] : far[0]] = 255
+    return cv2.inpaint(image, mask, 3, cv2.INPAINT_TELEA)
+
+
+def _pasted(image: np.ndarray, part: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Paste into ``image``; returns the box."""
+    height, width = part.shape[:2]
+    left, top = np.clip(place, 0, [image.shape[1] - width, image.shape[0] - height]).astype(int)
+    image[top : top + height, left : left + width] = part
+    return np.array([left, top, width, height], float)
+
+
+def _results(data: Path, names: list[str], n: int) -> Iterator[dict[str, object]]:
+    sequences = {name: load_sequence(name, data) for name in NAMES}
+    for kind in KINDS:
+        for name in names:
+            others = [other for other in NAMES if other != name]
+            for number in range(n):
+                random = np.random.default_rng([number, NAMES.index(name), KINDS.index(kind)])
+                other = sequences[str(random.choice(others))]
+                absence = made_absence(sequences[name], other, kind, random)
+                if absence is not None:
+                    yield {"kind": kind, "name": name, **measured(absence, number)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", default=list(NAMES), choices=NAMES)
+    parser.add_argument("--number", type=int, default=3, help="clips per sequence and kind")
+    options = parser.parse_args()
+    results = []
+    for result in _results(options.data, options.only, options.number):
+        results.append(result)
+        print(result, flush=True)
+    for kind in KINDS:
+        held = [r for r in results if r["kind"] == kind and r["held"]]
+        in_time = [r for r in held if r["frames_to_return"] and r["frames_to_return"] <= IN_TIME]
+        false = [r for r in held if r["false_returns"]]
+        print(
+            f"{kind}: held {len(held)}, noticed {sum(bool(r['noticed']) for r in held)}, "
+            f"found again in {IN_TIME} frames {len(in_time)}, false returns in {len(false)}"
+        )
+
+
+if __name__ == "__main__":
+    main()
