@@ -7,6 +7,7 @@ need no sampling: they are these functions, beside their means over the training
 ``shap`` draws them.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 import shap
 from sklearn.datasets import load_breast_cancer
@@ -24,6 +25,7 @@ print(f"test accuracy {model.score(X_test, y_test):.3f}; the sums differ by {err
 # %%
 # All samples: each dot is a sample, its place what the feature adds to the score of class 1.
 
+plt.rcParams["savefig.bbox"] = "tight"  # room for the names of the features
 explanation = shap.Explanation(
     values, np.full(len(X_test), base), X_test.to_numpy(), feature_names=list(X.columns)
 )
