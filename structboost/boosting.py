@@ -70,7 +70,8 @@ class StructBoost(BaseEstimator):
     weak_learner : str, callable, list of these, or dict of these by kind
         Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
         "piecewise", or a callable that makes the family from the training parts, as
-        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  A list
+        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  With
+        trees the objective of "one_slack" has a ridge (:class:`structboost.OneSlack`).  A list
         stands for the union of families: ``["linear", "stump"]``.  A dict names the families of
         each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
     formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation

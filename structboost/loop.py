@@ -457,6 +457,8 @@ class Loop:
         self._checkpoint.check_rounds(len(header["history"]), self.settings.max_rounds)
         with self._checkpoint.refusing():
             self.columns.restore(header, below("columns/", arrays), self.task.kinds)
+            for family in self.columns.families.values():
+                family.skip_rounds(len(header["history"]))
             self.master.restore(header["master"], below("master/", arrays))
             stages = stages_of(arrays, len(self.columns))
             self.state = State.of_header(header, stages, self.master.primal)

@@ -27,7 +27,7 @@ from structboost.shards.training_sets import training_set
 from structboost.task import Task
 from structboost.validation import check_declares, checked_example_weights, shown
 from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.families import WeakLearners, checked_members, families_of
+from structboost.weak.families import WeakLearners, checked_members, families_of, ridge_of
 from structboost.weak.pricing import PricingRule, rule_of
 
 _LEAVE_CHECKPOINT = "take formulation='one_slack' and stumps or trees, or leave checkpoint=None"
@@ -101,7 +101,8 @@ class Plan:
                 identity = self._identity(settings, examples, families, weights)
                 features = examples.features_identity(shards, in_shards)
                 file = CheckpointFile(self.checkpoint, identity, features)
-        problem = Problem(self.task, X, Y, examples.offsets, weights, random_state, new_cut_oracle)
+        of_task = self.task, X, Y, examples.offsets, weights, random_state
+        problem = Problem(*of_task, new_cut_oracle, ridge_of(families))
         master = self.formulation.master(problem, float(settings.C))
         columns = ColumnRegistry(master, families)
         return Loop(settings, self.task, master, columns, self.rule, began, file)
@@ -148,6 +149,9 @@ class Plan:
             exact=self.exact,
             n_threads=self.engine.n_workers if self.engine.in_process else 1,
         )
+        if self.formulation.shares_weight:
+            for family in families.values():
+                family.vary(self.random_state)
         if self.checkpoint is not None:
             for family in families.values():
                 check_declares(family, "can_resume", "checkpoint", _LEAVE_CHECKPOINT)
@@ -175,6 +179,8 @@ class Plan:
             },
             "n_features": dict(examples.n_features),
         }
+        if ridge := ridge_of(families):
+            about["ridge"] = ridge
         if self.formulation.identity:
             about["formulation"] = self.formulation.identity
         return identity_of(about, [weights, *examples.offsets.values()])

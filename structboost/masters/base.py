@@ -140,6 +140,8 @@ class Problem:
     random_state : RandomState
     new_cut_oracle : callable, optional
         Makes a :class:`CutOracle`.  Given to formulations that declare ``works_on_shards``.
+    ridge : float
+        Ridge that the families of weak learners ask for.
     """
 
     task: Task
@@ -149,6 +151,7 @@ class Problem:
     example_weights: FloatArray
     random_state: np.random.RandomState
     new_cut_oracle: Callable[[], CutOracle] | None = None
+    ridge: float = 0.0
 
     def cut_oracle(self) -> CutOracle:
         """Cuts of the task's loss-augmented argmax, made where the shards are.
@@ -183,6 +186,9 @@ class Formulation(ABC):
 
     Attributes
     ----------
+    shares_weight : bool
+        Whether weight is shared out among many weak learners, where their families can vary them
+        (:meth:`structboost.weak.base.WeakLearnerFamily.vary`).
     works_on_shards : bool
         Whether the master sees the training set through :meth:`Problem.cut_oracle` only, so that
         any engine can train it.
@@ -202,6 +208,7 @@ class Formulation(ABC):
     """
 
     works_on_shards: ClassVar[bool] = False
+    shares_weight: bool = False
     can_choose_C: ClassVar[bool] = False
     takes_infinite_C: ClassVar[bool] = False
     can_spread: bool = False

@@ -3,8 +3,9 @@
 Algorithm 2 as printed is Kelley's method, which zigzags.  The stabilised form is the bundle method
 of :mod:`structboost.masters.bundle`; its quadratic step has as many unknowns as there are live
 cuts, about a hundred.  The linear program over the same cuts tells how near the optimum the center
-is.  It is solved by the proximal point method, and by HiGHS where that does not end.  Figures:
-docs/decisions/one-slack-master.md and docs/decisions/spread-weights.md.
+is.  It is solved by the proximal point method, and by HiGHS where that does not end.  With a ridge
+the last quadratic step tells it.  Figures: docs/decisions/one-slack-master.md, spread-weights.md
+and ridge-for-trees.md.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from structboost.masters.base import CutOracle, Formulation, Problem
 from structboost.masters.cut_pool import CutPool
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.masters.proximal_step import Curvature, proximal_step
+from structboost.validation import check_declares, checked_not_negative
 
 _MAX_CUTS_PER_SOLVE = 5000
 _MAX_NEWTON_STEPS = 500
@@ -43,6 +45,9 @@ _RIDGE_ACCURACY = 0.2
 _ENOUGH_USED = 0.6
 # Relative difference between sums of the same numbers in another order.
 _ROUNDING = 1e-9
+# Relative gap to which a master with a ridge is solved at least: what pricing leaves says little,
+# since its bound knows nothing of the ridge.
+_RIDGE_GAP = 0.05
 
 # What a checkpoint holds of each cut of the pool, and of the curvature that the last step left.
 _OF_CUTS = {
@@ -65,12 +70,17 @@ class OneSlack(Formulation):
     Parameters
     ----------
     stabilize : bool
-        False is Algorithm 2 as printed.
+        False is Algorithm 2 as printed, which knows no ridge.
+    ridge : float, optional
+        If positive, ``C ridge / 2 |w|^2`` is added to the objective: many weak learners then share
+        the weight.  The bound stays that without the ridge, so the gap stays wide.  None is 1 where
+        trees are among the weak learners, 0 elsewhere (docs/decisions/ridge-for-trees.md).
     """
 
     works_on_shards: ClassVar[bool] = True
     can_choose_C: ClassVar[bool] = True
     stabilize: bool = True
+    ridge: float | None = None
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> OneSlack:
@@ -79,8 +89,13 @@ class OneSlack(Formulation):
 
     @property
     def identity(self) -> str:
-        """Nothing: checkpoints of version 0.1, which had no other formulation, do not name it."""
-        return ""
+        """The ridge; nothing else, which checkpoints of version 0.1 did not name."""
+        return f"ridge {float(self.ridge)}" if self.ridge else ""
+
+    @property
+    def shares_weight(self) -> bool:  # type: ignore[override]
+        """Whether there may be a ridge."""
+        return self.stabilize and self.ridge != 0
 
     @property
     def can_spread(self) -> bool:  # type: ignore[override]
@@ -92,40 +107,76 @@ class OneSlack(Formulation):
         """Whether the master is stabilised: the other depends on where its solver stands."""
         return self.stabilize
 
+    def check(self) -> None:
+        """Raise if the ridge is negative, or not for this form."""
+        if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
+            remedy = "take OneSlack(stabilize=True), or leave ridge=None"
+            check_declares(self, "can_spread", "ridge", remedy)
+
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
         """Cutting planes."""
-        return OneSlackMaster(problem.cut_oracle(), C, stabilize=self.stabilize)
+        ridge = problem.ridge if self.ridge is None else float(self.ridge)
+        oracle = problem.cut_oracle()
+        if not self.stabilize:
+            return OneSlackMaster(oracle, C, stabilize=False)
+        return OneSlackMaster(oracle, C, share_of_squares=ridge)
 
 
 class OneSlackMaster(CuttingPlaneMaster):
     """Cutting planes for (9) over the columns so far.
 
-    If not to ``stabilize``, it is Algorithm 2 as printed: no center, no cut ever dropped.
+    If not to ``stabilize``, it is Algorithm 2 as printed: no center, no cut ever dropped.  The
+    squares of the weights cost ``C share_of_squares / 2``.
     """
 
-    def __init__(self, oracle: CutOracle, C: float, *, stabilize: bool = True) -> None:
+    def __init__(
+        self, oracle: CutOracle, C: float, *, stabilize: bool = True, share_of_squares: float = 0.0
+    ) -> None:
         super().__init__(oracle, C, CutPool(empty_cut=True))
         self.stabilize = stabilize
+        self._share_of_squares = share_of_squares
+        self.ridge = self._own_ridge
         self.program.add_slacks(np.array([C]))
         self.pool.multipliers[0] = C
+
+    @property
+    def _own_ridge(self) -> float:
+        """The ridge of the objective; spreading takes a larger one."""
+        return self.C * self._share_of_squares
+
+    @property
+    def primal(self) -> float:
+        """Objective of the model kept so far, with the ridge if there is one."""
+        squares = float(self.weights @ self.weights) if self._share_of_squares else 0.0
+        return super().primal + 0.5 * self._own_ridge * squares
+
+    def bound(self, largest_edge: float) -> float | None:
+        """Dual multipliers divided by the largest edge, those of the columns held included."""
+        if self._share_of_squares:
+            own = float((self.pool.duals @ self.pool.matrix).max(initial=0.0))
+            largest_edge = max(largest_edge, own)
+        return super().bound(largest_edge)
 
     def set_C(self, C: float) -> None:
         """Continue with another C; cuts do not depend on it."""
         self.pool.multipliers *= C / self.C
         self.C = C
+        self.ridge = self._own_ridge
         self.program.set_slack_costs(np.array([C]))
-        self._bound_by_program()
+        self._prove()
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Cut until the relative gap over the columns so far is at most ``tolerance``."""
         if np.isinf(self.risk):
             self._cut(self.weights)
-            self._bound_by_program()
-        if self.stabilize:
-            if not self._solve_by_bundle(lambda: tolerance * self.primal):
-                self._bound_by_program()
-        else:
+            self._prove()
+        if not self.stabilize:
             self._solve_by_cutting_planes(tolerance)
+            return
+        if self.ridge:
+            tolerance = min(tolerance, _RIDGE_GAP)
+        if not self._solve_by_bundle(lambda: tolerance * self.primal) or self.ridge:
+            self._prove()
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """All that the next steps depend on; cuts are kept as the models they were made at."""
@@ -178,8 +229,8 @@ class OneSlackMaster(CuttingPlaneMaster):
     def spread(self, limit: float) -> None:
         """Go to weights of small Euclidean norm whose objective is at most ``limit``.
 
-        Minimises the objective plus ``ridge / 2 |w|^2`` for a few ridges.  Each is chosen by how
-        much of the rise allowed the last one used.  The result lies between the weights of the
+        Minimises the objective plus ``more / 2 |w|^2`` for a few further ridges.  Each is chosen by
+        how much of the rise allowed the last one used.  The result lies between the weights of the
         largest ridge within the limit and those of the smallest beyond it: the objective is
         convex, so it stays within the limit.
         """
@@ -190,26 +241,25 @@ class OneSlackMaster(CuttingPlaneMaster):
         start = self.primal
         kept, step = (self.weights, self.risk), self.step_length
         # The objective at a ridge's minimiser is at most ridge / 2 |w|^2 above the optimum.
-        self.ridge = 2.0 * allowed / norm
-        too_large = np.inf
+        more, too_large = 2.0 * allowed / norm, np.inf
         beyond = kept[0], start
         try:
             for _ in range(_MAX_RIDGES):
-                self.step_length = step
+                self.step_length, self.ridge = step, self._own_ridge + more
                 self._solve_by_bundle(lambda: _RIDGE_ACCURACY * allowed)
                 used = (self.primal - start) / allowed
                 if used <= 1.0:
                     kept = self.weights, self.risk
                     if used > _ENOUGH_USED:
                         break
-                    self.ridge *= float(np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0))
+                    more *= float(np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0))
                 else:
-                    too_large, beyond = self.ridge, (self.weights, self.primal)
-                    self.ridge *= 0.6
-                if self.ridge >= too_large:
+                    too_large, beyond = more, (self.weights, self.primal)
+                    more *= 0.6
+                if more >= too_large:
                     break
         finally:
-            self.ridge, self.step_length = 0.0, step
+            self.ridge, self.step_length = self._own_ridge, step
             self.weights, self.risk = kept
         if beyond[1] > limit:
             share = (limit - self.primal) / (beyond[1] - self.primal)
@@ -248,6 +298,13 @@ class OneSlackMaster(CuttingPlaneMaster):
             step *= 2.0
         self._bound_by_program()
         return self.primal - self.dual_value <= accuracy or self.step_length > _LONGEST_STEP
+
+    def _prove(self) -> None:
+        """Take the duals that prove most: with a ridge those of its step, else of the program."""
+        if self.ridge:
+            self._take_duals(self.pool.multipliers.copy())
+        else:
+            self._bound_by_program()
 
     def _bound_by_program(self) -> FloatArray:
         """Solve the linear program over the cuts, take its duals, return its weights."""

@@ -81,6 +81,8 @@ class WeakLearnerFamily(ABC):
         checkpoint needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Features of other families are checked before.
+    ridge : float
+        The ridge of :class:`structboost.OneSlack` that these learners do best with.
     shard_features : tuple of Thresholds or Standardisation
         Where the learners are looked up in the shards: what the shards make of the features.
     """
@@ -90,6 +92,7 @@ class WeakLearnerFamily(ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
+    ridge: float = 0.0
     shard_features: tuple[ShardFeatures, ...] = ()
     n_features: int
 
@@ -100,6 +103,18 @@ class WeakLearnerFamily(ABC):
         Ensures at least the best learner of each channel, up to ``per_channel`` different ones, in
         descending order of edge; ties in a fixed order.
         """
+
+    def vary(self, random_state: Any) -> None:
+        """Find learners that differ more from round to round; called once, before training.
+
+        A master with a ridge asks for it, which shares the weight out among many learners.
+        Families that cannot, and those that were told otherwise, go on as before.
+        """
+        return
+
+    def skip_rounds(self, n_rounds: int) -> None:
+        """Draw what :meth:`price` drew in the rounds that a checkpoint has behind it."""
+        return
 
     @property
     def searches_all(self) -> bool:

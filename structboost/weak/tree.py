@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,6 +35,8 @@ from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_o
 
 # Most numbers in the histograms of the roots: 32 megabytes.
 _MOST_ENTRIES = 1 << 22
+# Share of the rows that trees are grown on which share the weight with many others.
+_ROW_SHARE = 0.5
 
 
 class Tree(NamedTuple):
@@ -146,12 +150,13 @@ class TreeFamily(WeakLearnerFamily):
         Whether all distinct thresholds are tried, or 255 quantiles of each feature.
     n_threads : int
         Ignored.
-    row_share : float
+    row_share : float, optional
         If below 1, the share of the rows that a round's trees are grown on, each row drawn anew:
         stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
         draw does not depend on the order of the rows: a row twice is a row of twice the weight.
+        None is one half where the master has a ridge, and all rows elsewhere.
     random_state : int, RandomState or None
-        Seed for the rows that are drawn.
+        Seed for the rows that are drawn.  Only a run whose seed is a number can be resumed.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254: nodes send a set of them left.
     """
@@ -160,6 +165,8 @@ class TreeFamily(WeakLearnerFamily):
     exact_pricing = False
     can_resume = True
     takes_missing = True
+    # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
+    ridge = 1.0
 
     def __init__(
         self,
@@ -169,32 +176,55 @@ class TreeFamily(WeakLearnerFamily):
         depth: int = 3,
         exact: bool = False,
         n_threads: int = 1,
-        row_share: float = 1.0,
+        row_share: float | None = None,
         random_state: Any = None,
         categorical: Sequence[int] = (),
     ) -> None:
-        self.row_share = 1.0 if row_share == 1 else checked_share(row_share, "row_share")
-        # A checkpoint does not know which rows come next.
-        self.can_resume = self.row_share == 1
-        self._random = check_random_state(random_state)
+        self._is_left_open = row_share is None
+        all_rows = row_share is None or row_share == 1
+        self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
         self.binned = bin_features(features, exact=exact, categorical=categorical)
         self._is_category = np.isin(self._feature(np.arange(self.binned.n_columns)), categorical)
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
+
+    def vary(self, random_state: Any) -> None:
+        """Grow the trees of each round on half of the rows, unless a share was given."""
+        if self._is_left_open:
+            self._draw_rows(_ROW_SHARE, 0 if random_state is None else random_state)
+
+    def skip_rounds(self, n_rounds: int) -> None:
+        """Draw the rows of so many rounds."""
         if self.row_share < 1:
-            hashes = row_hashes(self.binned.codes)
-            self._equal_rows = np.unique(hashes, return_inverse=True)[1]
+            for _ in range(n_rounds):
+                self._draw()
+
+    def _draw_rows(self, row_share: float, random_state: Any) -> None:
+        """Draw this share of the rows from now on."""
+        self.row_share = row_share
+        # A checkpoint does not know where a generator stands that others use, too.
+        self.can_resume = row_share == 1 or isinstance(random_state, Integral)
+        self._random = check_random_state(random_state)
+
+    @cached_property
+    def _equal_rows(self) -> IntArray:
+        """Numbers of rows, the same for rows of equal features."""
+        return np.unique(row_hashes(self.binned.codes), return_inverse=True)[1]
+
+    def _draw(self) -> NDArray[np.bool_]:
+        """Which rows a round's trees are grown on."""
+        drawn = self._random.random_sample(self._equal_rows.max(initial=-1) + 1)
+        return np.asarray((drawn < self.row_share)[self._equal_rows])
 
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """One tree per channel, best first.
 
-        Edges are those on all rows, or on the rows drawn where ``row_share`` is below 1.
+        Edges are those on all rows, or estimates from the rows drawn.
         """
         if self.row_share < 1:
-            drawn = self._random.random_sample(self._equal_rows.max(initial=-1) + 1)
-            duals = np.where((drawn < self.row_share)[self._equal_rows, None], duals, 0.0)
+            duals = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
         duals = np.ascontiguousarray(duals, np.float64)
         n_channels = duals.shape[1]
         # Two histograms for each channel.

@@ -136,7 +136,19 @@ class UnionFamily(WeakLearnerFamily):
         self.cross_fitted = any(family.cross_fitted for family in members)
         self.can_resume = all(family.can_resume for family in members)
         self.takes_missing = all(family.takes_missing for family in members)
+        self.ridge = max(family.ridge for family in members)
         self.shard_features = tuple(part for family in members for part in family.shard_features)
+
+    def vary(self, random_state: Any) -> None:
+        """Every member does, each in its own way."""
+        for family in self.members:
+            family.vary(random_state)
+        self.can_resume = all(family.can_resume for family in self.members)
+
+    def skip_rounds(self, n_rounds: int) -> None:
+        """Every member does."""
+        for family in self.members:
+            family.skip_rounds(n_rounds)
 
     @property
     def searches_all(self) -> bool:

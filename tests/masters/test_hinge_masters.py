@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from structboost.masters.cut_pool import CutPool
+from structboost.masters.one_slack import OneSlack
 from structboost.masters.proximal_step import _proximal_step
 from tests.masters.hinge_problems import MASTERS, given_columns
 
@@ -103,3 +106,54 @@ def test_cuts_without_a_dual_are_dropped(name, monkeypatch):
         expected = problem.optimum(scale * C)
         assert problem.master.primal == pytest.approx(expected, rel=1e-5, abs=1e-5)
     assert sum(gone) > 0
+
+
+def optimum_with_ridge(problem, C, ridge):
+    """By a general solver, over the weights and a slack for each example."""
+    n_columns, n, n_classes = problem.margins.shape
+    slacks = np.repeat(np.eye(n), n_classes, axis=0)
+    rows = np.hstack((problem.margins.reshape(n_columns, -1).T, slacks))
+    costs = np.concatenate((np.ones(n_columns), C * problem.shares))
+    is_weight = np.arange(n_columns + n) < n_columns
+    answer = minimize(
+        lambda x: costs @ x + 0.5 * C * ridge * (x[is_weight] @ x[is_weight]),
+        is_weight * 0.0 + ~is_weight * 1.0,
+        jac=lambda x: costs + C * ridge * is_weight * x,
+        bounds=[(0.0, None)] * len(costs),
+        constraints={
+            "type": "ineq", "fun": lambda x: rows @ x - problem.delta.ravel(), "jac": lambda x: rows
+        },
+        method="SLSQP",
+        options={"ftol": 1e-10, "maxiter": 500},
+    )  # fmt: skip
+    assert answer.success
+    return answer.fun
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0])
+def test_with_a_ridge_the_master_is_solved_to_the_gap_that_is_asked_for(ridge, monkeypatch):
+    monkeypatch.setitem(MASTERS, "ridge", (OneSlack(ridge=ridge), "multiclass"))
+    problem = given_columns("ridge", 3.0)
+    master = problem.master
+    for C, tolerance in ((3.0, 1e-6), (30.0, 1.0), (300.0, 1e-6)):
+        master.set_C(C)
+        master.solve(tolerance)
+        squares = master.weights @ master.weights
+        objective = problem.objective(master.weights, C) + 0.5 * C * ridge * squares
+        assert master.weights.min() >= 0
+        assert master.primal == pytest.approx(objective, rel=1e-9)
+        optimum = optimum_with_ridge(problem, C, ridge)
+        # However loose a gap is asked for, 5 % is the largest.
+        assert optimum * (1 - 1e-6) <= master.primal <= optimum * (1 + 1.1 * min(tolerance, 0.05))
+        # Scaled until no column has an edge above its price, the duals hold without the ridge, too.
+        largest = problem.edges().max()
+        assert master.bound(1.0) == pytest.approx(master.dual_value / max(1.0, largest))
+        assert master.bound(1.0) <= problem.optimum(C) * (1 + 1e-9)
+        assert master.bound(2.0 * largest) == pytest.approx(master.dual_value / (2.0 * largest))
+    before, limit = squares, 1.1 * master.primal
+    master.spread(limit)
+    assert master.primal <= limit
+    assert master.weights @ master.weights < before
+    # The ridge itself stays.
+    master.solve(1e-6)
+    assert master.primal == pytest.approx(optimum, rel=1e-5)

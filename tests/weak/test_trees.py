@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_iris
 
+from structboost import CheckpointError, MulticlassTask, OneSlack, StructBoost
 from structboost.shards.blocks import BLOCK_ROWS
 from structboost.weak import tree as tree_module
 from structboost.weak.tree import TreeFamily, TreeTable
@@ -130,10 +132,15 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     first, same, other = (family.price(duals, 1) for family in families)
     assert first == same != other
     assert families[0].price(duals, 1) != first
-    assert not families[0].can_resume
+    # Where a run that is resumed would stand.
+    resumed = TreeFamily(X, (-1.0, 1.0), row_share=0.5, random_state=0)
+    resumed.skip_rounds(2)
+    assert resumed.price(duals, 1) == families[0].price(duals, 1) != first
+    assert resumed.can_resume
+    assert not TreeFamily(X, (-1.0, 1.0), row_share=0.5).can_resume
     # About half of the rows count, and all get an answer.
     share = sum(c.edge for c in first) / sum(c.edge for c in TreeFamily(X, (-1, 1)).price(duals, 1))
-    assert 0.4 < share < 0.7
+    assert 0.9 < share < 1.4
     assert (np.abs(families[0].responses([first[0].learner])) == 1).all()
     # Rows in another order, each of them once or twice with half of its weight.
     rows = np.random.default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
@@ -143,5 +150,52 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     whole = TreeFamily(X, (-1.0, 1.0), row_share=1.0)
     assert whole.can_resume
     assert whole.price(duals, 1) == whole.price(duals, 1)
+    # A master with a ridge asks for half of the rows where nothing was said.
+    varied = TreeFamily(X, (-1.0, 1.0))
+    for family in (varied, whole):
+        family.vary(None)
+    assert varied.price(duals, 1) == first
+    assert whole.row_share == 1
+    assert varied.can_resume
     with pytest.raises(ValueError, match="row_share is 2; give a share between 0 and 1"):
         TreeFamily(X, (-1.0, 1.0), row_share=2)
+
+
+def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
+    X, y = load_iris(return_X_y=True)
+
+    def fitted(formulation, weak_learner="tree", C=30.0, **others):
+        trainer = StructBoost(
+            MulticlassTask(3), C=C, formulation=formulation, weak_learner=weak_learner,
+            max_rounds=25, **others,
+        )  # fmt: skip
+        return trainer.fit(X, y)
+
+    def scores(trainer):
+        return trainer.model_.scores(X)
+
+    plain, same = fitted("one_slack"), fitted(OneSlack(ridge=1))
+    np.testing.assert_array_equal(scores(plain), scores(same))
+    union = fitted("one_slack", ["stump", "tree"])
+    for trainer, ridge in ((plain, 1.0), (fitted(OneSlack(ridge=0)), 0.0), (union, 1.0)):
+        weights = trainer.model_.weights
+        margins = 1.0 + scores(trainer) - scores(trainer)[np.arange(len(y)), y][:, None]
+        margins[np.arange(len(y)), y] = 0.0
+        risk = margins.max(axis=1).mean()
+        assert trainer.objective_ == pytest.approx(
+            weights.sum() + 30.0 * (risk + 0.5 * ridge * weights @ weights), rel=1e-6
+        )
+    # Much of the weight on few trees, or little on many.
+    few = fitted(OneSlack(ridge=0)).model_.weights
+    assert (plain.model_.weights @ plain.model_.weights) < 0.5 * (few @ few)
+    assert fitted("one_slack", "stump").history_[-1]["gap"] <= 0.01
+    seeds = [scores(fitted("one_slack", random_state=seed)) for seed in (0, 1)]
+    np.testing.assert_array_equal(scores(plain), seeds[0])
+    assert (seeds[0] != seeds[1]).any()
+    fitted("one_slack", checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        fitted(OneSlack(ridge=0.5), checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"ridge needs can_spread.*stabilize=True"):
+        fitted(OneSlack(stabilize=False, ridge=1))
+    with pytest.raises(ValueError, match="ridge is -1"):
+        fitted(OneSlack(ridge=-1))
