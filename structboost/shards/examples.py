@@ -105,8 +105,8 @@ class TrainingSet(ABC):
             else:
                 assert self.rows is not None
                 rows: Any = self.rows[kind]
-                parts = (rows.indptr, rows.indices, rows.data)
-                arrays = list(parts) if sparse.issparse(rows) else [rows]
+                is_sparse = sparse.issparse(rows)
+                arrays = [rows.indptr, rows.indices, rows.data] if is_sparse else [rows]
             for array in arrays:
                 digest.update(f"{array.dtype} {array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).data)
