@@ -19,6 +19,7 @@ NAMES = (
     *("auc", "multiclass", "speed", "scale", "defaults", "multiboost-cw"),
     *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
     "searches",
+    "tables",
 )
 PAGES: dict[str, ModuleType] = {
     name: importlib.import_module(f"benchmarks.papers.{name.replace('-', '_')}") for name in NAMES

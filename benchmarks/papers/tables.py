@@ -1,0 +1,205 @@
+"""Tables as they come: missing values, categories, sparse entries."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
+
+from benchmarks.runner import tables as printed
+from benchmarks.runner.datasets import Dataset, Table, given_partition, load, parts
+from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
+from benchmarks.runner.protocol import Params, grid
+from benchmarks.runner.records import Record, by, datasets_of, pick, record
+from benchmarks.runner.sources import code_version
+from benchmarks.runner.statistics import summary
+from benchmarks.runner.tables import Column, field, with_std
+from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.units import Finished, Result, Unit
+from structboost import StructBoostClassifier
+
+HOLED = ("segment", "satimage", "vowel", "svmguide4", "pendigits")
+CATEGORIES, SPARSE = "dna", "sparse"
+DATASETS = (*HOLED, CATEGORIES, SPARSE)
+QUICK_DATASETS = ("svmguide4",)
+PEERS = {CATEGORIES: ("lightgbm",)}
+SHARES = (0.1, 0.3)
+REPEATS = 3
+# Rows, columns and entries of each row.
+SHAPE, QUICK_SHAPE = (100_000, 300_000, 30), (1_000, 3_000, 30)
+SPARSE_SECONDS, MOST_BYTES = 600.0, 4e9
+OURS, HGB, LIGHTGBM = "structboost", "hist_gradient_boosting", "lightgbm"
+
+
+def _lightgbm(**params: Any) -> Any:
+    import lightgbm
+
+    return lightgbm.LGBMClassifier(random_state=0, n_jobs=1, verbose=-1, **params)
+
+
+def _ours(**params: Any) -> StructBoostClassifier:
+    return StructBoostClassifier(random_state=0, **params)
+
+
+def _hgb(**params: Any) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(
+        random_state=0, early_stopping=False, categorical_features="from_dtype", **params
+    )
+
+
+# Three settings of each: the default, and two of more rounds or smaller steps.
+MAKERS: dict[str, tuple[Callable[..., Any], list[Params]]] = {
+    OURS: (_ours, grid(max_rounds=(200, 400, 800))),
+    HGB: (_hgb, [{}, {"max_iter": 300, "learning_rate": 0.05}, {"max_leaf_nodes": 15}]),
+    LIGHTGBM: (_lightgbm, [{}, {"n_estimators": 300, "learning_rate": 0.05}, {"num_leaves": 15}]),
+}
+
+
+def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
+    if name == SPARSE:
+        shape = QUICK_SHAPE if quick else SHAPE
+        run = partial(sparse_unit, shape)
+        return [Unit("tables", name, OURS, {"shape": shape}, code_version([__name__]), run)]
+    data = load(name, data_dir)
+    packages = ("sklearn", *PEERS.get(name, ()))
+    version = f"{data.content} {code_version([__name__], packages)}"
+    methods: tuple[str, ...] = (OURS, HGB)
+    cases: list[tuple[Params, Any]] = [
+        ({"share": share, "repeat": r}, partial(holed, data, share, r))
+        for share in SHARES
+        for r in range(1 if quick else REPEATS)
+    ]
+    if name == CATEGORIES:
+        methods, cases = (OURS, LIGHTGBM), [({}, partial(categories, data_dir))]
+    return [
+        Unit("tables", name, method, params, version, partial(tuned, method, tables))
+        for params, tables in cases
+        for method in methods
+    ]
+
+
+def holed(data: Dataset, share: float, repeat: int) -> tuple[Table, Table, Table]:
+    """Parts of a table from which a share of all cells was removed."""
+    rng = np.random.default_rng([repeat, int(100 * share)])
+    X = np.where(rng.random(data.X.shape) < share, np.nan, data.X.astype(np.float64))
+    return tuple(parts(X, data.y, data.y, repeat))
+
+
+def categories(data_dir: Path) -> tuple[Table, Table, Table]:
+    """Splice sites as 60 columns of the letters A, C, G and T, from their indicators in threes."""
+    import pandas
+
+    def letters(table: Table) -> Any:
+        by_place = table.X.reshape(len(table.X), -1, 3) > 0
+        numbers = np.where(by_place.any(axis=2), by_place.argmax(axis=2), 3)
+        frame = pandas.DataFrame(np.array(list("ACGT"))[numbers], dtype="category")
+        return frame.rename(columns="p{}".format)
+
+    train, test = given_partition(CATEGORIES, data_dir)
+    held = np.random.default_rng(0).permutation(len(train.y)) < len(train.y) // 4
+    rows = letters(train)
+    own = [Table(rows[part], train.y[part]) for part in (~held, held)]
+    return own[0], own[1], Table(letters(test), test.y)
+
+
+def tuned(method: str, tables: Callable[[], tuple[Table, Table, Table]]) -> Result:
+    """Test error of the setting that the validation part prefers, fitted to the training part."""
+    train, validation, test = tables()
+    make, settings = MAKERS[method]
+    tried = []
+    with threadpool_limits(1):
+        for number, params in enumerate(settings):
+            began = time.process_time()
+            model = make(**params).fit(train.X, train.y)
+            seconds = time.process_time() - began
+            tried.append((1 - model.score(validation.X, validation.y), number, model, seconds))
+        _, number, model, seconds = min(tried, key=lambda one: one[:2])
+        value = 1 - float(model.score(test.X, test.y))
+    return {"value": value, "seconds": seconds, "setting": settings[number]}
+
+
+def sparse_unit(shape: tuple[int, int, int]) -> Result:
+    """Peak memory and seconds of a fit, in a process of its own."""
+    return run_limited(sparse_fit, (shape,), SPARSE_SECONDS).result
+
+
+def sparse_fit(report: Report, shape: tuple[int, int, int]) -> Result:
+    """Fit a made sparse table, whose columns are as unequal as words are."""
+    n_rows, n_columns, n_entries = shape
+    rng = np.random.default_rng(0)
+    columns = (50 * rng.pareto(0.7, size=(n_rows, n_entries))).astype(np.int64) % n_columns
+    rows = np.repeat(np.arange(n_rows), n_entries)
+    values = rng.random(rows.size) + 0.5
+    X = sparse.csr_array((values, (rows, columns.ravel())), shape=(n_rows, n_columns))
+    y = X @ rng.normal(size=n_columns) > 0
+    StructBoostClassifier(C=300.0, max_rounds=2).fit(X[:100], y[:100])  # compiles
+    report({})
+    reset_peak_memory()
+    began = time.perf_counter()
+    model = StructBoostClassifier(C=300.0, max_rounds=50).fit(X, y)
+    facts = {"seconds": time.perf_counter() - began, "rounds": model.n_iter_}
+    return {"value": 1 - float(model.score(X, y)), "peak": peak_memory(), **facts}
+
+
+def records(name: str, finished: Finished) -> list[Record]:
+    if name == SPARSE:
+        return [record(name, OURS, "training_error", r.pop("value"), **r) for _, r in finished]
+    made = []
+    for case, method in dict.fromkeys((u.params.get("share"), u.method) for u, _ in finished):
+        own = [r for u, r in finished if (u.params.get("share"), u.method) == (case, method)]
+        settings = [r["setting"] for r in own]
+        made.append(record(name, method, "error", **summary(own), share=case, settings=settings))
+    return made
+
+
+def show(made: Sequence[Record]) -> str:
+    def rows() -> Iterator[Record]:
+        for name in datasets_of(made):
+            own = pick(made, dataset=name, metric="error")
+            for share in dict.fromkeys(r["share"] for r in own):
+                yield {"name": name, "share": share, **by(pick(own, share=share), "method")}
+
+    heads = {OURS: "structboost", HGB: "HistGradientBoosting", LIGHTGBM: "LightGBM"}
+    errors = [
+        Column(head, lambda row, m=method: with_std(row.get(m, {}), 2, 100))
+        for method, head in heads.items()
+    ]
+    shares = Column("cells removed", lambda row: f"{row['share']:.0%}" if row["share"] else "-")
+    found = [printed.table(list(rows()), [field("", "name"), shares, *errors])]
+    for r in pick(made, dataset=SPARSE):
+        found.append(
+            f"sparse: {r['seconds']:.0f} s, {r['peak'] / 1e9:.2f} GB, {r['rounds']} rounds, "
+            f"training error {100 * r['value']:.1f} %"
+        )
+    return printed.blocks(*found)
+
+
+def targets(made: Sequence[Record]) -> list[Target]:
+    errors = by(made, "dataset", "share", "method")
+
+    def near(share: float | None, names: Sequence[str], peer: str) -> list[tuple[str, bool]]:
+        ours, theirs = ({n: errors.get((n, share, m)) for n in names} for m in (OURS, peer))
+        known = [n for n in names if ours[n] and theirs[n]]
+        return [(n, ours[n]["value"] <= theirs[n]["value"] + 0.01) for n in known]
+
+    found = [
+        all_of(
+            f"{share:.0%} of the cells removed: at most 1 point above HistGradientBoosting",
+            near(share, HOLED, HGB),
+            len(HOLED),
+        )
+        for share in SHARES
+    ]
+    beside = near(None, (CATEGORIES,), LIGHTGBM)
+    peaks = [r["peak"] for r in pick(made, dataset=SPARSE)]
+    peak = max(peaks, default=None)
+    return [
+        *found,
+        all_of("categories: at most 1 point above LightGBM", beside, 1),
+        reach("sparse fit of 100,000 x 300,000, 30 a row, bytes", peak, "<", MOST_BYTES),
+    ]
