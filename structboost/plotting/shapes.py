@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import shown
+from structboost.weak.binning import ABOVE_ALL
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _MAX_FEATURES = 6
@@ -33,6 +34,8 @@ class ShapeDisplay:
         One for each feature the model was trained on.
     channel_names : sequence of str, optional
         One for each channel: the classes.
+    categories : dict of int to sequence, optional
+        Categories of the categorical features; a missing one stands behind them.
 
     Attributes
     ----------
@@ -47,6 +50,7 @@ class ShapeDisplay:
         *,
         feature_names: Sequence[str] | None = None,
         channel_names: Sequence[str] | None = None,
+        categories: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
         additive = LinearAndSteps.of(form)
         if additive is None:
@@ -54,6 +58,7 @@ class ShapeDisplay:
         self.form = additive
         self.feature_names = feature_names
         self.channel_names = channel_names
+        self.categories = categories or {}
 
     @classmethod
     def from_estimator(
@@ -82,7 +87,8 @@ class ShapeDisplay:
         if isinstance(getattr(estimator, "task_", None), TaxonomyTask):
             by_class, steps = estimator.task_.class_scores, form.steps
             bias, values = by_class(steps.bias[None])[0], by_class(steps.values)
-            steps = replace(steps, bias=bias, values=values)
+            missing = None if steps.missing is None else by_class(steps.missing)
+            steps = replace(steps, bias=bias, values=values, missing=missing)
             form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
@@ -90,6 +96,7 @@ class ShapeDisplay:
             form,
             feature_names=None if names is None else [str(name) for name in names],
             channel_names=classes if len(classes) == len(form.steps.bias) else None,
+            categories=getattr(estimator, "categories_", None),
         )
         return display.plot(features=features)
 
@@ -111,7 +118,19 @@ class ShapeDisplay:
         u = int(used[0])
         start, stop = steps.indptr[u], steps.indptr[u + 1]
         thresholds: FloatArray = steps.thresholds[start:stop]
-        return thresholds, _beside_mean(steps.values[start + u : stop + u + 1])
+        # Above all numbers there is only what is missing.
+        numbers = thresholds[thresholds < ABOVE_ALL]
+        values = steps.values[start + u : start + u + len(numbers) + 1]
+        return numbers, _beside_mean(values)
+
+    def missing(self, feature: int) -> FloatArray | None:
+        """What a missing value of a feature adds, shape (n_channels,); None where none is known."""
+        steps = self.form.steps
+        used = np.flatnonzero(steps.features == feature)
+        if steps.missing is None or not len(used):
+            return None
+        found: FloatArray = _beside_mean(steps.missing[used])[0]
+        return found
 
     def slope(self, feature: int) -> FloatArray:
         """What the scores gain per unit of a feature beside its steps, shape (n_channels,)."""
@@ -205,11 +224,23 @@ class ShapeDisplay:
         for channel in range(values.shape[1]):
             label = str(channel) if self.channel_names is None else self.channel_names[channel]
             axis.plot(at, values[:, channel], linewidth=1.2, label=label)
+        if feature in self.categories:
+            self._name_categories(axis, feature)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
         name = f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
         axis.set_xlabel(name, parse_math=False)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
+
+    def _name_categories(self, axis: Any, feature: int) -> None:
+        names = [str(name) for name in self.categories[feature]]
+        missing = self.missing(feature)
+        if missing is not None:
+            for line, value in zip(list(axis.lines), missing.tolist(), strict=True):
+                axis.plot([len(names)], [value], "_", color=line.get_color(), markersize=9)
+            names.append("missing")
+        axis.set_xlim(-0.5, len(names) - 0.5)
+        axis.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
 
 
 def _beside_mean(values: FloatArray) -> FloatArray:

@@ -174,15 +174,44 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
     """The sum of scorers: one linear function and look-up tables wherever it is that."""
     additive = [LinearAndSteps.of(scorer) for scorer in scorers]
     with_steps = [form for form in additive if form is not None and len(form.steps.features)]
-    if None in additive or len(with_steps) > 1:
+    if None in additive:
         return SumOfScorers(scorers)
     forms = [form for form in additive if form is not None]
     bias = np.sum([form.steps.bias for form in forms], axis=0)
+    steps = replace(_merged([form.steps for form in with_steps or forms[:1]]), bias=bias)
+    if all(isinstance(scorer, LookupTable) for scorer in scorers):
+        return steps
     return LinearAndSteps(
         np.sum([form.coefficients for form in forms], axis=0),
-        replace((with_steps or forms)[0].steps, bias=bias),
+        steps,
         next((form.span for form in forms if form.span is not None), None),
     )
+
+
+def _merged(tables: Sequence[LookupTable]) -> LookupTable:
+    """One table that adds up several, but for the bias."""
+    if len(tables) == 1:
+        return tables[0]
+    features = np.unique(np.concatenate([table.features for table in tables]))
+    n_channels = len(tables[0].bias)
+    thresholds, values, missing = [], [], np.zeros((len(features), n_channels))
+    for u, feature in enumerate(features.tolist()):
+        own = [(t, int(i)) for t in tables for i in np.flatnonzero(t.features == feature)]
+        steps = [t.thresholds[t.indptr[i] : t.indptr[i + 1]] for t, i in own]
+        thresholds.append(np.unique(np.concatenate(steps)))
+        # A bin above all thresholds, and the bins that end at each of them.
+        ends = np.append(thresholds[-1], np.inf)
+        total = np.zeros((len(ends), n_channels))
+        for (t, i), of_table in zip(own, steps, strict=True):
+            total += t.values[t.indptr[i] + i + np.searchsorted(of_table, ends)]
+            missing[u] += 0.0 if t.missing is None else t.missing[i]
+        values.append(total)
+    indptr = np.cumsum([0, *map(len, thresholds)], dtype=np.int64)
+    takes_missing = all(table.missing is not None for table in tables)
+    return LookupTable(
+        np.zeros(n_channels), features, np.concatenate(thresholds), indptr, np.concatenate(values),
+        tables[0].n_features, missing if takes_missing else None,
+    )  # fmt: skip
 
 
 def sparse_scores(scorer: Scorer, rows: Any) -> FloatArray:

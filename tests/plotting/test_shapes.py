@@ -72,3 +72,24 @@ def test_slopes_and_steps_add_up_to_the_scores():
     assert (display.importances() > 0).any()
     with pytest.raises(TypeError, match="give what Ensemble"):
         ShapeDisplay(model)
+
+
+def test_holes_and_categories_are_drawn_beside_the_numbers():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {"colour": rng.choice(["red", "blue", "grey"], size=200), "size": rng.normal(size=200)}
+    )
+    y = (frame.colour == "red") ^ (frame["size"] > 0.5)
+    frame.loc[rng.random(200) < 0.2, "size"] = np.nan
+    frame.loc[:9, "colour"] = None
+    model = StructBoostClassifier(C=50.0, max_rounds=20).fit(frame, y)
+    display = ShapeDisplay.from_estimator(model)
+    colours, sizes = sorted(display.axes_, key=lambda axis: axis.get_xlabel())
+    assert [label.get_text() for label in colours.get_xticklabels()] == [
+        "blue", "grey", "red", "missing",
+    ]  # fmt: skip
+    assert np.abs(sizes.get_xlim()).max() < 10
+    rows = model._table(frame, reset=False)
+    expected = model.model_.members["x"].learners.responses(rows).T @ model.model_.matrix()
+    np.testing.assert_allclose(model.model_.compile().scores(rows), expected)
