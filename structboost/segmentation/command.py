@@ -43,6 +43,7 @@ from structboost.segmentation.prediction import Segmented, Settings, segmented_i
 from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
+from structboost.segmentation.stroke_segmentation import StrokeSegmenter
 
 _STRICT = "stop at the first problem instead of skipping"
 _LONGEST = "shrink photographs to this longer side, pixels"
@@ -227,7 +228,8 @@ def _draw(options: argparse.Namespace) -> bool:
     if not session.run(screen) or session.mask is None:
         _say("nothing was written: save with Enter, after a stroke on object and background each.")
         return False
-    pictures = session.mask * np.uint8(255), draw_segmentation(image, session.mask)
+    mask = StrokeSegmenter().predict(image, session.scribbles)
+    pictures = mask * np.uint8(255), draw_segmentation(image, mask)
     for target, pixels in zip(targets, (*pictures, session.scribbles), strict=True):
         write_png(target, pixels)
     return True

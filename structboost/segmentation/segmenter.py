@@ -40,6 +40,7 @@ from structboost.segmentation.image_files import (
 from structboost.segmentation.meaning import Meaning, meaning_of
 from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
+from structboost.segmentation.refinement import refined_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import scribble_answers, scribbled_labels
 from structboost.segmentation.segmenter_file import read_segmenter, write_segmenter
@@ -65,7 +66,7 @@ class Segmenter(BaseEstimator):
         Approximate number of superpixels per image.
     longest : int
         Longest side in pixels: larger photographs are shrunk to it first.  Masks come out at full
-        size.
+        size, with outlines that follow the photograph (:mod:`structboost.segmentation.refinement`).
     C : float or None
         Weight of the loss.  None chooses it: by cross-validation for two labels, 0.3 for more
         (:func:`.crf_training.tuned`).
@@ -218,14 +219,14 @@ class Segmenter(BaseEstimator):
         """
         pixels = photograph(image, "image")
         described = self._describe(pixels)
-        return self._mask(described, pixels.shape, scribbles)
+        return self._mask(described, pixels, scribbles)
 
     def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> Floats32:
         """Probability of each class at each pixel, at the size of the image.
 
         For each superpixel the energies of its labels, with the best labels of all others, become
         probabilities by a factor that was calibrated in training.  The class of :meth:`predict`
-        has the largest one.
+        has the largest one, but along the outlines of images larger than ``longest``.
 
         Parameters
         ----------
@@ -245,7 +246,7 @@ class Segmenter(BaseEstimator):
         pixels = photograph(image, "image")
         described = self._describe(pixels)
         chances = self._chances(described, pixels.shape, scribbles).astype(np.float32)
-        mask = self._mask(described, pixels.shape, scribbles)
+        mask = self._mask(described, pixels, scribbles)
         return mask, resized_mask(chances[described.labels], pixels.shape)
 
     def score(
@@ -272,9 +273,9 @@ class Segmenter(BaseEstimator):
     ) -> Iterator[Mask]:
         """Masks of many images, one by one: features come from the cache or from processes."""
         for i, described in enumerate(self._described(images)):
-            shape = photograph(images[i], f"images[{i}]").shape
+            pixels = photograph(images[i], f"images[{i}]")
             strokes = None if scribbles is None else scribbles[i]
-            yield self._mask(described, shape, strokes, f"scribbles[{i}]")
+            yield self._mask(described, pixels, strokes, f"scribbles[{i}]")
 
     def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> IntArray:
         """Class of each superpixel; scribbles have the size of the described image."""
@@ -408,18 +409,18 @@ class Segmenter(BaseEstimator):
     def _mask(
         self,
         described: DescribedImage,
-        shape: tuple[int, ...],
+        pixels: Photograph,
         scribbles: Mask | None,
         name: str = "scribbles",
     ) -> Mask:
-        """Classes at the size of the image."""
+        """Classes at the size of the image, with outlines that follow it."""
         strokes = (
             None
             if scribbles is None
-            else resized_strokes(scribbles, shape, described.labels.shape, name)
+            else resized_strokes(scribbles, pixels.shape, described.labels.shape, name)
         )
         labels = self.superpixel_labels(described, strokes).astype(np.uint8)
-        return resized_mask(labels[described.labels], shape)
+        return refined_mask(pixels, labels[described.labels])
 
     def _chances(
         self, described: DescribedImage, shape: tuple[int, ...], scribbles: Mask | None

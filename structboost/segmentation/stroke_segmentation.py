@@ -23,6 +23,7 @@ from structboost.inference.graph_cut import least_energy_labels
 from structboost.segmentation.crf_model import conditional_costs
 from structboost.segmentation.given_images import photograph, resized_strokes
 from structboost.segmentation.image_files import Mask, Photograph, fitted, resized_mask
+from structboost.segmentation.refinement import refined_mask
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT, checked_strokes
 from structboost.segmentation.superpixels import Adjacency, adjacency, region_means, superpixels
 
@@ -97,13 +98,16 @@ class StrokeSegmenter:
         ValueError
             If the image is not 8-bit, or the scribbles do not fit it or are of one kind only.
         """
-        return self.segment(self.prepare(image), scribbles)[0]
+        return self.mask_and_probabilities(image, scribbles)[0]
 
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask
     ) -> tuple[Mask, NDArray[np.float32]]:
         """The mask, and the probabilities of background and object, not calibrated."""
-        return self.segment(self.prepare(image), scribbles)
+        prepared = self.prepare(image)
+        coarse, chances = self.segment(prepared, scribbles)
+        small = resized_mask(coarse, prepared.labels.shape)
+        return refined_mask(photograph(image, "image"), small), chances
 
     def prepare(self, image: Photograph) -> PreparedImage:
         """What is computed once, before the first stroke."""
@@ -133,7 +137,7 @@ class StrokeSegmenter:
         )
 
     def segment(self, image: PreparedImage, scribbles: Mask) -> tuple[Mask, NDArray[np.float32]]:
-        """Mask and probabilities of a prepared image."""
+        """Mask and probabilities of a prepared image, with the outlines of its superpixels."""
         strokes = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
         checked_strokes(strokes, "scribbles")
         n = len(image.sizes)

@@ -1,0 +1,169 @@
+"""Outlines of a coarse mask at the full resolution of its photograph.
+
+The mask is doubled in size again and again.  Each time the pixels in a narrow band along its
+outlines are labelled anew by a minimum cut, from the mean colours of each class nearby and the
+contrasts between neighbours (multilevel banded graph cuts: Lombaert et al., ICCV 2005).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.inference.graph_cut import least_energy_labels
+from structboost.segmentation.image_files import Mask, Photograph, resized_mask
+from structboost.vision.images import resized
+
+# Chosen on training photographs (docs/decisions/superpixel-crf.md).
+_BAND = 3  # pixels on both sides of an outline
+_WINDOW = 31  # side of the square in which colours of a class count
+_SMOOTH = 5.0  # weight of the contrasts
+_MOST = 4.0  # bound on the energy of a colour
+_NOISE = 100.0  # variance that every colour has
+_LEAST = 5  # pixels of a class nearby that give it a colour
+_NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
+
+
+def refined_mask(image: Photograph, mask: Mask) -> Mask:
+    """A coarse mask at the size of its photograph, with outlines that follow the photograph.
+
+    Parameters
+    ----------
+    image : ndarray of uint8, shape (height, width, 3)
+        RGB.
+    mask : ndarray of uint8, shape (h, w)
+        Classes at the same or a smaller size.
+    """
+    height, width = image.shape[:2]
+    while mask.shape != (height, width):
+        size = min(height, 2 * mask.shape[0]), min(width, 2 * mask.shape[1])
+        if 3 * height < 4 * size[0] or 3 * width < 4 * size[1]:
+            size = height, width
+        mask = _relabelled(resized(image, (size[1], size[0])), resized_mask(mask, size))
+    return mask
+
+
+def _relabelled(image: Photograph, mask: Mask) -> Mask:
+    """The mask with new labels in the band along its outlines."""
+    near = _band(mask)
+    if not near.any():
+        return mask
+    rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
+    part = np.s_[
+        max(0, int(rows[0]) - _WINDOW) : int(rows[-1]) + _WINDOW,
+        max(0, int(columns[0]) - _WINDOW) : int(columns[-1]) + _WINDOW,
+    ]
+    out = mask.copy()
+    out[part] = _cut(image[part].astype(np.float32), mask[part], near[part])
+    return out
+
+
+def _band(mask: Mask) -> NDArray[np.bool_]:
+    """Pixels near another class."""
+    outlines = np.zeros(mask.shape, np.uint8)
+    outlines[:, :-1] |= mask[:, :-1] != mask[:, 1:]
+    outlines[:-1] |= mask[:-1] != mask[1:]
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * _BAND + 1, 2 * _BAND + 1))
+    return np.asarray(cv2.dilate(outlines, disc) > 0)
+
+
+def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Mask:
+    """The mask with the labels of least energy in the band, whose rim keeps its labels."""
+    classes, codes = np.unique(mask, return_inverse=True)
+    before = codes.reshape(mask.shape)[near]
+    nodes = np.stack([_colour_energies(values, mask == own, near) for own in classes], axis=1)
+    unknown = np.isnan(nodes)
+    # A pixel between classes of which one has no colour nearby is told by its neighbours alone.
+    nodes[unknown.sum(axis=1) >= len(classes) - 1] = 0.0
+    nodes = np.where(np.isnan(nodes), np.inf, nodes)
+    nodes = np.minimum(nodes - nodes.min(axis=1, keepdims=True), _MOST)
+    rim = (near & (cv2.erode(near.astype(np.uint8), np.ones((3, 3), np.uint8)) == 0))[near]
+    edges, weights = _edges(values, near)
+    keep = 1.0 + _MOST * len(classes) + 8 * _SMOOTH
+    nodes[rim] = keep
+    nodes[rim, before[rim]] = 0.0
+    if len(classes) == 2:
+        found = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
+    else:
+        found = before.astype(np.int64)
+        for label in range(len(classes)):
+            found = _expanded(found, label, nodes, edges, weights)
+    out = mask.copy()
+    out[near] = classes[found]
+    return out
+
+
+def _expanded(
+    labels: IntArray, label: int, nodes: FloatArray, edges: IntArray, weights: FloatArray
+) -> IntArray:
+    """The labels after the best move that gives one label to some pixels where it is plausible.
+
+    A move of alpha-expansion (Boykov et al., PAMI 2001) on a part of the band: with all pixels and
+    many classes it would take minutes.
+    """
+    free = (nodes[:, label] < _MOST) & (labels != label)
+    if not free.any():
+        return labels
+    touched = free[edges[:, 0]] | free[edges[:, 1]]
+    used = free.copy()
+    used[edges[touched].ravel()] = True
+    numbers = np.cumsum(used) - 1
+    (p, q), w = edges[touched].T, weights[touched]
+    stay, p_moves, q_moves = (
+        w * (labels[p] != labels[q]), w * (labels[q] != label), w * (labels[p] != label)
+    )  # fmt: skip
+    energies = np.zeros((int(used.sum()), 2))
+    energies[:, 0] = nodes[used, labels[used]]
+    energies[:, 1] = nodes[used, label]
+    energies[~free[used]] = (0.0, 1.0 + 2.0 * float(nodes[free].max()) + 4.0 * float(w.sum()))
+    np.add.at(energies[:, 1], numbers[p], p_moves - stay)
+    np.add.at(energies[:, 1], numbers[q], -p_moves)
+    capacities = np.maximum(q_moves + p_moves - stay, 0.0)
+    pairs = np.column_stack((numbers[p], numbers[q]))
+    moves = least_energy_labels(energies, pairs, capacities, np.zeros(len(pairs)))
+    moved = labels.copy()
+    moved[np.flatnonzero(used)[np.asarray(moves, np.bool_)]] = label
+    return moved
+
+
+def _colour_energies(
+    values: NDArray[np.float32], inside: NDArray[np.bool_], near: NDArray[np.bool_]
+) -> FloatArray:
+    """How unlike the colours of a class nearby a pixel of the band is; NaN where it has none."""
+    weights = (inside & ~near).astype(np.float32)
+    count = _sums(weights)
+    total = _sums(values * weights[:, :, None])[near].astype(np.float64)
+    squares = _sums((values**2).sum(axis=2) * weights)[near].astype(np.float64)
+    n = count[near].astype(np.float64)[:, None]
+    mean = total / np.maximum(n, 1.0)
+    variance = squares / np.maximum(n[:, 0], 1.0) - (mean**2).sum(axis=1)
+    variance = np.maximum(variance, 0.0) / 3 + _NOISE
+    apart = ((values[near] - mean) ** 2).sum(axis=1)
+    energy = apart / (2 * variance) + 1.5 * np.log(variance)
+    return np.where(n[:, 0] > _LEAST, energy, np.nan)
+
+
+def _sums(planes: NDArray[np.float32]) -> NDArray[Any]:
+    return np.asarray(cv2.boxFilter(planes, -1, (_WINDOW, _WINDOW), normalize=False))
+
+
+def _edges(values: NDArray[np.float32], near: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
+    """Pairs of neighbours in the band, and what they pay for different labels."""
+    numbers = np.full(near.shape, -1, np.int64)
+    numbers[near] = np.arange(int(near.sum()))
+    height, width = near.shape
+    pairs, steps, lengths = [], [], []
+    for down, right in _NEIGHBOURS:
+        here = np.s_[: height - down, max(0, -right) : width - max(0, right)]
+        there = np.s_[down:, max(0, right) : width + min(0, right)]
+        both = near[here] & near[there]
+        pairs.append(np.column_stack((numbers[here][both], numbers[there][both])))
+        steps.append(((values[here][both] - values[there][both]) ** 2).sum(axis=1))
+        lengths.append(np.full(len(pairs[-1]), np.hypot(down, right)))
+    contrast = np.concatenate(steps).astype(np.float64)
+    likeness = np.exp(-contrast / (2 * contrast.mean() + 1e-6))
+    return np.concatenate(pairs), _SMOOTH * likeness / np.concatenate(lengths)
