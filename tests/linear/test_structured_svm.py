@@ -410,7 +410,7 @@ def test_bad_input():
         svm.fit(X, Y[:-1])
     with pytest.raises(ValueError, match="X is empty"):
         svm.fit([], [])
-    with pytest.raises(TaskError, match=r"X\[3\] has NaN or infinite features"):
+    with pytest.raises(TaskError, match=r"X\[3\] has NaN features, which a linear function"):
         svm.fit(np.where(np.arange(25)[:, None] == 3, np.nan, X), Y)
     with pytest.raises(TaskError, match=r"Y\[0\] is 3"):
         svm.fit(X, np.full(25, 3))
