@@ -30,6 +30,7 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
+from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
@@ -46,7 +47,6 @@ from structboost.validation import (
     checked_callbacks,
     checked_share,
     checked_whole_number,
-    validated_table,
 )
 from structboost.weak.families import WeakLearners, takes_missing
 

@@ -21,11 +21,12 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
+from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.validation import check_labels, validated_table
+from structboost.validation import check_labels
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 

@@ -415,11 +415,12 @@ def test_bad_input_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.parametrize("weak_learner", ["feature", "stump"])
-def test_the_whole_scikit_learn_battery(weak_learner):
+# Stumps take NaN, so the check that it is refused is left out.
+@pytest.mark.parametrize(("weak_learner", "least"), [("feature", 62), ("stump", 61)])
+def test_the_whole_scikit_learn_battery(weak_learner, least):
     results = check_estimator(
         ShareBoostClassifier(max_rounds=10, weak_learner=weak_learner), on_fail=None
     )
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
-    assert sum(r["status"] == "passed" for r in results) >= 62
+    assert sum(r["status"] == "passed" for r in results) >= least

@@ -1,0 +1,84 @@
+"""Tables that users pass to estimators, by scikit-learn's own checks and ours.
+
+Other checks are in ``structboost.validation``, which processes of engines import, too: without
+scikit-learn they start in half the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
+
+from structboost.validation import TABLE_TYPES, SparseRows, shown
+
+
+def validated_table(
+    estimator: Any, X: Any, y: Any = "no_validation", *, dtype: Any = TABLE_TYPES, **options: Any
+) -> Any:
+    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column.
+
+    X may have missing entries (NaN) where the tags of the estimator say so.
+    """
+    _check_columns(X)
+    tags = get_tags(estimator).input_tags
+    is_sparse = sparse.issparse(X)
+    options |= {"ensure_all_finite": "allow-nan" if tags.allow_nan and not is_sparse else True}
+    if tags.sparse:
+        options["accept_sparse"] = "csr"
+    checked = validate_data(estimator, X, y, dtype=dtype, **options)
+    if not is_sparse:
+        return checked
+    if isinstance(checked, tuple):
+        return _sparse_rows(checked[0]), *checked[1:]
+    return _sparse_rows(checked)
+
+
+def _sparse_rows(X: Any) -> SparseRows:
+    """The same table with sorted entries that are not 0."""
+    rows = SparseRows(X, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def _check_columns(X: Any) -> None:
+    """Raise ValueError if a column of a data frame, or an array, holds no numbers."""
+    if not hasattr(X, "iloc"):
+        if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+            raise ValueError(
+                f"X holds {X.dtype}; convert dates to numbers first, such as days since one of "
+                "them."
+            )
+        return
+    for i, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        if dtype.kind in "mM":
+            raise ValueError(
+                f"Column {name!r} of X holds {dtype}; convert it to numbers first, such as days "
+                "since a date."
+            )
+        if dtype.kind == "O":
+            _check_convertible(name, X.iloc[:, i])
+
+
+def _check_convertible(name: Any, column: Any) -> None:
+    """Raise ValueError if a column of objects or categories does not hold numbers."""
+    try:
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        row = next(i for i, value in enumerate(column) if not _is_number(value))
+        raise ValueError(
+            f"Column {name!r} of X holds {column.dtype}, such as {shown(column.iloc[row])} in row "
+            f"{row}; encode it as numbers first, such as by sklearn.preprocessing.OneHotEncoder."
+        ) from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
