@@ -4,7 +4,6 @@ import os
 import platform
 import signal
 import socket
-import threading
 import time
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -19,10 +18,8 @@ from structboost import (
     BinaryTask,
     EngineError,
     MulticlassTask,
-    PartKind,
     RankingTask,
     StructBoost,
-    Task,
     TaskError,
 )
 from structboost.engines import processes, worker
@@ -33,41 +30,21 @@ from structboost.engines.processes import Processes
 from structboost.engines.worker import release
 from structboost.runtime.freed_memory import keep_freed_memory
 from structboost.shards import blocks
-
-
-class ChainTask(Task):
-    """Labels of a chain of tokens, in Python: two kinds of parts, several rows an example."""
-
-    def __init__(self):
-        self.kinds = {
-            "token": PartKind(n_channels=2),
-            "link": PartKind(n_channels=1, response=(0.0, 1.0)),
-        }
-
-    def parts(self, x):
-        return {"token": x, "link": np.abs(np.diff(x, axis=0))}
-
-    def joint_feature(self, x, y):
-        y = np.asarray(y)
-        token = (np.arange(len(y)), y, np.ones(len(y)))
-        return {"token": token, "link": -(np.diff(y) != 0).astype(float)[:, None]}
-
-    def loss(self, y, y_pred):
-        return float(np.mean(np.asarray(y) != np.asarray(y_pred)))
-
-    def argmax(self, x, scores, y=None):
-        gain = scores["token"].copy()
-        if y is not None:
-            gain += (np.arange(2) != np.asarray(y)[:, None]) / len(y)
-        best, back = gain[0], []
-        for t in range(1, len(gain)):
-            steps = best[:, None] - scores["link"][t - 1, 0] * (1 - np.eye(2))
-            back.append(steps.argmax(axis=0))
-            best = gain[t] + steps.max(axis=0)
-        labels = [int(best.argmax())]
-        for pointers in reversed(back):
-            labels.append(int(pointers[labels[-1]]))
-        return labels[::-1]
+from tests.helpers.engine_tasks import (
+    CannotBeTaken,
+    ChainTask,
+    DeadlyTask,
+    GrowingTask,
+    HoldsALock,
+    HomeMadeError,
+    InterruptedTask,
+    KillsItsTaker,
+    SickTask,
+    TwiceWrongTask,
+    TwoCausesError,
+    WrongTask,
+    raise_home_made,
+)
 
 
 def classes(n, seed=0):
@@ -174,20 +151,6 @@ def test_a_process_that_is_killed_changes_nothing(name):
     assert what_was_learned(broken) == what_was_learned(unbroken)
 
 
-class GrowingTask(MulticlassTask):
-    """Fills the memory of its process, as cuts of a large training set do, and takes its time."""
-
-    def __init__(self):
-        super().__init__(3)
-        self.held = None
-
-    def separate(self, X, Y, scores):
-        if self.held is None:
-            self.held = np.ones(50_000_000)
-        time.sleep(0.03)
-        return super().separate(X, Y, scores)
-
-
 def test_a_process_may_grow():
     """Loky replaces processes that grow by 300 MB; it looks once a second."""
     X, y = classes(300)
@@ -232,33 +195,12 @@ def test_shards_that_are_gone_are_made_again(monkeypatch):
     assert what_was_learned(broken) == what_was_learned(unbroken)
 
 
-class DeadlyTask(BinaryTask):
-    """Kills the process that looks for a violated output."""
-
-    def separate(self, X, Y, scores):
-        psutil.Process().kill()
-
-
 @pytest.mark.slow
 def test_a_call_that_kills_its_process_is_given_up():
     with pytest.raises(EngineError, match="died 4 times in 'cut'"):
         StructBoost(DeadlyTask(), C=1.0, engine="processes", n_jobs=1).fit(
             np.eye(4), [1, -1, 1, -1]
         )
-
-
-class KillsItsTaker(MulticlassTask):
-    """Kills processes that unpickle it, until there are as many files as it may kill."""
-
-    def __init__(self, folder, n_kills):
-        super().__init__(3)
-        self.home, self.folder, self.n_kills = os.getpid(), str(folder), n_kills
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        if os.getpid() != self.home and len(os.listdir(self.folder)) < self.n_kills:
-            os.mkdir(os.path.join(self.folder, str(os.getpid())))
-            psutil.Process().kill()
 
 
 def kill_a_process():
@@ -312,17 +254,6 @@ def test_a_start_that_kills_every_process_is_given_up(tmp_path):
     assert not loky_processes()
 
 
-class CannotBeTaken(BinaryTask):
-    """Cannot be unpickled in another process."""
-
-    def __init__(self):
-        self.home = os.getpid()
-
-    def __setstate__(self, state):
-        if os.getpid() != state["home"]:
-            raise OSError("no such module here")
-
-
 def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
     with pytest.raises(
         EngineError, match="could not unpickle its examples or the task; make their classes"
@@ -331,16 +262,6 @@ def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
             np.eye(4), [1, -1, 1, -1]
         )
     assert not loky_processes()
-
-
-class WrongTask(BinaryTask):
-    """Breaks its contract."""
-
-    def __init__(self, error=None):
-        self.error = ValueError("no such output") if error is None else error
-
-    def separate(self, X, Y, scores):
-        raise self.error
 
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
@@ -370,10 +291,6 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_process(error, monk
     assert type(caught.value) is type(error)
 
 
-class HomeMadeError(Exception):
-    """Its class has another name in the trainer than in the process."""
-
-
 def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
     task = WrongTask()
     # As in a user's script, whose classes no other process can import.
@@ -383,18 +300,6 @@ def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
         StructBoost(task, C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
     assert type(caught.value).__name__ == "HomeMadeError"
     assert "in raise_home_made" in caught.value.__notes__[0]
-
-
-def raise_home_made(X, Y, scores):
-    raise HomeMadeError("made at home")
-
-
-class InterruptedTask(MulticlassTask):
-    """Sends its process what a terminal sends to all on Ctrl-C."""
-
-    def separate(self, X, Y, scores):
-        os.kill(os.getpid(), signal.SIGINT)
-        return super().separate(X, Y, scores)
 
 
 def test_processes_leave_ctrl_c_to_the_trainer():
@@ -507,21 +412,6 @@ def test_a_batch_that_nobody_waits_for_changes_nothing():
         placed.answer(0, Batch(1, [Call("times", (1,))], None))
 
 
-class TwoCausesError(Exception):
-    """Cannot be made again by its constructor from what it keeps."""
-
-    def __init__(self, one, other):
-        super().__init__(f"{one} and {other}")
-        self.one = one
-
-
-class TwiceWrongTask(BinaryTask):
-    """Raises it."""
-
-    def separate(self, X, Y, scores):
-        raise TwoCausesError("one", "another")
-
-
 def test_an_error_keeps_its_class_whatever_its_constructor_takes():
     with pytest.raises(TwoCausesError, match="one and another") as caught:
         StructBoost(TwiceWrongTask(), C=1.0, engine="processes", n_jobs=1).fit(
@@ -529,13 +419,6 @@ def test_an_error_keeps_its_class_whatever_its_constructor_takes():
         )
     assert caught.value.one == "one"
     assert "in separate" in caught.value.__notes__[0]
-
-
-class HoldsALock(BinaryTask):
-    """Raises what no pickle brings home."""
-
-    def separate(self, X, Y, scores):
-        raise ValueError("locked", threading.Lock())
 
 
 def test_an_error_that_cannot_travel_is_described():
@@ -575,13 +458,6 @@ def test_freed_memory_is_kept():
         given_back, kept = pool.submit(page_faults_of_arrays).result()
     assert given_back >= 10 * (1 << 20) // os.sysconf("SC_PAGESIZE")
     assert kept < given_back / 10
-
-
-class SickTask(ChainTask):
-    """Its loss is not a number for chains of 12 tokens."""
-
-    def loss(self, y, y_pred):
-        return np.nan if len(y) == 12 else super().loss(y, y_pred)
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
