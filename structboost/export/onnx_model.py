@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -129,8 +130,8 @@ def _probabilities(graph: _Graph, scores: str, formulation: Formulation) -> str:
     share = graph.add("Softmax", sharpened, axis=1)
     if known[0] is not Logistic:
         return share
-    falling = graph.add("Mul", share, graph.constant(np.e - 1.0))
-    product = graph.add("Mul", share, graph.add("Sub", graph.constant(np.e), falling))
+    falling = graph.add("Mul", share, graph.constant(math.e - 1.0))
+    product = graph.add("Mul", share, graph.add("Sub", graph.constant(math.e), falling))
     total = graph.add("ReduceSum", product, graph.constant(np.array([1])), keepdims=1)
     return graph.add("Div", product, total)
 
