@@ -40,6 +40,8 @@ exclude_patterns = ["_build", "_templates"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "structboost"
+html_static_path = ["_static"]
+html_css_files = ["cards.css"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 
 
