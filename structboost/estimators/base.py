@@ -212,12 +212,7 @@ class BoostedEstimator(BaseEstimator):
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
         """Save the model with the estimator's name, its parameters of plain type and ``facts``."""
         check_is_fitted(self)
-        parameters = {
-            name: value for name, value in self.get_params(deep=False).items() if is_plain(value)
-        }
-        facts |= {"estimator": type(self).__name__, "parameters": parameters}
-        if hasattr(self, "feature_names_in_"):
-            facts["feature_names"] = self.feature_names_in_.tolist()
+        facts |= facts_of(self)
         metadata = {**self.model_.metadata, "objective": self.objective_, **facts}
         model = self.model_
         Ensemble(model.kinds, model.members, model.weights, model.stages, metadata).save(path)
@@ -443,7 +438,21 @@ class TaxonomyClassifier(BoostedClassifier):
         return classification_task(self.classes_.tolist(), self.taxonomy)
 
 
-def is_plain(value: Any) -> bool:
+def facts_of(estimator: Any) -> dict[str, Any]:
+    """What each model file says of an estimator: its class, plain parameters, names of features."""
+    facts = {"estimator": type(estimator).__name__, "parameters": plain_parameters(estimator)}
+    if hasattr(estimator, "feature_names_in_"):
+        facts["feature_names"] = estimator.feature_names_in_.tolist()
+    return facts
+
+
+def plain_parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters that a file can hold."""
+    parameters = estimator.get_params(deep=False)
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
     """Whether a parameter can be saved: a plain value, or names of weak learners in a list."""
     if isinstance(value, list | tuple):
         return all(isinstance(item, str) for item in value)

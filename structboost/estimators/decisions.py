@@ -19,7 +19,7 @@ from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
 from structboost.ensemble import Ensemble
-from structboost.estimators.base import is_plain
+from structboost.estimators.base import plain_parameters
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
 from structboost.estimators.decisions_file import FORMAT, read_decisions, write_decisions
 from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
@@ -201,10 +201,9 @@ class PredictThenOptimize(BaseEstimator):
             If the model starts from boosted trees (``start="boosted"``), which no file holds.
         """
         check_is_fitted(self, "trainer_")
-        parameters = self.get_params(deep=False)
         trainer = self.trainer_
         facts = {
-            "parameters": {name: value for name, value in parameters.items() if is_plain(value)},
+            "parameters": plain_parameters(self),
             "C": self.C_,
             "scale": self._scale,
             "history": list(self.history_),

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.estimators.base import is_plain, saved_classes
+from structboost.estimators.base import facts_of, saved_classes
 from structboost.estimators.explained import Explained
 from structboost.estimators.labels import (
     classification_examples,
@@ -146,17 +146,13 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, BaseEstimator):
             If the labels are not numbers or strings.
         """
         check_is_fitted(self)
-        parameters = self.get_params(deep=False)
         facts = {
-            "estimator": type(self).__name__,
-            "parameters": {name: value for name, value in parameters.items() if is_plain(value)},
+            **facts_of(self),
             "classes": self.classes_.tolist(),
             "classes_dtype": self.classes_.dtype.str,
             "history": list(self.history_),
             "objective": self.objective_,
         }
-        if hasattr(self, "feature_names_in_"):
-            facts["feature_names"] = self.feature_names_in_.tolist()
         weights = np.vstack((self.coef_.T, self.intercept_))
         kinds = classification_task(facts["classes"]).kinds
         LinearModel(kinds, dict.fromkeys(kinds, weights), facts).save(path)

@@ -61,8 +61,8 @@ def best_segments(
     longest = 0
     for i in range(len(span_rows)):
         longest = max(longest, starts[i + 1] - starts[i])
-    # Of the first t tokens: the best cut with a last segment of a label, and its length; and the
-    # best cut that a segment of a label may follow, and its last label.
+    # Row t is about the first t tokens. `best` scores their best cut whose last segment has a
+    # label, `entered` their best cut with the step to a following label; the others lead back.
     best = np.empty((longest + 1, n_labels))
     entered = np.empty((longest + 1, n_labels))
     last_length = np.empty((longest + 1, n_labels), np.int64)

@@ -47,6 +47,20 @@ class ReadWhenUsed(Sequence[Any]):
         return self._read(self._items[number])
 
 
+def text_lines(path: str | PathLike[str], what: str) -> list[str]:
+    """Lines of a text file.
+
+    Raises
+    ------
+    ImageFileError
+        If there is no such file, or it is no text; the message says ``what`` it should be.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImageFileError(f"{path} cannot be read as {what} ({error}).") from error
+
+
 def read_photograph(path: str | PathLike[str]) -> Photograph:
     """An image as RGB, shape (height, width, 3), turned as its camera says, without alpha.
 

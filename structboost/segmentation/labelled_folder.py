@@ -19,6 +19,7 @@ from structboost.segmentation.image_files import (
     Photograph,
     files_in,
     read_photograph,
+    text_lines,
 )
 from structboost.segmentation.mask_sources import MaskSource, mask_source
 from structboost.segmentation.meaning import Meaning, meaning_of
@@ -166,12 +167,8 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
     ImageFileError
         If there is no such file, or a line has another form; the message gives its number.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ImageFileError(f"{path} cannot be read as a split ({error}).") from error
     parts = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text_lines(path, "a split"), 1):
         if not line.strip():
             continue
         name, _, part = line.strip().rpartition(" ")
@@ -202,7 +199,7 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
         If a line has another form, or an image has no group.
     """
     if Path(given).is_file():
-        lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
+        lines = text_lines(given, "groups of images")
         pairs = [line.split() for line in lines if line.strip()]
         wrong = next((pair for pair in pairs if len(pair) != 2), None)
         if wrong is not None:

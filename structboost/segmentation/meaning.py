@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost.segmentation.image_files import VOID, ImageFileError, Mask
+from structboost.segmentation.image_files import VOID, ImageFileError, Mask, text_lines
 
 Colour = tuple[int, int, int]
 _VOID_NAME = "void"
@@ -202,13 +201,9 @@ def read_classes(path: str | PathLike[str]) -> ClassTable:
     ImageFileError
         If there is no such file, or a line has another form; the message gives its number.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ImageFileError(f"{path} cannot be read as a table of classes ({error}).") from error
     names: dict[int, str] = {}
     values: dict[Colour, int] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text_lines(path, "a table of classes"), 1):
         words = line.replace(",", " ").split()
         if not words:
             continue

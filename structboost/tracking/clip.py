@@ -34,7 +34,7 @@ class Clip:
     boxes : ndarray, shape (n_objects, 4)
         The objects in the first frame.
     truths : list of ndarray, shape (n_frames_of_the_source, 4)
-        Of the first objects, as many as are known; NaN where unknown.
+        Boxes of the objects whose truth is known, the first ones; NaN where unknown.
     time_of : callable
         Seconds of the last frame given, by its number; None if unknown.
     """

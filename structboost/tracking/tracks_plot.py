@@ -41,7 +41,7 @@ def plot_tracks(
     tracks : sequence of TrackedFrames
         By object.
     measures : sequence of TrackingMeasures or None
-        Of each object's frames after the first, as far as the truth goes.
+        For each object: its frames after the first, as far as the truth goes.
     """
     from matplotlib.figure import Figure
 

@@ -124,7 +124,7 @@ class SparseStumpFamily(WeakLearnerFamily):
 
 
 def _largest(edges: FloatArray, most: int) -> list[int]:
-    """Places of the largest edges, the first of those that are equal but for rounding first."""
+    """Places of the largest edges, in descending order; ties up to rounding go by place."""
     n = min(most, len(edges))
     least = np.partition(edges, len(edges) - n)[len(edges) - n]
     slack = _ROUNDING * max(abs(least), abs(float(edges.max())))

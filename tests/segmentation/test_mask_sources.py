@@ -228,6 +228,9 @@ def test_groups_come_from_names_or_a_file(tmp_path):
     for given, message in (("walk", "run01 has no group"), ("(", "no regular expression")):
         with pytest.raises(ImageFileError, match=message):
             read_groups(given, names)
+    file.write_bytes(b"walk01 \xff")
+    with pytest.raises(ImageFileError, match="cannot be read as groups of images"):
+        read_groups(file, names)
 
 
 def test_overlays_leave_the_background_unpainted_and_a_legend_names_the_colours():
