@@ -218,7 +218,7 @@ def test_infinite_C_caps_weights_alike():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("C", [10.0, 100.0])
+@pytest.mark.parametrize("C", [10.0, 1000.0])
 def test_bound_is_below_the_optimum_over_all_stumps(C):
     """Every stump in one program, solved without our code, lies between bound and primal."""
     X, y = made()
