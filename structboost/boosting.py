@@ -12,6 +12,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from structboost.contract.calls import mean_loss, model_marginals, model_predictions
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.ensemble import FORMAT as MODEL_FORMAT
@@ -32,7 +33,6 @@ from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
-from structboost.task_calls import mean_loss, model_marginals, model_predictions
 from structboost.training import Plan, train
 from structboost.validation import check_declares, check_examples, checked_callbacks, shown
 from structboost.weak.families import WeakLearners

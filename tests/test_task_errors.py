@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from structboost import BinaryTask, MulticlassTask, StructBoost, StructuredSVM, TaskError
+from structboost.contract.parts import stack_parts
 from structboost.engines.failure import Failure
 from structboost.exceptions import ExampleNote, count_examples_from, note_examples
 from structboost.shards import blocks
-from structboost.task import stack_parts
 from tests.engines.test_engines import ChainTask, problem
 
 

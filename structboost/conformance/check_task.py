@@ -29,19 +29,11 @@ from structboost.conformance.sampled_outputs import (
     Rated,
     check_not_beaten,
 )
+from structboost.contract.measures import measure_of
+from structboost.contract.parts import stack_parts
+from structboost.contract.separation import check_loss, check_one_each, separation_at
 from structboost.exceptions import TaskError, count_examples_from
-from structboost.task import (
-    Measure,
-    PartKind,
-    Separation,
-    StackedParts,
-    Task,
-    check_loss,
-    check_one_each,
-    measure_of,
-    separation_at,
-    stack_parts,
-)
+from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import checked_positive, checked_whole_number, shown
 
 # Examples whose own methods are called (the batch forms see all), and true outputs of others tried

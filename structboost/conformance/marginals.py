@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.contract.listed_outputs import listed_marginals
 from structboost.exceptions import TaskError
-from structboost.task import Marginals, StackedParts, Task, listed_marginals
+from structboost.task import Marginals, StackedParts, Task
 
 # Step of the differences, and how far they may be from the marginals, at scores of size 1.
 _STEP = 1e-4

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structboost.task_calls import mean_loss
+from structboost.contract.calls import mean_loss
 
 if TYPE_CHECKING:
     from structboost.boosting import StructBoost

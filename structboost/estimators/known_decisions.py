@@ -9,11 +9,11 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.boosting import StructBoost
+from structboost.contract.calls import stacked_inputs
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.task import StackedParts
-from structboost.task_calls import stacked_inputs
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
 
 Trainer = StructBoost | StructuredSVM

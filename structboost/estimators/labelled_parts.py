@@ -12,11 +12,11 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import stacked_inputs
 from structboost.estimators.labels import indicator_of
 from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
 from structboost.exceptions import TaskError, on_example
 from structboost.task import Task
-from structboost.task_calls import stacked_inputs
 from structboost.validation import check_labels
 
 

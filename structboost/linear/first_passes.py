@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.contract.calls import separation
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
 from structboost.linear.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
 from structboost.task import Task
-from structboost.task_calls import separation
 
 
 def pass_in_runs(

@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray
+from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.linear.linear_scores import is_bounded
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.selection.folds import Fold
 from structboost.task import PartKind, StackedParts, Task
-from structboost.task_calls import mean_loss, model_predictions
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation

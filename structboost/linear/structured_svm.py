@@ -16,6 +16,14 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
+from structboost.contract.calls import (
+    check_nothing_missing,
+    mean_loss,
+    predictions,
+    separation,
+    stacked,
+    stacked_inputs,
+)
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
 from structboost.files.schema import DamagedFileError
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
@@ -26,14 +34,6 @@ from structboost.loop import record
 from structboost.progress import ProgressBar
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.task import KeptTruth, StackedParts, Task
-from structboost.task_calls import (
-    check_nothing_missing,
-    mean_loss,
-    predictions,
-    separation,
-    stacked,
-    stacked_inputs,
-)
 from structboost.validation import (
     check_examples,
     checked_example_weights,

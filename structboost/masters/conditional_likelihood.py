@@ -14,13 +14,13 @@ from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, TermsByKind
+from structboost.contract.calls import marginals
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.responses import StoredResponses
 from structboost.shards.sparse_responses import SparseResponses
 from structboost.task import KeptTruth, StackedParts
-from structboost.task_calls import marginals
 
 _MAX_ITERATIONS = 1000
 # Changes of gradient and weights that L-BFGS keeps.

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.contract.calls import separation, slack_separation
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, Problem
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.responses import StoredResponses
 from structboost.task import Separation, StackedParts
-from structboost.task_calls import separation, slack_separation
 
 
 class SlackOracle(ColumnOracle):

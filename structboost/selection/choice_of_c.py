@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble
 from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
-from structboost.task_calls import mean_loss, model_predictions
 from structboost.training import Plan
 
 _FACTOR = 10**0.5

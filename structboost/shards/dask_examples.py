@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import stacked
 from structboost.engines.base import Engine
 from structboost.engines.failure import Failure
 from structboost.exceptions import TaskError, count_examples_from
@@ -16,7 +17,6 @@ from structboost.shards.blocks import Blocks
 from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
 from structboost.task import Task
-from structboost.task_calls import stacked
 from structboost.validation import first_unusable
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.weak.standardisation import Standardisation

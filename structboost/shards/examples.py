@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import stacked
 from structboost.engines.base import Engine
 from structboost.exceptions import TaskError
 from structboost.shards.binned_table import BinnedTable, StoredCodes
@@ -25,7 +26,6 @@ from structboost.shards.shard import (
     examples_between,
 )
 from structboost.task import StackedParts, Task
-from structboost.task_calls import stacked
 from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.standardisation import Standardisation
 

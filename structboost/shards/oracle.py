@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
+from structboost.contract.calls import separation
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -18,7 +19,6 @@ from structboost.shards.group import ShardGroup
 from structboost.shards.measures import BlockMeasure, block_measure
 from structboost.shards.shard import loss_and_risk
 from structboost.task import Measure, StackedParts
-from structboost.task_calls import separation
 
 # By kind: terms whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]

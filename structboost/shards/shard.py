@@ -13,6 +13,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
+from structboost.contract.calls import separation
 from structboost.shards.blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
 from structboost.shards.responses import (
@@ -24,7 +25,6 @@ from structboost.shards.responses import (
 )
 from structboost.shards.sparse_responses import SparseResponses
 from structboost.task import KeptTruth, Separation, StackedParts, Task
-from structboost.task_calls import separation
 from structboost.weak.base import ShardFeatures
 from structboost.weak.binning import (
     BinnedFeatures,

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import listed_marginals
 from structboost.exceptions import TaskError
 from structboost.inference.closures import best_closed_sets, closed_set_probabilities
-from structboost.task import Marginals, StackedParts, listed_marginals
+from structboost.task import Marginals, StackedParts
 from structboost.tasks.multi_label import MultiLabelTask
 
 # With several parents all sets are tried for probabilities: there are up to 2^n of them.

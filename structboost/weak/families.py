@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from scipy import sparse
 
 from structboost._typing import IntArray
+from structboost.contract.calls import check_nothing_missing
 from structboost.task import PartKind, StackedParts
-from structboost.task_calls import check_nothing_missing
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.category import CategoryFamily

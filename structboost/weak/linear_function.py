@@ -171,7 +171,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
     ----------
     features : ndarray, shape (n_parts, n_features)
     response : (float, float)
-        Whether answers may be negative (:class:`structboost.task.PartKind`).
+        Whether answers may be negative (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored: the search is one product of matrices.
 

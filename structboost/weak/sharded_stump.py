@@ -35,7 +35,7 @@ class ShardedStumps(StumpSearch):
     ----------
     bins : Thresholds
     response : (float, float)
-        The two answers of a stump (:class:`structboost.task.PartKind`).
+        The two answers of a stump (:class:`structboost.PartKind`).
     rows : ndarray, shape (n_parts, n_features), optional
         The features, where they are here as well.
     """

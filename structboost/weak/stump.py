@@ -273,7 +273,7 @@ class StumpFamily(StumpSearch):
     features : ndarray, shape (n_parts, n_features)
         Training features; they are binned once.
     response : (float, float)
-        The two answers of a stump (:class:`structboost.task.PartKind`).
+        The two answers of a stump (:class:`structboost.PartKind`).
     exact : bool
         Whether the family holds all distinct thresholds, or 255 quantiles of each feature.
     n_threads : int

@@ -17,18 +17,10 @@ from structboost.conformance import sampled_outputs
 from structboost.conformance.check_task import check_task
 from structboost.conformance.equality import deep_copy, deeply_equal
 from structboost.conformance.sampled_outputs import mixture
+from structboost.contract.calls import predictions, separation
+from structboost.contract.parts import stack_parts
 from structboost.exceptions import SampledOutputsWarning, TaskError
-from structboost.task import (
-    KeptTruth,
-    Marginals,
-    Measure,
-    PartKind,
-    Separation,
-    StackedParts,
-    Task,
-    stack_parts,
-)
-from structboost.task_calls import predictions, separation
+from structboost.task import KeptTruth, Marginals, Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 from structboost.tasks.chain import ChainTask
 from structboost.tasks.ranking import PairOrder

@@ -22,8 +22,8 @@ from structboost import (
     active_features,
 )
 from structboost.columns import Terms
+from structboost.contract.calls import stacked
 from structboost.masters.base import Problem
-from structboost.task_calls import stacked
 
 
 def chains(rng, n_sequences=12, n_tags=3):

@@ -24,9 +24,9 @@ from structboost import (
     StructBoostClassifier,
     StructBoostRanker,
 )
+from structboost.contract.calls import mean_loss, model_predictions
 from structboost.masters.stage_wise import StageWise
 from structboost.selection.folds import random_folds, split_rows
-from structboost.task_calls import mean_loss, model_predictions
 
 X, y = load_iris(return_X_y=True)
 QUICK = {"max_rounds": 15, "tol": 0.05}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from structboost import RankingTask, StructBoost
+from structboost.contract.calls import stacked
 from structboost.engines.local import Threads
 from structboost.shards import blocks
-from structboost.task_calls import stacked
 
 
 def contradictory_queries():

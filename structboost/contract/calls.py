@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from structboost.contract.separation import check_one_each, separation_at
 from structboost.exceptions import (
     TaskError,
     count_examples_from,
@@ -14,15 +15,7 @@ from structboost.exceptions import (
     note_examples,
     on_example,
 )
-from structboost.task import (
-    KeptTruth,
-    Marginals,
-    Separation,
-    StackedParts,
-    Task,
-    check_one_each,
-    separation_at,
-)
+from structboost.task import KeptTruth, Marginals, Separation, StackedParts, Task
 from structboost.validation import check_inputs, first_unusable
 
 if TYPE_CHECKING:

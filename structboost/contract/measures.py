@@ -1,0 +1,125 @@
+"""Joint features of outputs: signed weights on parts and channels, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.parts import PartKind, of_kind
+from structboost.exceptions import TaskError, on_example
+
+if TYPE_CHECKING:
+    from structboost.task import Task
+
+
+class Measure(NamedTuple):
+    """Signed weights on (part, channel) pairs, sparse.
+
+    The three arrays have one length.  A pair may occur more than once: its values add up.
+    """
+
+    parts: IntArray
+    channels: IntArray
+    values: FloatArray
+
+    def take(self, entries: NDArray[Any]) -> Measure:
+        """The entries at an index or under a mask."""
+        return Measure(self.parts[entries], self.channels[entries], self.values[entries])
+
+    def append(self, other: Measure) -> Measure:
+        """The entries of both."""
+        return Measure(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+
+def measure_of(
+    kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
+) -> Measure:
+    """What :meth:`Task.joint_feature` returned, sparse; TaskError if it is not as it must be."""
+    measure = _sparse(kinds, value, kind, n_parts, i)
+    for name, index, n in (
+        ("part", measure.parts, n_parts),
+        ("channel", measure.channels, kinds[kind].n_channels),
+    ):
+        if len(index) and not (0 <= index.min() and index.max() < n):
+            raise TaskError(
+                f"joint_feature(X[{{sample}}], y) names a {name} outside 0..{n - 1} of {kind!r}.", i
+            )
+    if not np.isfinite(measure.values).all():
+        raise TaskError(
+            f"joint_feature(X[{{sample}}], y) has NaN or infinite weights for kind {kind!r}.", i
+        )
+    return measure
+
+
+def _sparse(
+    kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None
+) -> Measure:
+    """The same, its ranges unchecked."""
+    value = of_kind(kinds, value, kind, i, "joint_feature")
+    if not isinstance(value, tuple):
+        dense = np.asarray(value, dtype=np.float64)
+        shape = (n_parts, kinds[kind].n_channels)
+        if dense.shape != shape:
+            raise TaskError(
+                f"joint_feature(X[{{sample}}], y) gave shape {dense.shape} for kind {kind!r}; "
+                f"expected (n_parts, n_channels) = {shape}.",
+                i,
+            )
+        parts, channels = np.nonzero(dense)
+        return Measure(parts.astype(np.int64), channels.astype(np.int64), dense[parts, channels])
+    if len(value) != 3:
+        raise TaskError(
+            f"joint_feature(X[{{sample}}], y) for kind {kind!r} is a tuple of {len(value)}; "
+            "expected (parts, channels, values).",
+            i,
+        )
+    parts = np.asarray(value[0], dtype=np.int64).ravel()
+    channels = np.asarray(value[1], dtype=np.int64).ravel()
+    values = np.asarray(value[2], dtype=np.float64).ravel()
+    if not len(parts) == len(channels) == len(values):
+        raise TaskError(
+            f"joint_feature(X[{{sample}}], y) for kind {kind!r} has {len(parts)} parts, "
+            f"{len(channels)} channels and {len(values)} values; give one of each per entry.",
+            i,
+        )
+    return Measure(parts, channels, values)
+
+
+def joint_features(
+    task: Task, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
+) -> dict[str, Measure]:
+    """Joint features of one output per example, by kind; parts are rows of the stack.
+
+    Ranges are checked for all examples at once: this runs in every pass.
+    """
+    sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
+    found: dict[str, list[Measure]] = {kind: [] for kind in task.kinds}
+    for i, output in enumerate(outputs):
+        value = on_example("joint_feature", i, task.joint_feature, X[i], output)
+        for kind, measures in found.items():
+            size = sizes[kind][i]
+            measures.append(
+                on_example("joint_feature", i, _sparse, task.kinds, value, kind, size, i)
+            )
+    return {
+        kind: _stacked(task.kinds, kind, measures, offsets[kind])
+        for kind, measures in found.items()
+    }
+
+
+def _stacked(
+    kinds: Mapping[str, PartKind], kind: str, measures: Sequence[Measure], starts: IntArray
+) -> Measure:
+    """Measures of all examples in one, checked, its parts numbered in the stack."""
+    parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
+    owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
+    good = (parts >= 0) & (parts < np.diff(starts)[owners]) & np.isfinite(values)
+    good &= (channels >= 0) & (channels < kinds[kind].n_channels)
+    if not good.all():
+        i = int(owners[np.argmin(good)])
+        measure_of({kind: kinds[kind]}, tuple(measures[i]), kind, int(np.diff(starts)[i]), i)
+    return Measure(parts + starts[owners], channels, values)

@@ -1,0 +1,214 @@
+"""The most violated outputs of examples, and how they follow from the other methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import Measure, joint_features
+from structboost.contract.parts import StackedParts
+from structboost.exceptions import TaskError, on_example
+from structboost.runtime.compiled import compiled
+
+if TYPE_CHECKING:
+    from structboost.task import Task
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Most violated outputs: their losses and differences of joint features.
+
+    Row ``k`` stands for one output y of one example i and the constraint
+    ``slack >= losses[k] - <difference[k], scores>`` with
+    ``difference = M(x_i, y_i) - M(x_i, y)`` (StructBoost, (35b)).
+
+    Parameters
+    ----------
+    losses : ndarray, shape (n_outputs,)
+        Delta(y_i, y).
+    differences : dict of str to Measure
+        By kind, entries in the order of the outputs; ``parts`` are rows of the stack.
+    indptr : dict of str to ndarray of int64, shape (n_outputs + 1,)
+        Entries ``indptr[k]:indptr[k + 1]`` belong to output ``k``.
+    slacks : ndarray of int64, shape (n_outputs,), optional
+        Number of the slack that each output bounds.  Default: output k bounds the slack of
+        example k.
+    weights : ndarray, shape (n_outputs,), optional
+        Weight of that slack in the mean loss if all examples weigh the same.  Default:
+        ``1 / n_examples``.
+    examples : ndarray of int64, shape (n_outputs,), optional
+        Example that each slack belongs to; its ``sample_weight`` scales the weight.  Needed if
+        ``slacks`` is given and examples differ in weight.
+    """
+
+    losses: FloatArray
+    differences: Mapping[str, Measure]
+    indptr: Mapping[str, IntArray]
+    slacks: IntArray | None = None
+    weights: FloatArray | None = None
+    examples: IntArray | None = None
+
+    @classmethod
+    def from_outputs(
+        cls,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        outputs: Sequence[Any],
+        offsets: Mapping[str, IntArray],
+        truth: KeptTruth | None = None,
+    ) -> Separation:
+        """Separation of one output per example, by the task's joint feature and loss.
+
+        Parameters
+        ----------
+        task : Task
+        X, Y, outputs : sequence, shape (n_examples,)
+            Inputs, true outputs, and the outputs found.
+        offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+            First row of each example, by kind, as in :class:`StackedParts`.
+        truth : KeptTruth, optional
+            Keeps the joint features of ``Y`` for further calls with the same examples.
+
+        Raises
+        ------
+        TaskError
+            If there is not one output per example, or a loss or joint feature is malformed; the
+            message names the example.
+        """
+        check_one_each(outputs, len(Y))
+        losses = np.array(
+            [
+                on_example("loss", i, task.loss, *pair)
+                for i, pair in enumerate(zip(Y, outputs, strict=True))
+            ],
+            dtype=np.float64,
+        )
+        wrong = np.flatnonzero(~(np.isfinite(losses) & (losses >= 0)))
+        if len(wrong):
+            check_loss(losses[wrong[0]], int(wrong[0]))
+        true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
+        found = joint_features(task, X, outputs, offsets)
+        differences = {
+            kind: _merged_difference(true[kind], found[kind], part.n_channels)
+            for kind, part in task.kinds.items()
+        }
+        indptr = {
+            kind: np.searchsorted(difference.parts, offsets[kind][: len(Y) + 1]).astype(np.int64)
+            for kind, difference in differences.items()
+        }
+        return cls(losses, differences, indptr)
+
+    def violations(self, scores: StackedParts) -> FloatArray:
+        """``loss - <difference, scores>`` of each output, shape (n_outputs,)."""
+        out = np.array(self.losses, dtype=np.float64)
+        for kind, difference in self.differences.items():
+            _subtract_products(*difference, self.indptr[kind], scores.rows[kind], out)
+        return out
+
+
+class KeptTruth:
+    """Joint features of the true outputs of fixed examples, computed once and then kept."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, Measure] | None = None
+
+    def joint_features(
+        self, task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+    ) -> dict[str, Measure]:
+        """The joint features by kind; parts are rows of the stack."""
+        if self._by_kind is None:
+            self._by_kind = joint_features(task, X, Y, offsets)
+        return self._by_kind
+
+
+def separation_at(
+    task: Task,
+    X: Sequence[Any] | None,
+    Y: Sequence[Any],
+    scores: StackedParts,
+    truth: KeptTruth | None = None,
+) -> Separation:
+    """The default of :meth:`Task.separate`; it may keep the joint features of the truth."""
+    inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
+    augmented = _augmented_scores(task, inputs, Y, scores)
+    if augmented is None:
+        outputs = task.argmax_batch(inputs, scores, Y)
+    else:
+        outputs = task.argmax_batch(inputs, augmented)
+    return Separation.from_outputs(task, inputs, Y, outputs, scores.offsets, truth)
+
+
+def _augmented_scores(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
+) -> StackedParts | None:
+    """Scores plus :meth:`Task.loss_scores`; None if the task has none."""
+    added: dict[str, list[NDArray[Any]]] = {}
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        value = on_example("loss_scores", i, task.loss_scores, x, y)
+        if value is None:
+            return None
+        by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
+        for kind, rows in by_kind.items():
+            added.setdefault(kind, []).append(np.asarray(rows))
+    rows = dict(scores.rows)
+    for kind, blocks in added.items():
+        sizes = np.diff(scores.offsets[kind]).tolist()
+        shapes = [(size, task.kinds[kind].n_channels) for size in sizes]
+        for i, (block, shape) in enumerate(zip(blocks, shapes, strict=True)):
+            if block.shape != shape:
+                raise TaskError(
+                    f"loss_scores(X[{{sample}}], y) gave shape {block.shape} for kind {kind!r}; "
+                    f"expected (n_parts, n_channels) = {shape}.",
+                    i,
+                )
+        rows[kind] = scores.rows[kind] + np.concatenate(blocks)
+    return StackedParts(rows, scores.offsets)
+
+
+def _merged_difference(true: Measure, found: Measure, n_channels: int) -> Measure:
+    """``true - found`` in the order of rows and channels, equal pairs merged, zeros left out."""
+    both = true.append(Measure(found.parts, found.channels, -found.values))
+    keys, where = np.unique(both.parts * n_channels + both.channels, return_inverse=True)
+    values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
+    kept = np.flatnonzero(values)
+    return Measure(keys[kept] // n_channels, keys[kept] % n_channels, values[kept])
+
+
+def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
+    """Raise TaskError unless :meth:`Task.argmax_batch` gave one output per example."""
+    if len(outputs) != n_examples:
+        raise TaskError(
+            f"argmax_batch gave {len(outputs)} outputs for {n_examples} examples; give one for "
+            "each."
+        )
+
+
+def check_loss(value: float, i: int) -> float:
+    """The loss of example ``i``, checked to be finite and not negative."""
+    if not np.isfinite(value) or value < 0:
+        raise TaskError(
+            f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be finite and >= 0.", i
+        )
+    return value
+
+
+@compiled
+def _subtract_products(
+    parts: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    indptr: IntArray,
+    scores: FloatArray,
+    out: FloatArray,
+) -> None:
+    for k in range(len(out)):
+        total = 0.0
+        for e in range(indptr[k], indptr[k + 1]):
+            total += values[e] * scores[parts[e], channels[e]]
+        out[k] -= total
