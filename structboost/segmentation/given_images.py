@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost.segmentation.image_files import Mask, Photograph, mask_of
+from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.vision.images import as_rgb, checked_image
 
@@ -36,11 +36,7 @@ def checked_pairs(
     for i in range(len(images)):
         shape = checked_image(images[i], f"images[{i}]").shape[:2]
         mask = mask_of(masks[i], f"masks[{i}]")
-        if shape != mask.shape:
-            raise ValueError(
-                f"images[{i}] has {shape[1]} x {shape[0]} pixels, masks[{i}] "
-                f"{mask.shape[1]} x {mask.shape[0]}; they must be of one size."
-            )
+        check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
         shapes.append(shape)
         values.update(np.unique(mask).tolist())
     return shapes, values
@@ -54,11 +50,7 @@ def resized_strokes(
     No stroke is lost; a pixel under both kinds is the object.
     """
     scribbles = mask_of(given, name)
-    if scribbles.shape != image_shape[:2]:
-        raise ValueError(
-            f"{name} has shape {scribbles.shape}, the image {image_shape[:2]}; "
-            "they must be of one size."
-        )
+    check_one_size("the image", image_shape, name, scribbles.shape)
     if scribbles.shape == shape:
         return scribbles
     out = np.zeros(shape, np.uint8)

@@ -11,7 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from structboost.files.whole_file import write_whole
 from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
@@ -80,7 +80,9 @@ def read_photograph(path: str | PathLike[str]) -> Photograph:
 def read_mask(
     path: str | PathLike[str], colours: Mapping[tuple[int, int, int], int] | None = None
 ) -> Mask:
-    """Values of a mask, shape (height, width): the indices if it has a palette.
+    """Values of a mask, shape (height, width), rotated as its file says.
+
+    They are the indices if it has a palette.
 
     Parameters
     ----------
@@ -95,7 +97,8 @@ def read_mask(
     """
     content = _bytes(path)
     try:
-        with Image.open(BytesIO(content)) as picture:
+        with Image.open(BytesIO(content)) as stored:
+            picture = ImageOps.exif_transpose(stored)
             if colours:
                 return _values_of_colours(np.asarray(picture.convert("RGB")), colours, str(path))
             values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
@@ -120,7 +123,8 @@ def mask_of(mask: Any, name: str) -> Mask:
     Parameters
     ----------
     mask : ndarray of integers or bool, shape (height, width), or PIL.Image.Image
-        The values of a Pillow picture with a palette are its indices.
+        The values of a Pillow picture with a palette are its indices.  A picture is rotated as its
+        EXIF orientation says.
     name : str
         Name in error messages.
 
@@ -129,8 +133,9 @@ def mask_of(mask: Any, name: str) -> Mask:
     ValueError
         If it has another shape, is not of whole numbers, or has values beyond 0..255.
     """
-    if isinstance(mask, Image.Image) and mask.mode == "1":
-        mask = mask.convert("L")
+    if isinstance(mask, Image.Image):
+        picture = ImageOps.exif_transpose(mask)
+        mask = picture.convert("L") if picture.mode == "1" else picture
     values = np.asarray(mask)
     if values.ndim != 2 or not values.size:
         raise ValueError(
@@ -147,6 +152,24 @@ def mask_of(mask: Any, name: str) -> Mask:
             "and 255 for void."
         )
     return values.astype(np.uint8, copy=False)
+
+
+def check_one_size(
+    image: str, image_shape: tuple[int, ...], mask: str, mask_shape: tuple[int, ...]
+) -> None:
+    """Raise ValueError unless an image and its mask or scribbles have one height and width."""
+    (height, width), (own_height, own_width) = image_shape[:2], mask_shape[:2]
+    if (height, width) == (own_height, own_width):
+        return
+    text = f"{mask} has {own_width} x {own_height} pixels, {image} {width} x {height}; "
+    text += "they must be of one size."
+    if (height, width) == (own_width, own_height):
+        text += (
+            " One of them is rotated as the EXIF orientation of the photograph says, the other is "
+            "not: rotate it, too, or take the orientation out of the photograph's file, such as "
+            "by exiftool -Orientation= FILE."
+        )
+    raise ValueError(text)
 
 
 def write_png(

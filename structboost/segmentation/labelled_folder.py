@@ -17,6 +17,7 @@ from structboost.segmentation.image_files import (
     ImageFileError,
     Mask,
     Photograph,
+    check_one_size,
     files_in,
     read_photograph,
     text_lines,
@@ -265,10 +266,9 @@ def _pairs(
 
 def _values_of_pair(name: str, image: Path, mask: Path, source: MaskSource) -> set[int]:
     """Values of a mask, once it and its image are known to be readable and of one size."""
-    (height, width), values = read_photograph(image).shape[:2], source.values(name)
-    if values.shape != (height, width):
-        raise ImageFileError(
-            f"{mask} is {values.shape[1]} x {values.shape[0]} pixels, its image {image.name} "
-            f"{width} x {height}; they must be of one size."
-        )
+    shape, values = read_photograph(image).shape, source.values(name)
+    try:
+        check_one_size(f"its image {image.name}", shape, str(mask), values.shape)
+    except ValueError as error:
+        raise ImageFileError(str(error)) from error
     return set(np.unique(values).tolist())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 Pixels = NDArray[np.uint8]
 
@@ -37,7 +37,7 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
     image : ndarray of uint8 or PIL.Image.Image
         An array of shape (height, width), (height, width, 1), (height, width, 3) or (height, width,
         4), its channels in the order RGB; or a picture of any mode with 8 bits, whose palette or
-        colour space is converted.
+        colour space is converted, and which is rotated as its EXIF orientation says.
     name : str
         Name of the image in errors.
 
@@ -126,6 +126,7 @@ def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
         raise ValueError(
             f"{name} is a picture of {picture.width} x {picture.height} pixels; give a larger one."
         )
+    picture = ImageOps.exif_transpose(picture)
     return np.array(picture.convert("L" if picture.mode in _GREY_MODES else "RGB"), np.uint8)
 
 

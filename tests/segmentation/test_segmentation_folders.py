@@ -75,6 +75,8 @@ def break_one(folders, how):
         (images / "b.png").unlink()
     elif how == "other size":
         write_png(masks / "b.png", np.zeros((5, 6), np.uint8))
+    elif how == "rotated mask":
+        write_png(masks / "b.png", np.rot90(read_mask(masks / "b.png")).copy())
     elif how == "coloured mask":
         write_png(masks / "b.png", read_photograph(images / "b.png"))
     elif how == "16 bits":
@@ -92,6 +94,7 @@ def break_one(folders, how):
         ("no mask", "has no mask"),
         ("no image", "mask without an image"),
         ("other size", "6 x 5 pixels, its image b.png 12 x 8"),
+        ("rotated mask", "8 x 12 pixels, its image b.png 12 x 8.*EXIF orientation.*exiftool"),
         ("coloured mask", "colour picture"),
         ("16 bits", "values from 700 to 700"),
         ("other values", r"holds the values \[9\]"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from structboost.segmentation.image_files import mask_of
+from structboost.segmentation.image_files import mask_of, read_mask, read_photograph
 from structboost.tracking import StructBoostTracker
 from structboost.vision.images import as_rgb, checked_image
 
@@ -18,6 +18,29 @@ PICTURE = Image.fromarray(RGB)
 def test_pictures_of_pillow_become_rgb():
     np.testing.assert_array_equal(checked_image(PICTURE), RGB)
     np.testing.assert_array_equal(as_rgb(checked_image(PICTURE, "x")), RGB)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+def test_files_and_pictures_are_rotated_as_the_camera_says(orientation, suffix, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    blocks = Image.fromarray(
+        np.kron(np.arange(6, dtype=np.uint8).reshape(2, 3) * 40, np.ones((8, 8), np.uint8))
+    )
+    path = tmp_path / f"photo.{suffix}"
+    blocks.convert("RGB").save(path, exif=exif, quality=100)
+    with Image.open(path) as picture:
+        shown = checked_image(picture)
+        assert shown.shape[:2] == ((24, 16) if orientation > 4 else (16, 24))
+        np.testing.assert_allclose(read_photograph(path), shown, atol=3)
+    first = {1: 0, 2: 80, 3: 200, 4: 120, 5: 0, 6: 120, 7: 200, 8: 80}[orientation]
+    assert abs(int(shown[0, 0, 0]) - first) < 4
+    mask = tmp_path / "mask.png"
+    blocks.save(mask, exif=exif)
+    np.testing.assert_allclose(read_mask(mask), shown[:, :, 0], atol=3)
+    with Image.open(mask) as picture:
+        np.testing.assert_array_equal(mask_of(picture, "mask"), read_mask(mask))
 
 
 @pytest.mark.parametrize(
