@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost.conformance.watched_task import Scores, by_kind, only
 from structboost.contract.listed_outputs import listed_marginals
 from structboost.exceptions import TaskError
 from structboost.task import Marginals, StackedParts, Task
@@ -20,8 +19,6 @@ _OF_DIFFERENCES = 1e-6
 _OF_SUMS = 1e-8
 # Outputs up to which the sums are compared with all of them.
 _MAX_LISTED = 2000
-
-_Scores = dict[str, FloatArray]
 
 
 def has_marginals(task: Task) -> bool:
@@ -34,8 +31,8 @@ def check_marginals(
     task: Task,
     i: int,
     x: Any,
-    scores: _Scores,
-    value_of: Callable[[_Scores], list[float]],
+    scores: Scores,
+    value_of: Callable[[Scores], list[float]],
     random: np.random.Generator,
 ) -> None:
     """The marginals of one input are the slope of its ``log_sum``, and sum over the outputs.
@@ -57,8 +54,8 @@ def check_marginals(
     TaskError
         At the first broken property.
     """
-    log_sum = float(task.log_sum(x, _only(scores)))
-    found = _by_kind(task, task.marginals(x, _only(scores)))
+    log_sum = float(task.log_sum(x, only(scores)))
+    found = by_kind(task, task.marginals(x, only(scores)))
     for kind, rows in scores.items():
         if found[kind].shape != rows.shape or not np.isfinite(found[kind]).all():
             raise TaskError(
@@ -73,13 +70,13 @@ def check_marginals(
         )
     listed = task.outputs(x)
     if listed is not None and sum(1 for _ in islice(listed, _MAX_LISTED + 1)) <= _MAX_LISTED:
-        expected, sum_of_all = listed_marginals(task, x, _only(scores))
+        expected, sum_of_all = listed_marginals(task, x, only(scores))
         _compare(f"log_sum(X[{i}], scores)", "the sum over outputs(x)", log_sum, sum_of_all)
         for kind, rows in expected.items():
             _compare(f"marginals(X[{i}], scores)", "the mean over outputs(x)", found[kind], rows)
     direction = {kind: random.standard_normal(rows.shape) for kind, rows in scores.items()}
     ends = [
-        float(task.log_sum(x, _only({k: scores[k] + step * direction[k] for k in scores})))
+        float(task.log_sum(x, only({k: scores[k] + step * direction[k] for k in scores})))
         for step in (_STEP, -_STEP)
     ]
     slope = (ends[0] - ends[1]) / (2 * _STEP)
@@ -103,7 +100,7 @@ def check_marginals_batch(
             f"marginals_batch: log_sums[{i}]", "log_sum", found.log_sums[i],
             task.log_sum(X[i], own),
         )  # fmt: skip
-        single = _by_kind(task, task.marginals(X[i], own))
+        single = by_kind(task, task.marginals(X[i], own))
         for kind, starts in scores.offsets.items():
             rows = found.expected[kind][starts[i] : starts[i + 1]]
             _compare(f"marginals_batch of X[{i}]", "marginals", rows, single[kind])
@@ -113,12 +110,3 @@ def _compare(name: str, other: str, found: Any, expected: Any) -> None:
     if not np.allclose(found, expected, rtol=_OF_SUMS, atol=_OF_SUMS):
         most = float(np.abs(np.asarray(found) - np.asarray(expected)).max())
         raise TaskError(f"{name} differs from {other}, by up to {most:.3g}.")
-
-
-def _only(scores: _Scores) -> Any:
-    return scores if len(scores) > 1 else next(iter(scores.values()))
-
-
-def _by_kind(task: Task, value: Any) -> dict[str, NDArray[Any]]:
-    given = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
-    return {kind: np.asarray(given[kind]) for kind in task.kinds}

@@ -1,0 +1,223 @@
+"""Conformance of the methods of one example: parts, joint feature, loss and argmax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.conformance.equality import deeply_equal
+from structboost.conformance.marginals import check_marginals, has_marginals
+from structboost.conformance.sampled_outputs import (
+    TOLERANCE,
+    OutputListing,
+    Rated,
+    check_not_beaten,
+)
+from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
+from structboost.contract.parts import stack_parts
+from structboost.exceptions import TaskError, count_examples_from
+from structboost.task import Task
+from structboost.validation import shown
+
+# True outputs of other examples tried on each.
+_MAX_FOREIGN = 20
+# Standard deviations of the random scores; 0: all outputs tie, or only the loss decides.
+_SCALES = (0.0, 1.0, 1.0, 0.1, 10.0)
+# Multiples of a set of scores: a loss that argmax scales differently shows at some of them.
+_MULTIPLES = tuple(np.geomspace(1e-3, 30.0, 20).tolist())
+# Sets of scores that are multiplied, all examples together; at least one for each.
+_MULTIPLIED_SETS = 8
+
+
+class SingleExamples(WatchedTask):
+    """The checks of each example by itself; ``comparable`` as :func:`structboost.check_task`."""
+
+    def __init__(
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        examples: list[int],
+        random: np.random.Generator,
+        comparable: bool,
+    ) -> None:
+        super().__init__(task, X, Y, examples, random)
+        self.comparable = comparable
+        self.says_valid = type(task).is_valid is not Task.is_valid
+        self.parts: dict[int, Any] = {}
+        self.rows: dict[int, dict[str, NDArray[Any]]] = {}
+
+    def check_parts(self) -> None:
+        """Shapes, finite values, determinism."""
+        for i in self.examples:
+            self.parts[i] = self.call("parts", i, x=self.X[i])
+            if not deeply_equal(self.parts[i], self.call("parts", i, x=self.X[i])):
+                raise TaskError(
+                    f"parts(X[{i}]) is not deterministic: two calls gave different features."
+                )
+            self._check_against_first(i)
+            self.rows[i] = by_kind(self.task, self.parts[i])
+            self.sizes[i] = {kind: len(rows) for kind, rows in self.rows[i].items()}
+
+    def _check_against_first(self, i: int) -> None:
+        """Shape and values of the parts of ``X[i]``; as many features as the first example."""
+        first = self.examples[0]
+        pair = [self.parts[first], self.parts[i]] if i != first else [self.parts[i]]
+        try:
+            stack_parts(self.task.kinds, pair)
+        except Exception as error:
+            count_examples_from(error, i - len(pair) + 1)
+            raise
+
+    def check_truth(self, i: int) -> None:
+        """Joint feature of the true output; its loss against itself."""
+        self.valid(i, f"the true output Y[{i}]", self.Y[i])
+        first, second = (self.measures(i, self.Y[i]) for _ in range(2))
+        if not deeply_equal(first, second):
+            raise TaskError(
+                f"joint_feature(X[{i}], Y[{i}]) is not deterministic: two calls gave different "
+                "weights."
+            )
+        loss = self.loss(i, self.Y[i])
+        if loss > TOLERANCE:
+            raise TaskError(
+                f"loss(Y[{i}], Y[{i}]) is {loss:.6g}; the loss of the true output must be 0."
+            )
+
+    def check_argmax(self, i: int, given: Iterable[Any], listing: OutputListing) -> None:
+        """Determinism and optimality at several random scores, plain and augmented."""
+        scores = [self.random_scores(i, scale) for scale in _SCALES]
+        for _ in range(max(1, _MULTIPLIED_SETS // len(self.examples))):
+            base = self.random_scores(i, 1.0)
+            scores += [
+                {kind: multiple * rows for kind, rows in base.items()} for multiple in _MULTIPLES
+            ]
+        found = {
+            False: [self.found(i, s, with_truth=False) for s in scores[: len(_SCALES)]],
+            True: [
+                self.found(i, s, with_truth=True, again=k < len(_SCALES))
+                for k, s in enumerate(scores)
+            ],
+        }
+        added = self._loss_scores(i)
+        sets = stacked(scores if added is None else [*scores, added])
+        plain, augmented = (
+            [
+                self.evaluate(i, f"its own output at other scores (set {k})", output, sets)
+                for k, output in enumerate(outputs)
+            ]
+            for outputs in found.values()
+        )
+        self.call("predict", i, x=self.X[i], scores=only(scores[1]))
+        if added is not None:
+            self._check_loss_scores(i, sets, plain + augmented)
+        if has_marginals(self.task):
+            self._check_marginals(i, scores[1], found[False])
+        if not self.task.exact_argmax:
+            return
+        pool = [self.Y[i], *found[False], *found[True]]
+        others = [
+            self.evaluate(i, name, output, sets, watched=False)
+            for name, output in self._outputs_at_hand(i, given, pool, listing)
+        ]
+        self.check_unchanged("joint_feature, loss or is_valid", [i])
+        if added is not None and self.comparable:
+            self._check_loss_scores(i, sets, others)
+        rivals = plain + augmented + others if self.comparable else plain
+        check_not_beaten(f"argmax(X[{i}], scores)", plain, rivals, loss_weight=0)
+        rivals = plain + augmented + others if self.comparable else augmented + others
+        check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, rivals, loss_weight=1)
+
+    def _check_marginals(self, i: int, scores: Scores, outputs: Sequence[Any]) -> None:
+        """Marginals and sums of one example, at scores of size 1."""
+
+        def values(at: Scores) -> list[float]:
+            rated = [
+                self.evaluate(i, "", output, stacked([at]), watched=False)
+                for output in (self.Y[i], *outputs)
+            ]
+            return [float(output.scores[0]) for output in rated]
+
+        for name in ("marginals", "log_sum"):
+            self.call(name, i, x=self.X[i], scores=only(scores))
+        check_marginals(self.task, i, self.X[i], scores, values, self.random)
+
+    def _loss_scores(self, i: int) -> Scores | None:
+        """The loss as scores, zeros for the kinds left out; None if the task has none."""
+        added = self.call("loss_scores", i, x=self.X[i], y=self.Y[i])
+        if added is None:
+            return None
+        given = added if isinstance(added, Mapping) else dict.fromkeys(self.task.kinds, added)
+        rows = {}
+        for kind, n in self.sizes[i].items():
+            shape = (n, self.task.kinds[kind].n_channels)
+            rows[kind] = np.asarray(given.get(kind, np.zeros(shape)), np.float64)
+            if rows[kind].shape != shape or not np.isfinite(rows[kind]).all():
+                raise TaskError(
+                    f"loss_scores(X[{i}], Y[{i}]) for kind {kind!r} must be finite, of shape "
+                    f"(n_parts, n_channels) = {shape}; it has shape {rows[kind].shape}."
+                )
+            if min(self.task.kinds[kind].response) >= 0 and (rows[kind] < 0).any():
+                raise TaskError(
+                    f"loss_scores(X[{i}], Y[{i}]) is negative for kind {kind!r}, whose scores must "
+                    "not be; put the loss on another kind."
+                )
+        return rows
+
+    def _check_loss_scores(self, i: int, sets: Scores, outputs: Sequence[Rated]) -> None:
+        """The last set of scores gives each output its loss, counted from the truth."""
+        truth = self.evaluate(i, "", self.Y[i], sets, watched=False)
+        for output in outputs:
+            by_scores = output.scores[-1] - truth.scores[-1]
+            size = output.loss + output.sizes[-1] + truth.sizes[-1]
+            if abs(by_scores - output.loss) > TOLERANCE * (1.0 + size):
+                raise TaskError(
+                    f"loss_scores and loss disagree on X[{i}]: {output.name} has the loss "
+                    f"{output.loss:.6g}, and loss_scores(X[{i}], Y[{i}]) gives it {by_scores:.6g} "
+                    "more than the truth."
+                )
+
+    def _outputs_at_hand(
+        self, i: int, given: Iterable[Any], pool: list[Any], listing: OutputListing
+    ) -> Iterator[tuple[str, Any]]:
+        """True outputs, given, enumerated and mixed ones, each with a name."""
+        yield f"the true output Y[{i}]", self.Y[i]
+        if self.comparable:
+            for j in self._foreign(i):
+                yield f"the output Y[{j}]", self.Y[j]
+        listing.start_example()
+        for k, output in listing.first_of(given):
+            yield self.valid(i, f"outputs[{i}][{k}]", output)
+        listed = self.attempt("outputs", i, lambda: self.task.outputs(self.X[i]))
+        for k, output in listing.first_of(() if listed is None else listed):
+            yield self.valid(i, f"output {k} of task.outputs(X[{i}])", output)
+        if self.says_valid:
+            for output in listing.mixtures_of(pool, self.random):
+                if self.is_valid(i, output):
+                    yield f"the valid output {shown(output)}", output
+        listing.end_example(i)
+
+    def _foreign(self, i: int) -> Iterator[int]:
+        """Examples whose true outputs are outputs of ``X[i]`` as well."""
+        alike = [
+            j
+            for j in self.examples
+            if j != i and (self.says_valid or self.sizes[j] == self.sizes[i])
+        ]
+        for j in self.random.permutation(alike)[:_MAX_FOREIGN].astype(int):
+            if self._fits(i, self.Y[j]):
+                yield j
+
+    def _fits(self, i: int, y: Any) -> bool:
+        """Whether the true output of another example is one of ``X[i]``."""
+        if self.says_valid:
+            return self.is_valid(i, y)
+        try:
+            self.measures(i, y)
+            self.task.loss(self.Y[i], y)
+        except Exception:  # whatever the task raises: it refuses the output
+            return False
+        return True
