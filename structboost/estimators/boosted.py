@@ -11,7 +11,8 @@ import numpy as np
 
 from structboost.boosting import AUTO
 from structboost.engines.base import Engine
-from structboost.estimators.base import BoostedEstimator, TaxonomyClassifier
+from structboost.estimators.base import BoostedEstimator
+from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
 from structboost.files.checkpoint import Checkpoint

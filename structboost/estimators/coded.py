@@ -9,7 +9,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
 from structboost.boosting import StructBoost
-from structboost.estimators.base import BoostedClassifier
+from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.norm_bounded import NormBounded

@@ -19,11 +19,11 @@ from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
 from structboost.ensemble import Ensemble
-from structboost.estimators.base import plain_parameters
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
 from structboost.estimators.decisions_file import FORMAT, read_decisions, write_decisions
 from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
 from structboost.estimators.parameters import estimator
+from structboost.estimators.saved import plain_parameters
 from structboost.exceptions import TaskError, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM

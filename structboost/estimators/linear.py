@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.estimators.base import facts_of, saved_classes
 from structboost.estimators.explained import Explained
 from structboost.estimators.labels import (
     classification_examples,
@@ -21,6 +20,7 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
+from structboost.estimators.saved import facts_of, saved_classes
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
@@ -148,8 +148,6 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, BaseEstimator):
         check_is_fitted(self)
         facts = {
             **facts_of(self),
-            "classes": self.classes_.tolist(),
-            "classes_dtype": self.classes_.dtype.str,
             "history": list(self.history_),
             "objective": self.objective_,
         }

@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
-from structboost.estimators.base import saved_classes
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.explained import Explained
 from structboost.estimators.labels import indicator_of
 from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
 from structboost.selection.folds import Fold, random_folds
@@ -139,8 +139,6 @@ class StructBoostMultiLabelClassifier(
         task: Any = self.task_
         self._save(
             path,
-            classes=self.classes_.tolist(),
-            classes_dtype=self.classes_.dtype.str,
             is_indicator=self._is_indicator,
             sets=None if task.sets is None else task.sets.tolist(),
             edges=None if self.hierarchy is None else task.edges.tolist(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structboost.estimators.base import TaxonomyClassifier
+from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.logistic import Logistic

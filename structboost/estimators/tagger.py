@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
-from structboost.estimators.base import saved_classes
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.saved import saved_classes
 from structboost.estimators.tokens import (
     TokenReader,
     forbidden_numbers,
@@ -161,8 +161,6 @@ class StructBoostTagger(StructBoostEstimator):
         check_is_fitted(self)
         self._save(
             path,
-            classes=self.classes_.tolist(),
-            classes_dtype=self.classes_.dtype.str,
             names=self._reader.names,
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import structboost
 from structboost.ensemble import Ensemble
-from structboost.estimators.base import BoostedClassifier
+from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.explained import Explained
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.export.onnx_trees import TreeNodes, trees_of_ensemble, trees_of_table

@@ -1,0 +1,240 @@
+"""What the boosted classifiers share: labels, held-out samples, probabilities, files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray
+from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.estimators.base import BoostedEstimator
+from structboost.estimators.explained import Explained
+from structboost.estimators.labels import (
+    classes_in_place,
+    classification_examples,
+    classification_task,
+    decision_of,
+    labels_of,
+    outputs_of,
+)
+from structboost.estimators.parameters import estimator
+from structboost.estimators.saved import saved_classes
+from structboost.files.schema import DamagedFileError
+from structboost.masters.registry import formulation_of
+from structboost.selection.folds import Fold, random_folds
+from structboost.shards.binned_table import BinnedTable
+from structboost.task import Task
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.validation import (
+    check_labels,
+)
+
+
+@estimator
+class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
+    """Classifiers of any labels: fitting, predictions round by round, files.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weight of the classes in the mean loss.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, in the order of the columns of :meth:`decision_function`.
+    """
+
+    class_weight: Any = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a table and its labels.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Or a :class:`structboost.BinnedTable`, or a Dask array or data frame, which are trained
+            on in place.
+        y : array-like, shape (n_samples,)
+            Any labels; at least two different ones.  With a Dask X also a Dask array or series.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean loss; samples of weight zero are left out.
+        """
+        self._check_early_stopping()
+        if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
+            for name in ("categories_", "_directions", "_is_sparse"):
+                self.__dict__.pop(name, None)
+            return self._fit_in_place(X, y, sample_weight)
+        check_labels(y)
+        X, y = self._table(X, y)
+        self.classes_, X, labels, weights = classification_examples(
+            X, y, sample_weight, self.class_weight
+        )
+        task = self._task()
+        outputs = outputs_of(labels, task)
+        validation = None
+        if self.early_stopping:
+            self._check_held_out(labels)
+            X, held_X, outputs, held, weights, _ = train_test_split(
+                X, outputs, weights, test_size=self.validation_fraction, stratify=outputs,
+                random_state=self.random_state,
+            )  # fmt: skip
+            validation = (held_X, held)
+        self._train(task, (X, outputs), validation, weights)
+        return self
+
+    def _check_held_out(self, labels: IntArray) -> None:
+        """Raise unless a sample of each class can be held out, and one be left."""
+        found, counts = np.unique(labels, return_counts=True)
+        if counts.min() < 2:
+            label = self.classes_[found[np.argmin(counts)]].item()
+            raise ValueError(
+                f"y has only one distinct sample of class {label!r}, and early_stopping holds out "
+                "samples of each "
+                "class; give at least two, or set early_stopping=False."
+            )
+        n_held = math.ceil(self.validation_fraction * len(labels))
+        if not len(found) <= n_held <= len(labels) - len(found):
+            raise ValueError(
+                f"validation_fraction is {self.validation_fraction!r}, which holds out {n_held} "
+                f"of {len(labels)} "
+                f"distinct samples; with {len(found)} classes hold out, and leave, at least "
+                f"{len(found)}."
+            )
+
+    def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Train on a table on disk or on a Dask collection."""
+        if self.early_stopping or self.class_weight is not None:
+            raise ValueError(
+                f"early_stopping and class_weight are not supported if X is a {type(X).__name__}; "
+                "leave them out, and give sample_weight."
+            )
+        self.classes_, number = classes_in_place(y)
+        self.n_features_in_ = int(X.shape[1])
+        task = self._task()
+        self._train(task, (X, number(y, task)), None, sample_weight)
+        return self
+
+    def _task(self) -> Task:
+        """The task for the classes found."""
+        return classification_task(self.classes_.tolist())
+
+    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+        return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
+        return self._decision(self._scores(X))
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return decision_of(scores, self.task_)
+
+    def _has_probabilities(self) -> bool:
+        """Whether probabilities follow from the scores."""
+        try:
+            return formulation_of(self._formulation()).has_probabilities
+        except (TypeError, ValueError):  # fit names the parameter that is out of its range
+            return False
+
+    @available_if(lambda self: self._has_probabilities())
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes, where the loss has them: exponential or logistic.
+
+        They are those at which the scores minimise the expected loss
+        (:meth:`structboost.Formulation.probabilities`).  The hinge loss has none, nor do losses
+        over the bits of a code and taxonomies: there the method is missing.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack((np.zeros(len(scores)), scores))
+        return formulation_of(self._formulation()).probabilities(scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Label of the highest score."""
+        return labels_of(self.decision_function(X), self.classes_)
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """Scores after each round, with the weights of that round."""
+        check_is_fitted(self)
+        return (self._decision(self._scores(X, model)) for model in self.model_.staged())
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Labels after each round."""
+        return (labels_of(scores, self.classes_) for scores in self.staged_decision_function(X))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the classifier to a file, atomically and without pickle.
+
+        Raises
+        ------
+        TypeError
+            If the labels are not numbers or strings.
+        """
+        check_is_fitted(self)
+        facts: dict[str, Any] = {}
+        if isinstance(self.task_, TaxonomyTask):
+            facts["tree"] = self.task_.tree.parents.tolist()
+        if isinstance(self.task_, CodedTask):
+            facts["code"] = self.task_.code.tolist()
+        self._save(path, **facts)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a classifier that :meth:`save` wrote."""
+        classifier, metadata = cls._load(path)
+        with MODEL_FORMAT.damage(path):
+            classifier.classes_ = saved_classes(metadata)
+            classifier.task_ = classifier._saved_task(metadata)
+            if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
+                raise DamagedFileError("its model is of other classes")
+        if "tree" in metadata:
+            classifier.set_params(taxonomy=metadata["tree"])
+        return classifier
+
+    def _saved_task(self, metadata: Mapping[str, Any]) -> Task:
+        """The task that the model was trained on."""
+        n_classes = len(self.classes_)
+        if "code" in metadata:
+            task = CodedTask(metadata["code"])
+            if task.n_classes != n_classes:
+                raise DamagedFileError("its code is of other classes")
+            return task
+        if self.model_.kinds["x"].n_channels == n_classes == 2:
+            return MulticlassTask(2)
+        return classification_task(self.classes_.tolist(), metadata.get("tree"))
+
+
+@estimator
+class TaxonomyClassifier(BoostedClassifier):
+    """Classifiers whose labels may be the leaves of a tree.
+
+    Parameters
+    ----------
+    taxonomy : nested lists, parent array or networkx.DiGraph, optional
+        Tree whose leaves are the labels: classes share the weak learners of their ancestors, and a
+        wrong class costs the height of the first common ancestor
+        (:class:`structboost.TaxonomyTask`).
+    """
+
+    taxonomy: Any = None
+
+    def _has_probabilities(self) -> bool:
+        return self.taxonomy is None and super()._has_probabilities()
+
+    def _task(self) -> Task:
+        return classification_task(self.classes_.tolist(), self.taxonomy)

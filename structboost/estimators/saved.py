@@ -1,0 +1,48 @@
+"""What model files say of an estimator: its name, plain parameters, features and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost.files.schema import DamagedFileError
+
+_MOST_BYTES_OF_CLASSES = 1 << 26
+
+
+def facts_of(estimator: Any) -> dict[str, Any]:
+    """What each model file says: the class, plain parameters, names of features, the labels."""
+    facts = {"estimator": type(estimator).__name__, "parameters": plain_parameters(estimator)}
+    if hasattr(estimator, "feature_names_in_"):
+        facts["feature_names"] = estimator.feature_names_in_.tolist()
+    if hasattr(estimator, "classes_"):
+        facts["classes"] = estimator.classes_.tolist()
+        facts["classes_dtype"] = estimator.classes_.dtype.str
+    return facts
+
+
+def plain_parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters that a file can hold."""
+    parameters = estimator.get_params(deep=False)
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a parameter can be saved: a plain value, or names of weak learners in a list."""
+    if isinstance(value, list | tuple):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, (bool, int, float, str, type(None)))
+
+
+def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
+    """The labels of a saved classifier, of the type they had."""
+    labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
+    if dtype.kind not in "biufSUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
+        raise DamagedFileError(f"its classes are of type {dtype}")
+    classes = np.array(labels, dtype=dtype)
+    if classes.ndim != 1 or len(classes) < 2:
+        raise DamagedFileError(f"its classes have shape {classes.shape}")
+    return classes
