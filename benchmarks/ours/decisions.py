@@ -221,7 +221,7 @@ def ours(problem: DecisionProblem) -> dict[str, Method]:
         STUMPS: (FEW_CS, {"weak_learner": "stump"}),
         UNION: (FEW_CS, {"weak_learner": ["linear", "stump"]}),
         STARTED: (FEW_CS, {"weak_learner": "stump", "start": "boosted"}),
-        SPARING: (grid(start=("none", "least_squares"), C=(0.1, 1.0)), {"spare_solves": True}),
+        SPARING: (started, {"spare_solves": True}),
         AUTO: ([{}], {"tol": 0.01}),
     }
     return {name: ByRegret(name, problem, c, **s) for name, (c, s) in settings.items()}

@@ -46,6 +46,18 @@ class DecisionProblem(ABC):
             out[i] = on_example("solve", i, self.solve, row)
         return out
 
+    def improve_all(self, costs: FloatArray, decisions: FloatArray) -> FloatArray:
+        """Decisions at least as good as those given, found without an exact solve.
+
+        Training that spares solves asks for these first.  By default the decisions themselves.
+
+        Parameters
+        ----------
+        costs, decisions : ndarray, shape (n, n_items)
+            Costs of either sign, and feasible decisions.
+        """
+        return decisions
+
     def is_feasible(self, decision: FloatArray) -> bool:
         """Whether ``decision`` may be chosen; by default True, which means unknown."""
         return True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.decisions.problem import DecisionProblem
-from structboost.inference.tours import shortest_tour
+from structboost.inference.tours import improved_tour, shortest_tour
 from structboost.validation import checked_whole_number
 
 
@@ -35,10 +35,25 @@ class Tour(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the edges of the tour."""
+        return self._decision(shortest_tour(self._table(costs)))
+
+    def improve_all(self, costs: FloatArray, decisions: FloatArray) -> FloatArray:
+        """Tours found by local search, at most as long as those given."""
+        out = np.empty(decisions.shape)
+        for row, decision, better in zip(costs, decisions, out, strict=True):
+            used = np.nonzero(self._table(decision))[1].reshape(-1, 2)
+            better[:] = self._decision(improved_tour(self._table(row), used))
+        return out
+
+    def _table(self, values: FloatArray) -> FloatArray:
+        """Values of edges as a symmetric table of nodes."""
         table = np.zeros((self.n_nodes, self.n_nodes))
-        table[self._edges] = costs
-        tour = shortest_tour(table + table.T)
-        decision = np.zeros(len(costs))
+        table[self._edges] = values
+        return table + table.T
+
+    def _decision(self, tour: IntArray) -> FloatArray:
+        """1 on the edges between neighbours of a tour."""
+        decision = np.zeros(len(self._edges[0]))
         decision[self._number[tour, np.roll(tour, -1)]] = 1.0
         return decision
 

@@ -30,10 +30,12 @@ def fit_on_known_decisions(
 ) -> list[dict[str, Any]]:
     """Fit a trainer on the known decisions, solve some instances exactly at its costs, and repeat.
 
-    What is found is known from then on, for all instances.  A few instances at a time are solved,
-    each time after a new fit; once these few have a gap of at most the trainer's ``tol``, all
-    others are solved too.  The maximum of the hinge over known decisions is at most that over all,
-    so the bound of each fit holds for the whole problem; solving all gives the primal value.
+    What is found is known from then on, for all instances.  First the problem's own
+    ``improve_all`` betters the known decisions, until what it finds leaves a gap of at most the
+    trainer's ``tol``.  Then a few instances at a time are solved, each time after a new fit; once
+    these few have such a gap, all others are solved too.  The maximum of the hinge over known
+    decisions is at most that over all, so the bound of each fit holds for the whole problem;
+    solving all gives the primal value.
 
     Parameters
     ----------
@@ -56,6 +58,7 @@ def fit_on_known_decisions(
     assert isinstance(task, PredictThenOptimizeTask)
     exact: DecisionProblem = task.problem  # type: ignore[assignment]
     known = KnownDecisions(exact, Y.chosen)
+    twice = -2.0 if exact.maximize else 2.0
     passes: list[dict[str, Any]] = []
     tol, n = float(trainer.tol), len(Y)
     few = np.arange(-(-n // _SHARES))
@@ -70,14 +73,21 @@ def fit_on_known_decisions(
             bound = max(bound, float(trainer.history_[-1]["bound"]))
             augmented = task.costs_table(scores_of(trainer, X), n) - 0.5 * Y.costs
             answers = known.solve_all(augmented)
-            slack = np.full(n, np.nan)
+            better = exact.improve_all(augmented, answers)
+            known.add(better)
+            slack = np.maximum(twice * np.einsum("ij,ij->i", augmented, answers - better), 0.0)
+            primal = trainer.objective_ + float(trainer.C) * float(slack.mean())
+            if slack.any() and primal - bound > tol * primal:
+                gap = (primal - bound) / primal
+                continue
+            slack[:] = np.nan
             is_last = n_solves + n >= max_passes * n
             for rows in (few, np.setdiff1d(np.arange(n), few)):
                 found = exact.solve_all(augmented[rows])
                 known.add(found)
                 n_solves += len(rows)
                 gained = np.einsum("ij,ij->i", augmented[rows], answers[rows] - found)
-                slack[rows] = -2.0 * gained if exact.maximize else 2.0 * gained
+                slack[rows] = twice * gained
                 primal = trainer.objective_ + float(trainer.C) * float(np.nanmean(slack))
                 gap = (primal - bound) / primal if primal else 0.0
                 if gap > tol and not is_last:

@@ -26,15 +26,46 @@ def shortest_tour(costs: FloatArray) -> IntArray:
         Symmetric, of either sign; at least 3 nodes.
     """
     n = len(costs)
-    # All tours have n edges: to add the same to each edge changes nothing.
-    shifted = costs - costs[~np.eye(n, dtype=bool)].min()
-    np.fill_diagonal(shifted, 0.0)
-    scaled = np.ascontiguousarray(shifted / (shifted.max() or 1.0))
+    scaled = _scaled(costs)
     tour = np.empty(n, np.int64)
-    _nearest_and_two_opt(scaled, tour)
+    _nearest(scaled, tour)
+    _two_opt(scaled, tour)
     if n > 3:
         _branch(scaled, tour)
     return tour
+
+
+def improved_tour(costs: FloatArray, used: IntArray) -> IntArray:
+    """A tour found by local search: at most as long as the given one, and often the shortest.
+
+    Parts of the tour are turned round as long as that makes it shorter (Croes, 1958).  Then two
+    quarters of it are exchanged, and the search goes on from there (Martin, Otto and Felten, 1991),
+    until no such exchange helps.
+
+    Parameters
+    ----------
+    costs : ndarray, shape (n_nodes, n_nodes)
+        As in :func:`shortest_tour`.
+    used : ndarray of int, shape (n_nodes, 2)
+        The two neighbours of each node in the tour to begin with.
+
+    Returns
+    -------
+    tour : ndarray of int, shape (n_nodes,)
+        Nodes in the order of a tour that is at most as long.
+    """
+    scaled = _scaled(costs)
+    tour = np.empty(len(costs), np.int64)
+    _walk(np.ascontiguousarray(used), tour)
+    _search(scaled, tour)
+    return tour
+
+
+def _scaled(costs: FloatArray) -> FloatArray:
+    """Costs from 0 to 1.  All tours have n edges: to add the same to each edge changes nothing."""
+    shifted = costs - costs[~np.eye(len(costs), dtype=bool)].min()
+    np.fill_diagonal(shifted, 0.0)
+    return np.ascontiguousarray(shifted / (shifted.max() or 1.0))
 
 
 @compiled
@@ -46,8 +77,8 @@ def _length(costs: FloatArray, tour: IntArray) -> float:
 
 
 @compiled
-def _nearest_and_two_opt(costs: FloatArray, tour: IntArray) -> None:
-    """A tour to begin with: always to the nearest node, then reversals that shorten it."""
+def _nearest(costs: FloatArray, tour: IntArray) -> None:
+    """A tour to begin with: always to the nearest node."""
     n = len(tour)
     seen = np.zeros(n, np.bool_)
     tour[0] = 0
@@ -60,6 +91,22 @@ def _nearest_and_two_opt(costs: FloatArray, tour: IntArray) -> None:
                     nearest = v
         tour[k] = nearest
         seen[nearest] = True
+
+
+@compiled
+def _reverse(tour: IntArray, low: int, high: int) -> None:
+    while low < high:
+        kept = tour[low]
+        tour[low] = tour[high]
+        tour[high] = kept
+        low += 1
+        high -= 1
+
+
+@compiled
+def _two_opt(costs: FloatArray, tour: IntArray) -> None:
+    """Reversals that shorten the tour, until there is none."""
+    n = len(tour)
     better = True
     while better:
         better = False
@@ -70,14 +117,32 @@ def _nearest_and_two_opt(costs: FloatArray, tour: IntArray) -> None:
                     continue
                 change = costs[a, c] + costs[b, d] - costs[a, b] - costs[c, d]
                 if change < -1e-12 * (costs[a, b] + costs[c, d]):
-                    low, high = i + 1, j
-                    while low < high:
-                        kept = tour[low]
-                        tour[low] = tour[high]
-                        tour[high] = kept
-                        low += 1
-                        high -= 1
+                    _reverse(tour, i + 1, j)
                     better = True
+
+
+@compiled
+def _search(costs: FloatArray, tour: IntArray) -> None:
+    """Exchange two quarters of the tour, begun at each node, and shorten what comes of it."""
+    n = len(tour)
+    quarter = n // 4
+    tried = 0
+    _two_opt(costs, tour)
+    length = _length(costs, tour)
+    kept = tour.copy()
+    while quarter > 0 and tried < n:
+        for k in range(n):
+            place = k + quarter if quarter <= k < 2 * quarter else k
+            place = k - quarter if 2 * quarter <= k < 3 * quarter else place
+            tour[k] = kept[(tried + place) % n]
+        _two_opt(costs, tour)
+        shorter = _length(costs, tour)
+        tried += 1
+        if shorter < length - _SLIP:
+            length = shorter
+            kept[:] = tour
+            tried = 0
+    tour[:] = kept
 
 
 @compiled
@@ -256,13 +321,22 @@ def _follow(parent: IntArray, ends: IntArray, tour: IntArray) -> None:
         p = parent[v]
         next_to[v, 0 if next_to[v, 0] < 0 else 1] = p
         next_to[p, 0 if next_to[p, 0] < 0 else 1] = v
-    before = 0
+    for k in range(2):
+        v = ends[k]
+        next_to[0, k] = v
+        next_to[v, 0 if next_to[v, 0] < 0 else 1] = 0
+    _walk(next_to, tour)
+
+
+@compiled
+def _walk(next_to: IntArray, tour: IntArray) -> None:
+    """Nodes in their order, from the two neighbours of each."""
+    before, node = 0, next_to[0, 0]
     tour[0] = 0
-    node = ends[0]
-    for k in range(1, n):
+    for k in range(1, len(tour)):
         tour[k] = node
         after = next_to[node, 0]
-        if after == before or after < 0:
+        if after == before:
             after = next_to[node, 1]
         before = node
         node = after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -51,6 +51,39 @@ def test_twenty_nodes_against_an_integer_program():
             A = np.vstack((A, (circle[i] & circle[j]).astype(float)))
             b.append(circle.sum() - 1.0)
         assert problem.solve(costs) @ costs == pytest.approx(z @ costs)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([1.0, 1e-8, 1e8]))
+def test_local_search_ends_in_a_tour_that_no_turned_part_makes_shorter(seed, scale):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8))
+    problem = Tour(n)
+    costs, others = scale * rng.normal(size=(2, 3, problem.n_items))
+    begun = problem.solve_all(others)
+    found = problem.improve_all(costs, begun)
+    i, j = np.triu_indices(n, 1)
+    for row, tour, first in zip(costs, found, begun, strict=True):
+        assert problem.is_feasible(tour)
+        assert row @ tour <= row @ first + 1e-9 * scale
+        # Turning a part takes two edges out and puts two in; what is no tour is left out.
+        used, unused = np.flatnonzero(tour), np.flatnonzero(tour == 0)
+        for out, into in product(combinations(used, 2), combinations(unused, 2)):
+            if sorted([*i[[*out]], *j[[*out]]]) != sorted([*i[[*into]], *j[[*into]]]):
+                continue
+            other = tour.copy()
+            other[[*out]], other[[*into]] = 0, 1
+            if problem.is_feasible(other):
+                assert row @ tour <= row @ other + 1e-8 * scale
+
+
+def test_local_search_mostly_ends_in_the_shortest_tour():
+    rng = np.random.default_rng(0)
+    problem = Tour(12)
+    costs, others = rng.normal(size=(2, 40, problem.n_items))
+    best = problem.solve_all(costs)
+    found = problem.improve_all(costs, problem.solve_all(others))
+    assert ((costs * (found - best)).sum(axis=1) < 1e-9).mean() > 0.8
 
 
 def test_two_circles_are_no_tour():

@@ -18,6 +18,7 @@ from structboost import (
     StructBoost,
     StructuredSVM,
     TaskError,
+    Tour,
 )
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.decisions import normalized_regret
@@ -103,6 +104,37 @@ def test_few_solves_are_needed_for_the_gap_of_many():
     sparing = PredictThenOptimize(ROUTES, spare_solves=True, **settings).fit(x, costs)
     assert sparing.passes_[-1]["gap"] <= 0.05
     assert 2 * sparing.passes_[-1]["exact_solves"] < len(x) * len(plain.history_)
+
+
+def test_local_search_leaves_few_exact_solves(monkeypatch):
+    problem = Tour(9)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(32, 2))
+    costs = np.exp(x @ rng.normal(size=(2, problem.n_items)) / 2)
+    costs *= rng.uniform(0.7, 1.3, costs.shape)
+    settings = {"C": 3.0, "start": "none", "tol": 0.03, "random_state": 0}
+    n_solves = 0
+    solve = Tour.solve
+
+    def counted(self, c):
+        nonlocal n_solves
+        n_solves += 1
+        return solve(self, c)
+
+    monkeypatch.setattr(Tour, "solve", counted)
+    by_search = PredictThenOptimize(problem, spare_solves=True, **settings).fit(x, costs)
+    last = by_search.passes_[-1]
+    assert n_solves == len(x) + last["exact_solves"]
+    assert last["certified"]
+    assert last["gap"] <= 0.03
+    plain = PredictThenOptimize(problem, **settings).fit(x, costs)
+    assert last["bound"] <= plain.history_[-1]["primal"] + 1e-9
+    assert plain.history_[-1]["bound"] <= last["primal"] + 1e-9
+    # A search that finds nothing leaves the finding to exact solves.
+    monkeypatch.setattr(Tour, "improve_all", lambda self, costs, decisions: decisions)
+    by_solves = PredictThenOptimize(problem, spare_solves=True, **settings).fit(x, costs)
+    assert last["exact_solves"] < by_solves.passes_[-1]["exact_solves"]
+    assert last["exact_solves"] <= 2 * len(x)
 
 
 def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
