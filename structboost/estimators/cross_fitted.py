@@ -133,9 +133,9 @@ class CrossFitted(TransformerMixin, BaseEstimator):
         """Mean answers of the folds' classifiers, in the form of :meth:`fit_transform`."""
         check_is_fitted(self)
         check_inputs(X)
+        parts = self._form.read(X)
         if self._form.is_table:
             validate_data(self, X, skip_check_array=True, reset=False)
-        parts = self._form.read(X)
         answers = np.mean([self._ask(model, parts.rows) for model in self.estimators_], axis=0)
         return self._made(X, parts, answers)
 
@@ -168,6 +168,11 @@ class CrossFitted(TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_form")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
     def _check_estimator(self) -> None:
         if not any(hasattr(self.estimator, m) for m in ("predict_proba", "decision_function")):
             raise TypeError(
@@ -185,7 +190,8 @@ class CrossFitted(TransformerMixin, BaseEstimator):
         n_groups = len(np.unique(groups))
         if not 2 <= self.folds <= n_groups:
             raise ValueError(
-                f"folds is {self.folds!r}; give a number from 2 to that of the groups, {n_groups}."
+                f"folds is {self.folds!r}; give a number from 2 to that of the groups, {n_groups} "
+                f"(n_samples = {n_examples})."
             )
         seed = 0 if self.random_state is None else self.random_state
         cut = GroupKFold(int(self.folds), shuffle=True, random_state=seed)

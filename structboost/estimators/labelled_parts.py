@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked_inputs
-from structboost.estimators.labels import indicator_of
+from structboost.estimators.labels import label_sets
 from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
 from structboost.exceptions import TaskError, on_example
 from structboost.task import Task
@@ -100,7 +100,7 @@ class _TableForm(Form):
             check_labels(y)
             classes, labels = np.unique(np.asarray(y), return_inverse=True)
         else:
-            classes, labels, _ = indicator_of(y)
+            classes, labels, _ = label_sets(y)
         if len(labels) != len(parts.lengths):
             raise ValueError(
                 f"X has {len(parts.lengths)} samples and y {len(labels)}; give one for each."

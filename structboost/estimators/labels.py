@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.tables import merge_repeated_rows
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import check_class_weight, check_labels, checked_weights, shown
+
+_NUMBERS = (int, float, np.number, np.bool_)
+FORMS = ("matrix", "lists", "single")
 
 
 def classification_task(
@@ -129,35 +132,84 @@ def labels_of(scores: FloatArray, classes: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(classes[index])
 
 
-def indicator_of(
-    y: Any, classes: NDArray[Any] | None = None
-) -> tuple[NDArray[Any], IntArray, bool]:
-    """Labels, indicator matrix, and whether ``y`` was one.
+class LabelSets(NamedTuple):
+    """Labels of samples as a table, and how the user gave them.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (n_labels,)
+    indicator : ndarray of int64, shape (n_samples, n_labels)
+    form : {"matrix", "lists", "single"}
+        An indicator matrix, a list of labels for each sample, or one label for each.
+    """
+
+    classes: NDArray[Any]
+    indicator: IntArray
+    form: str
+
+
+def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
+    """Labels of samples in any of the forms that users have.
+
+    Parameters
+    ----------
+    y : array, data frame, sparse matrix or list
+        An indicator matrix of 0 and 1, also as a list of its rows; a list of labels for each
+        sample; or one label for each sample.
+    classes : ndarray, optional
+        The labels, where they are known.
 
     Raises
     ------
     ValueError
-        If ``y`` is neither of 0 and 1 nor lists of labels, or there are fewer than two labels.
+        If ``y`` has none of these forms, or there are fewer than two labels.
     """
-    if sparse.issparse(y):
-        y = y.toarray()
-    if getattr(y, "ndim", 1) == 2:
-        table = np.asarray(y)
-        if not np.isin(table, (0, 1)).all():
+    y = _as_table_or_sequence(y)
+    if y.ndim == 2:
+        if not np.isin(y, (0, 1)).all():
             raise ValueError("y has entries that are neither 0 nor 1.")
-        indicator, is_indicator = table.astype(np.int64), True
-        classes = np.arange(table.shape[1]) if classes is None else classes
-    else:
+        indicator, form = y.astype(np.int64), "matrix"
+        classes = np.arange(y.shape[1]) if classes is None else classes
+    elif any(_is_list(labels) for labels in y):
         binarizer = MultiLabelBinarizer(classes=classes)
         for i, labels in enumerate(y):
-            if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+            if not _is_list(labels):
                 raise ValueError(
                     f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
                 )
-        indicator, is_indicator = binarizer.fit_transform(y).astype(np.int64), False
+        indicator, form = binarizer.fit_transform(y).astype(np.int64), "lists"
         classes = np.asarray(binarizer.classes_.tolist())
+    else:
+        check_labels(y)
+        check_classification_targets(y)
+        classes = np.unique(y) if classes is None else classes
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has 1 class only, {classes[0]!r}; a classifier needs at least two."
+            )
+        indicator, form = (y[:, None] == classes).astype(np.int64), "single"
     if len(classes) < 2:
         raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
     if indicator.shape[1] != len(classes):
         raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
-    return classes, indicator, is_indicator
+    return LabelSets(classes, indicator, form)
+
+
+def _as_table_or_sequence(y: Any) -> NDArray[Any]:
+    """A table of two columns and more, or an array of one entry for each sample."""
+    if sparse.issparse(y):
+        y = y.toarray()
+    if hasattr(y, "__array__"):
+        table = np.asarray(y)
+        return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
+    rows = list(y)
+    are_rows = rows and all(_is_list(row) and len(row) == len(rows[0]) > 1 for row in rows)
+    if are_rows and all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row):
+        return np.asarray(rows)
+    if not any(map(_is_list, rows)):
+        return np.asarray(rows)
+    return np.fromiter(rows, object, len(rows))
+
+
+def _is_list(labels: Any) -> bool:
+    return hasattr(labels, "__iter__") and not isinstance(labels, str)

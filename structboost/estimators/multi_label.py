@@ -16,7 +16,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.explained import Explained
-from structboost.estimators.labels import indicator_of
+from structboost.estimators.labels import FORMS, decision_of, label_sets, labels_of
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
@@ -77,7 +77,8 @@ class StructBoostMultiLabelClassifier(
         ----------
         X : array-like, shape (n_samples, n_features)
         y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
-            An indicator matrix of 0 and 1, or a list of the labels of each sample.
+            An indicator matrix of 0 and 1, or a list of the labels of each sample.  With one label
+            for each sample, shape (n_samples,), exactly one is predicted.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss; samples of weight zero are left out.
 
@@ -88,19 +89,24 @@ class StructBoostMultiLabelClassifier(
         """
         self._check_early_stopping()
         checked_choice(self.outputs, "outputs", ("all", "seen"))
-        X = self._table(X)
-        self.classes_, indicator, self._is_indicator = indicator_of(y)
+        # scikit-learn's own message if there is no y.
+        X = self._table(X, None if y is None else "no_validation")
+        self.classes_, indicator, self._form = label_sets(y)
         edges = None
         if self.hierarchy is not None:
             edges = self._hierarchy_edges()
-            if not self._is_indicator:
-                indicator = indicator_of(y, self.classes_)[1]
+            if self._form == "lists":
+                indicator = label_sets(y, self.classes_).indicator
             indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
         kept = np.flatnonzero(weights > 0)
         X, indicator, weights = X[kept], indicator[kept], weights[kept]
+        if self._form == "single" and np.count_nonzero(indicator.any(axis=0)) < 2:
+            raise ValueError(
+                "sample_weight leaves samples of 1 class only; at least two classes must count."
+            )
         validation = None
         if self.early_stopping:
             X, held_X, indicator, held, weights, _ = train_test_split(
@@ -108,16 +114,20 @@ class StructBoostMultiLabelClassifier(
                 random_state=self.random_state,
             )  # fmt: skip
             validation = (held_X, held)
-        task = self._task(indicator if self.outputs == "seen" else None, edges)
+        sets = indicator if self.outputs == "seen" or self._form == "single" else None
+        task = self._task(sets, edges)
         self._train(task, (X, indicator), validation, weights)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of the labels, shape (n_samples, n_labels); with ``pairs`` then those of pairs."""
-        return self._scores(X)
+        """Scores of the labels, shape (n_samples, n_labels); with ``pairs`` then those of pairs.
+
+        Where ``y`` had one of two labels for each sample: the difference, shape (n_samples,).
+        """
+        return self._decision(self._scores(X))
 
     def predict(self, X: Any) -> Any:
-        """Labels of each sample, in the form of ``y``: indicator matrix or list of tuples."""
+        """Labels of each sample, in the form of ``y``: indicator matrix, list of tuples, labels."""
         return self._labels(self._scores(X))
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
@@ -127,8 +137,10 @@ class StructBoostMultiLabelClassifier(
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the samples whose set of labels is right."""
+        if self._form == "single":
+            return float(super().score(X, y, sample_weight))
         found = self._found(self._scores(X))
-        _, true, _ = indicator_of(y, self.classes_)
+        true = label_sets(y, self.classes_).indicator
         if isinstance(self.task_, HierarchicalMultiLabelTask):
             true = self.task_.closed(true)
         return float(accuracy_score(true, found, sample_weight=sample_weight))
@@ -139,7 +151,7 @@ class StructBoostMultiLabelClassifier(
         task: Any = self.task_
         self._save(
             path,
-            is_indicator=self._is_indicator,
+            form=self._form,
             sets=None if task.sets is None else task.sets.tolist(),
             edges=None if self.hierarchy is None else task.edges.tolist(),
         )
@@ -150,7 +162,7 @@ class StructBoostMultiLabelClassifier(
         classifier, metadata = cls._load(path)
         with MODEL_FORMAT.damage(path):
             classifier.classes_ = saved_classes(metadata)
-            classifier._is_indicator = bool(metadata["is_indicator"])
+            classifier._form = checked_choice(metadata["form"], "form", FORMS)
             edges = metadata.get("edges")
             classifier.task_ = classifier._task(metadata["sets"], edges)
             if edges is not None:
@@ -172,8 +184,13 @@ class StructBoostMultiLabelClassifier(
                 "hierarchy goes with loss='hamming' and the default outputs and pairs."
             )
         above, below = (np.array(end) for end in zip(*self.hierarchy, strict=True))
+        if self._form == "single":
+            raise ValueError(
+                "y has one label for each sample, and hierarchy gives a sample several; give lists "
+                "of labels."
+            )
         labels = np.union1d(self.classes_, np.concatenate((above, below)))
-        if self._is_indicator and len(labels) > len(self.classes_):
+        if self._form == "matrix" and len(labels) > len(self.classes_):
             raise ValueError(
                 f"hierarchy has labels outside 0..{len(self.classes_) - 1}, the columns of y; give "
                 "pairs (parent, child) of columns."
@@ -195,9 +212,15 @@ class StructBoostMultiLabelClassifier(
         stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
         return np.array(self.task_.argmax_batch([None] * len(scores), stack))
 
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        """Scores as scikit-learn wants them."""
+        return decision_of(scores[:, : len(self.classes_)]) if self._form == "single" else scores
+
     def _labels(self, scores: FloatArray) -> Any:
+        if self._form == "single":
+            return labels_of(self._decision(scores), self.classes_)
         found = self._found(scores)
-        if self._is_indicator:
+        if self._form == "matrix":
             return found
         return [tuple(self.classes_[labels == 1].tolist()) for labels in found]
 
@@ -206,5 +229,4 @@ class StructBoostMultiLabelClassifier(
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
-        tags.classifier_tags.multi_class = False
         return tags

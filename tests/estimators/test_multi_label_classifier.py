@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
 
 from structboost import StructBoostMultiLabelClassifier
 
@@ -31,18 +34,19 @@ def test_all_forms_of_y_give_one_model(tmp_path):
     X, Y = data()
     fits = [
         StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], y)
-        for y in (Y[:100], sparse.csr_array(Y[:100]), names(Y[:100]))
+        for y in (Y[:100], sparse.csr_array(Y[:100]), names(Y[:100]), Y[:100].tolist())
     ]
     found = fits[0].predict(X)
     assert found.shape == Y.shape
     assert np.array_equal(fits[1].predict(X), found)
+    assert np.array_equal(fits[3].predict(X), found)
     assert fits[2].predict(X) == [tuple(labels) for labels in names(found)]
     assert fits[2].classes_.tolist() == NAMES.tolist()
     assert fits[0].score(X, Y) == fits[2].score(X, names(Y)) == np.mean((found == Y).all(axis=1))
     assert fits[0].score(X[100:], Y[100:]) > 0.8
     assert fits[0].history_[-1]["certified"]
     assert len(list(fits[0].staged_predict(X))) == fits[0].n_iter_
-    for fit in fits[::2]:
+    for fit in fits[:3:2]:
         fit.save(tmp_path / "model")
         loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
         assert list(map(tuple, loaded.predict(X))) == list(map(tuple, fit.predict(X)))
@@ -64,6 +68,52 @@ def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
     assert np.array_equal(loaded.predict(X), found)
 
 
+def test_one_label_for_each_sample_gives_one_of_the_labels(tmp_path):
+    X, Y = data()
+    single = NAMES[np.where(Y[:, 0] == 1, 0, np.where(Y[:, 1] == 1, 1, 2))]
+    for y in (single, single == "cat"):
+        fit = StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], y[:100])
+        assert fit.predict(X).dtype == y.dtype
+        assert np.mean(fit.predict(X[100:]) == y[100:]) == fit.score(X[100:], y[100:]) > 0.85
+        fit.save(tmp_path / "model")
+        loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.predict(X), fit.predict(X))
+        *_, last = fit.staged_predict(X)
+        np.testing.assert_array_equal(last, fit.predict(X))
+    lists = StructBoostMultiLabelClassifier(C=50, max_rounds=10, outputs="seen")
+    lists.fit(X[:100], [[label] for label in single[:100]])
+    of_labels = StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], single[:100])
+    assert [labels for (labels,) in lists.predict(X)] == of_labels.predict(X).tolist()
+    with pytest.raises(ValueError, match="hierarchy gives a sample several"):
+        of_labels.set_params(hierarchy=[("animal", "cat")]).fit(X, single)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_the_whole_scikit_learn_battery():
+    results = check_estimator(StructBoostMultiLabelClassifier(C=30, max_rounds=5), on_fail=None)
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) >= 65
+
+
+def test_weights_are_routed_through_a_grid_search():
+    X, Y = data(120)
+    few = np.r_[np.ones(60), np.zeros(60)]
+    face = StructBoostMultiLabelClassifier(C=20, max_rounds=3)
+    folds = KFold(2, shuffle=True, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        face.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        search = GridSearchCV(face, {"loss": ["hamming", "f1"]}, cv=folds, refit=False)
+        search.fit(X, Y, sample_weight=few)
+    expected = []
+    for train, held in folds.split(X):
+        train, held = train[train < 60], held[held < 60]
+        model = StructBoostMultiLabelClassifier(C=20, max_rounds=3).fit(X[train], Y[train])
+        expected.append(model.score(X[held], Y[held]))
+    found = [search.cv_results_[f"split{i}_test_score"][0] for i in range(2)]
+    np.testing.assert_allclose(found, expected)
+
+
 def test_c_is_chosen_and_weights_count():
     X, Y = data(120)
     weights = np.r_[np.ones(60), np.zeros(60)]
@@ -80,7 +130,10 @@ def test_c_is_chosen_and_weights_count():
     ("y", "message"),
     [
         (np.array([[0, 2], [1, 0]]), "neither 0 nor 1"),
-        (["cat", "dog"], r"y\[0\] is 'cat'"),
+        (["cat", ["dog"]], r"y\[0\] is 'cat'"),
+        (["cat", "cat"], "y has 1 class only, .*'cat'"),
+        ([0.5, 1.5], "continuous"),
+        (None, "requires y to be passed"),
         ([["cat"], []], "y has 1 labels"),
         ([["cat"], ["dog"], []], "2 samples and y 3"),
         (np.zeros((2, 11)), "at most 10 labels"),
