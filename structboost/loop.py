@@ -54,6 +54,8 @@ Observer = Callable[[Record], bool]
 _EDGE_TOLERANCE = 1e-6
 # Solving a restricted master far below the gap that pricing leaves is wasted.
 _INNER_SHARE = 0.5
+# Without new columns the gap is the master's own: this share of tol is enough to end.
+_LAST_SHARE = 0.9
 # Finer than this a restricted master is not solved, whatever tol.
 _FINEST = 1e-7
 _MAX_IDLE_ROUNDS = 30
@@ -297,18 +299,27 @@ class Loop:
         """One round: add what was priced, solve, price anew."""
         raise_if_interrupted()
         n_new = self.columns.add(priced.columns)
-        left = relative_gap(self.master.primal, self.state.bound) or 0.0
-        tol = float(self.settings.tol)
-        # Without new columns only a better solution of this master can help.
-        tolerance = max(_INNER_SHARE * left if n_new else 0.0, _INNER_SHARE * tol, _FINEST)
-        self.master.solve(tolerance, self.columns.selected)
+        tolerance = self._tolerance(n_new)
+        solve = self.master.solve_loosely if n_new else self.master.solve
+        solve(tolerance, self.columns.selected)
         if self.master.drops_idle_columns:
             self.columns.drop_idle(_MAX_IDLE_ROUNDS)
         priced = self._price()
         self._record()
-        found = n_new or priced.largest_edge > self._min_edge
+        # A master that was solved loosely may be solved better, and then find columns again.
+        is_loose = tolerance > max(_LAST_SHARE * float(self.settings.tol), _FINEST)
+        found = n_new or priced.largest_edge > self._min_edge or is_loose
         self.state.exhausted = 0 if found else self.state.exhausted + 1
         return priced
+
+    def _tolerance(self, n_new: int) -> float:
+        """Relative gap to which the master is solved after so many new columns."""
+        tol = float(self.settings.tol)
+        if not n_new and self.bound is None:
+            return max(_INNER_SHARE * tol, _FINEST)
+        left = relative_gap(self.master.primal, self.state.bound) or 0.0
+        finest = (_INNER_SHARE if n_new else _LAST_SHARE) * tol
+        return max(_INNER_SHARE * left, finest, _FINEST)
 
     def _observe(self, observe: Observer) -> None:
         """Tell of the last record, and see whether training is done."""

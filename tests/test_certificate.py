@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_wine, make_classification
 
 from structboost import (
     BinaryTask,
@@ -111,6 +111,15 @@ def test_a_table_on_disk_has_no_bound_over_thresholds_it_dropped(noisy, tmp_path
     last = StructBoostClassifier(C=60, tol=0.05).fit(table, y).history_[-1]
     assert last["certified"]
     assert last["bound_all"] is None
+
+
+def test_a_master_that_was_left_loose_is_solved_on():
+    X, y = make_classification(
+        60, 5, n_informative=4, n_redundant=0, n_clusters_per_class=1, flip_y=0.1, random_state=3
+    )
+    trainer = StructBoost(MulticlassTask(2), C=1000.0, tol=0.02, max_rounds=500).fit(X, y)
+    # The round in which columns ran out had a larger gap: that of its master.
+    assert trainer.history_[-1]["gap"] <= 0.02
 
 
 def smallest_C_by_program(X, labels, n_classes):

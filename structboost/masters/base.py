@@ -341,6 +341,14 @@ class RestrictedMaster(ABC):
             The columns that pricing chose last, new or not: where a coordinate method begins.
         """
 
+    def solve_loosely(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+        """Take what :meth:`solve` takes, after new columns; may stop before the gap is reached.
+
+        Wherever it stops, :meth:`bound` must hold for the duals.  By default the same as
+        :meth:`solve`.
+        """
+        self.solve(tolerance, selected)
+
     @abstractmethod
     def duals(self) -> dict[str, Any]:
         """Signed weight of every (part, channel), by kind: what pricing maximises against.

@@ -4,8 +4,8 @@ Algorithm 2 as printed is Kelley's method, which zigzags.  The stabilised form i
 of :mod:`structboost.masters.bundle`; its quadratic step has as many unknowns as there are live
 cuts, about a hundred.  The linear program over the same cuts tells how near the optimum the center
 is.  It is solved by the proximal point method, and by HiGHS where that does not end.  With a ridge
-the last quadratic step tells it.  Figures: docs/decisions/one-slack-master.md, spread-weights.md
-and ridge-for-trees.md.
+the last quadratic step tells it.  Figures: docs/decisions/one-slack-master.md, spread-weights.md,
+ridge-for-trees.md and convergence.md.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from structboost.masters.proximal_step import Curvature, proximal_step
 from structboost.validation import check_declares, checked_not_negative
 
 _MAX_CUTS_PER_SOLVE = 5000
+# Cuts of a loose solution: then the next columns tell more than the next cuts.
+_MAX_LOOSE_CUTS = 20
 _MAX_NEWTON_STEPS = 500
 _LONGER = 100.0
 _MAX_LONG_STEPS = 30
@@ -167,16 +169,18 @@ class OneSlackMaster(CuttingPlaneMaster):
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Cut until the relative gap over the columns so far is at most ``tolerance``."""
-        if np.isinf(self.risk):
-            self._cut(self.weights)
+        if not self._solve(tolerance, _MAX_CUTS_PER_SOLVE) or self.ridge:
             self._prove()
-        if not self.stabilize:
-            self._solve_by_cutting_planes(tolerance)
-            return
+
+    def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
+        """Cut a few times at most; the last long step gives the duals.
+
+        With a ridge, solve as ever: what is asked for then is loose.
+        """
         if self.ridge:
-            tolerance = min(tolerance, _RIDGE_GAP)
-        if not self._solve_by_bundle(lambda: tolerance * self.primal) or self.ridge:
-            self._prove()
+            self.solve(tolerance)
+        elif not self._solve(tolerance, _MAX_LOOSE_CUTS):
+            self._is_proved(tolerance * self.primal)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """All that the next steps depend on; cuts are kept as the models they were made at."""
@@ -265,6 +269,26 @@ class OneSlackMaster(CuttingPlaneMaster):
             share = (limit - self.primal) / (beyond[1] - self.primal)
             mixed = self.weights + share * (beyond[0] - self.weights)
             self.weights, self.risk = mixed, self.oracle.cut_at(mixed)[2]
+
+    def _solve(self, tolerance: float, most_cuts: int) -> bool:
+        """Cut until the gap is at most ``tolerance``; False if the cuts did not do."""
+        if np.isinf(self.risk):
+            self._cut(self.weights)
+            self._prove()
+        if not self.stabilize:
+            self._solve_by_cutting_planes(tolerance)
+            return True
+        if self.ridge:
+            tolerance = min(tolerance, _RIDGE_GAP)
+        elif len(self.pool) == 2 and not self.weights.any():
+            self.step_length = self._first_step_length()
+        return self._solve_by_bundle(lambda: tolerance * self.primal, most_cuts)
+
+    def _first_step_length(self) -> float:
+        """Length of the step along which the only cut promises to take all of the objective."""
+        fall = np.maximum(self.C * self.pool.matrix[1] - 1.0, 0.0)
+        square = float(fall @ fall)
+        return self.primal / square if square > 0 and self.primal > 0 else self.step_length
 
     def _solve_by_cutting_planes(self, tolerance: float) -> None:
         """Lines 3-10 of Algorithm 2."""

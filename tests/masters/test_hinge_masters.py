@@ -157,3 +157,21 @@ def test_with_a_ridge_the_master_is_solved_to_the_gap_that_is_asked_for(ridge, m
     # The ridge itself stays.
     master.solve(1e-6)
     assert master.primal == pytest.approx(optimum, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", MASTERS)
+def test_a_loose_solution_has_its_proof(name):
+    C = 1.5 if name in BOUNDED else 1000.0
+    problem = given_columns(name, C)
+    master, optimum = problem.master, problem.optimum(C)
+    master.solve_loosely(1e-7)
+    slack = 1e-9 + 1e-6 * problem.bounds_norm
+    assert master.primal == pytest.approx(problem.objective(master.weights, C), rel=1e-9, abs=1e-9)
+    assert master.primal >= optimum * (1 - 1e-9) - slack
+    assert problem.edges().max() <= master.min_edge + 1e-7
+    assert master.bound(1.0) <= optimum * (1 + 1e-9) + slack
+    if name == "one_slack":
+        assert master.oracle_calls <= 22
+        assert master.primal - master.bound(1.0) > 1e-3 * optimum
+        master.solve(1e-7)
+        assert master.primal == pytest.approx(optimum, rel=1e-6)

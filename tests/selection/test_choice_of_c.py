@@ -162,7 +162,8 @@ def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
 
 def test_a_class_with_one_member_is_trained_on():
     rows = np.r_[0:30, 50:80, 100]
-    model = StructBoostClassifier(weak_learner="stump", **QUICK).fit(X[rows], y[rows])
+    model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK)
+    model.fit(X[rows], y[rows])
     assert len(model.classes_) == 3
     assert model.predict(X[[100]]) == 2
 
