@@ -17,12 +17,7 @@ from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.ensemble import Ensemble, load_model
-from structboost.exceptions import (
-    InterruptedFitWarning,
-    ModelFileError,
-    TaskError,
-    warn_user,
-)
+from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError, warn_user
 from structboost.files.checkpoint import Checkpoint
 from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation

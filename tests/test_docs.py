@@ -14,11 +14,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)|^\[\w+\]: (?!https?:)(\S+)$", re.
 PATH = re.compile(r"`((?:\.?[a-zA-Z][\w.-]*/)+[\w.-]*|\w+\.(?:py|md))`")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TAGGER_PAGE = ROOT / "docs" / "write-your-own-task.md"
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page):

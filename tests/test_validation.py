@@ -25,13 +25,13 @@ from structboost import (
     StructBoostRanker,
     StructuredSVM,
     StructuredSVMClassifier,
-    Task,
 )
 from structboost.exceptions import TaskError
 from structboost.masters import exponential
 from structboost.masters.one_slack import OneSlack
 from structboost.validation import checked_example_weights, shown
 from structboost.weak.binning import bin_features
+from tests.helpers.choose import Choose
 
 pandas = pytest.importorskip("pandas")
 
@@ -394,29 +394,12 @@ def test_scaled_weights_have_the_same_shares():
 # -- examples ------------------------------------------------------------------------------------
 
 
-class Chain(Task):
-    """Reads two indices of every input, as a chain or an image does."""
-
-    def parts(self, x):
-        n, n_features = x.shape
-        return x.reshape(n, n_features)
-
-    def joint_feature(self, x, y):
-        return [y], [0], [1.0]
-
-    def loss(self, y, y_pred):
-        return float(y != y_pred)
-
-    def argmax(self, x, scores, y=None):
-        return int(np.argmax(scores[:, 0] + (0 if y is None else np.arange(len(x)) != y)))
-
-
 @pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
 def test_one_input_where_a_list_is_wanted_is_named(make):
     tables = [X[:10], X[10:20], X[20:]]
     remedy = r"\[x\] for one input x"
     for task, inputs, outputs in (
-        (Chain(), tables, [0, 1, 2]),
+        (Choose(), tables, [0, 1, 2]),
         (RankingTask(), tables, [y[:10], y[10:20], y[20:]]),
     ):
         trainer = make(task, C=1.0, tol=0.1).fit(inputs, outputs)
@@ -437,7 +420,7 @@ def test_one_input_where_a_list_is_wanted_is_named(make):
         table.predict(X[0])
 
 
-class WithoutEdges(Chain):
+class WithoutEdges(Choose):
     """Has a kind of which no example has a part."""
 
     kinds = {"x": PartKind(), "edge": PartKind(response=(0.0, 1.0))}

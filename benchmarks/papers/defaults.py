@@ -76,10 +76,7 @@ def compare_rankers(data_dir: Path) -> Result:
 
     (X, y, group), (test_X, test_y, test_group) = ranking_queries(data_dir)
     StructBoostRanker().fit(*made_classes())
-    makers = {
-        OURS: StructBoostRanker,
-        THEIRS: partial(lightgbm.LGBMRanker, n_jobs=1, verbose=-1),
-    }
+    makers = {OURS: StructBoostRanker, THEIRS: partial(lightgbm.LGBMRanker, n_jobs=1, verbose=-1)}
     return {
         name: _measured(
             lambda make=make: make().fit(X, y, group=group),

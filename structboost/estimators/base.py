@@ -24,11 +24,7 @@ from structboost.masters.base import Formulation
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
-from structboost.validation import (
-    checked_callbacks,
-    checked_share,
-    checked_whole_number,
-)
+from structboost.validation import checked_callbacks, checked_share, checked_whole_number
 from structboost.weak.families import WeakLearners, takes_missing
 
 # Parameters that an estimator passes on as they are, if it has them.

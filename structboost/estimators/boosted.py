@@ -21,10 +21,7 @@ from structboost.masters.base import Formulation
 from structboost.masters.exponential import Exponential
 from structboost.task import Task
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import (
-    checked_choice,
-    shown,
-)
+from structboost.validation import checked_choice, shown
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented

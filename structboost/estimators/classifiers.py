@@ -36,9 +36,7 @@ from structboost.task import Task
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import (
-    check_labels,
-)
+from structboost.validation import check_labels
 
 
 @estimator

@@ -20,11 +20,7 @@ from structboost.masters.base import Formulation
 from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
-from structboost.validation import (
-    check_relevance,
-    checked_weights,
-    shown,
-)
+from structboost.validation import check_relevance, checked_weights, shown
 
 
 @estimator
@@ -235,10 +231,7 @@ def _ranking_weights(
 
 
 def _ranking_examples(
-    X: NDArray[Any],
-    y: NDArray[Any],
-    queries: list[IntArray],
-    of_items: FloatArray,
+    X: NDArray[Any], y: NDArray[Any], queries: list[IntArray], of_items: FloatArray
 ) -> tuple[list[NDArray[Any]], list[Any]]:
     """Inputs and true outputs of queries, with weights if they differ within a query."""
     outputs: list[Any] = []

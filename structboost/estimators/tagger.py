@@ -181,8 +181,7 @@ class StructBoostTagger(StructBoostEstimator):
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names
             task = ChainTask(
-                len(tagger.classes_),
-                forbidden=forbidden_numbers(tagger.forbidden, tagger.classes_),
+                len(tagger.classes_), forbidden=forbidden_numbers(tagger.forbidden, tagger.classes_)
             )
             if dict(task.kinds) != dict(tagger.model_.kinds):
                 raise DamagedFileError("its model is of other tags")

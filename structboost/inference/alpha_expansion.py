@@ -22,10 +22,7 @@ _MAX_SWEEPS = 20
 
 
 def expanded_labels(
-    node_energies: FloatArray,
-    edges: IntArray,
-    weights: FloatArray,
-    graphs: IntArray | None = None,
+    node_energies: FloatArray, edges: IntArray, weights: FloatArray, graphs: IntArray | None = None
 ) -> IntArray:
     """Labels that neither an expansion of one label nor a single label for all nodes improves.
 
@@ -95,11 +92,7 @@ class _Moves:
     """Expansion moves on one or more graphs."""
 
     def __init__(
-        self,
-        energies: FloatArray,
-        edges: IntArray,
-        weights: FloatArray,
-        graphs: IntArray,
+        self, energies: FloatArray, edges: IntArray, weights: FloatArray, graphs: IntArray
     ) -> None:
         self.energies, self.edges, self.weights, self.graphs = energies, edges, weights, graphs
         self.n_graphs = int(graphs.max()) + 1
@@ -122,11 +115,7 @@ class _Moves:
         return np.asarray(np.bincount(self.graphs, own, self.n_graphs) + paid, np.float64)
 
     def expand(
-        self,
-        labels: IntArray,
-        energies: FloatArray,
-        alpha: int,
-        graphs: NDArray[np.bool_],
+        self, labels: IntArray, energies: FloatArray, alpha: int, graphs: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Expand ``alpha`` in some graphs, in place; returns which of them gained."""
         # A node for which alpha costs more than all its edges could save keeps its label in the

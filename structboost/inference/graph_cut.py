@@ -15,10 +15,7 @@ from structboost._typing import FloatArray, IntArray
 
 
 def least_energy_labels(
-    node_energies: FloatArray,
-    edges: IntArray,
-    forward: FloatArray,
-    backward: FloatArray,
+    node_energies: FloatArray, edges: IntArray, forward: FloatArray, backward: FloatArray
 ) -> NDArray[np.bool_]:
     """Labels y in {0, 1} of least energy.
 
@@ -83,10 +80,7 @@ def _maxflow() -> Any:
 
 
 def _check(
-    energies: FloatArray,
-    edges: IntArray,
-    forward: FloatArray,
-    backward: FloatArray,
+    energies: FloatArray, edges: IntArray, forward: FloatArray, backward: FloatArray
 ) -> None:
     if energies.ndim != 2 or energies.shape[1] != 2:
         raise ValueError(f"node_energies has shape {energies.shape}; give (n_nodes, 2).")

@@ -50,11 +50,7 @@ def _add(tree: FloatArray, level: int, weight: float) -> None:
 
 @compiled
 def violated_pair_weights(
-    scores: FloatArray,
-    levels: IntArray,
-    n_levels: int,
-    weights: FloatArray,
-    margin: float,
+    scores: FloatArray, levels: IntArray, n_levels: int, weights: FloatArray, margin: float
 ) -> tuple[FloatArray, float]:
     """Signed weights of the pairs with ``scores[i] - scores[j] < margin``, level i above level j.
 

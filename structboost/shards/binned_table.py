@@ -196,11 +196,7 @@ def _write(
         # Not by a memory map: a full disk would end Python with SIGBUS, where writing raises
         # OSError.
         with (building / _CODES).open("xb") as file:
-            layout = {
-                "descr": dtype.str,
-                "fortran_order": False,
-                "shape": (bins.n_columns, n_rows),
-            }
+            layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
             for first, stretch in _numbered(stretches, n_rows, bins.n_features):

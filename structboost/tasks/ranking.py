@@ -12,10 +12,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import stack_parts
 from structboost.exceptions import TaskError, on_example
-from structboost.inference.graded_lists import (
-    most_violated_graded_order,
-    value_of_graded_order,
-)
+from structboost.inference.graded_lists import most_violated_graded_order, value_of_graded_order
 from structboost.inference.pair_sorting import (
     most_violated_pairs,
     violated_pair_weights,

@@ -190,11 +190,7 @@ class SegmentTask(Task):
         return self._is_allowed(segments)
 
     def _add_loss(
-        self,
-        Y: Sequence[Any],
-        starts: IntArray,
-        rows: dict[str, FloatArray],
-        rewarded: IntArray,
+        self, Y: Sequence[Any], starts: IntArray, rows: dict[str, FloatArray], rewarded: IntArray
     ) -> None:
         """Raise scores by the loss: by one for each wrong token or segment.
 

@@ -226,11 +226,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
 
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
         """The learners as arrays."""
-        return ActiveFeatureTable(
-            np.array([f.feature for f in learners], np.int64),
-            np.array([f.absent for f in learners], np.float64),
-            np.array([f.present for f in learners], np.float64),
-        )
+        return ActiveFeatureTable.of(learners)
 
     def _edges(self, duals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Edges of all features, the constant last, and of the same turned around."""

@@ -157,11 +157,7 @@ class FeatureFamily(WeakLearnerFamily):
 
     def table(self, learners: Sequence[Feature]) -> FeatureTable:
         """The learners as arrays."""
-        return FeatureTable(
-            np.array([f.feature for f in learners], np.int64),
-            np.array([f.center for f in learners], np.float64),
-            np.array([f.scale for f in learners], np.float64),
-        )
+        return FeatureTable.of(learners)
 
     def _learner(self, row: int, turned: bool = False) -> Feature:
         """A feature, or the constant behind them, in one orientation."""

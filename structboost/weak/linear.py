@@ -147,12 +147,9 @@ class LinearFamily(WeakLearnerFamily):
 
     def table(self, learners: Sequence[Hyperplane]) -> HyperplaneTable:
         """The learners as arrays."""
-        return HyperplaneTable(
-            np.array([h.coefficients for h in learners], np.float64).reshape(-1, self.n_features),
-            np.array([h.intercept for h in learners], np.float64),
-            np.array([h.left for h in learners], np.float64),
-            np.array([h.right for h in learners], np.float64),
-        )
+        coefficients = np.array([h.coefficients for h in learners], np.float64)
+        shape = (-1, self.n_features)
+        return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
 
     def _plane(self, direction: FloatArray) -> Hyperplane:
         """The hyperplane on features that are not standardised."""

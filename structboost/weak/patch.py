@@ -271,13 +271,11 @@ class PatchFamily(WeakLearnerFamily):
         """The learners as arrays."""
         templates = list(dict.fromkeys(p.template for p in learners if p.template))
         number = {template: k for k, template in enumerate(templates)} | {(): -1}
-        return PatchTable(
-            np.array(templates, np.float32).reshape(len(templates), self._pooling.side**2),
-            np.array([number[p.template] for p in learners], np.int64),
-            np.array([p.cell for p in learners], np.int64),
-            np.array([p.center for p in learners], np.float64),
-            np.array([p.scale for p in learners], np.float64),
-            np.array(self._pooling, np.int64),
+        return PatchTable.of(
+            learners,
+            templates=np.array(templates, np.float32).reshape(-1, self._pooling.side**2),
+            template=np.array([number[p.template] for p in learners], np.int64),
+            pooling=np.array(self._pooling, np.int64),
         )
 
     def _drawn_edges(self, duals: FloatArray) -> tuple[list[PooledTemplate], FloatArray]:

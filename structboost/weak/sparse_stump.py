@@ -103,12 +103,7 @@ class SparseStumpFamily(WeakLearnerFamily):
 
     def table(self, learners: Sequence[Stump]) -> StumpTable:
         """The stumps as arrays."""
-        return StumpTable(
-            np.array([s.feature for s in learners], np.int64),
-            np.array([s.threshold for s in learners], np.float64),
-            np.array([s.left for s in learners], np.float64),
-            np.array([s.right for s in learners], np.float64),
-        )
+        return StumpTable.of(learners)
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:
         """The stump behind the value number ``place`` of a feature; 0 has a number if it occurs."""

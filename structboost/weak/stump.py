@@ -231,16 +231,12 @@ class StumpSearch(WeakLearnerFamily):
 
     def table(self, learners: Sequence[Stump]) -> StumpTable:
         """The stumps as arrays."""
-        column = np.array([s.feature for s in learners], np.int64)
-        threshold, left, right = (
-            np.array([getattr(s, name) for s in learners], np.float64)
-            for name in ("threshold", "left", "right")
-        )
-        if self.bins.gaps is None:
-            return StumpTable(column, threshold, left, right)
         gaps = self.bins.gaps
+        if gaps is None:
+            return StumpTable.of(learners)
+        column = [s.feature for s in learners]
         missing_left = gaps.low[column].astype(np.uint8)
-        return StumpTable(gaps.feature[column], threshold, left, right, missing_left)
+        return StumpTable.of(learners, feature=gaps.feature[column], missing_left=missing_left)
 
     def restored(self, values: Sequence[Any]) -> Stump:
         """The stump of these fields, one between two bins of these features."""

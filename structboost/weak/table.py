@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -31,6 +31,16 @@ class LearnerTable(ABC):
     schema: ClassVar[Mapping[str, Array]]
     # Whether features may be missing (NaN).
     takes_missing: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, learners: Sequence[Any], **arrays: Any) -> Self:
+        """A table of the fields of learners, by the names of the schema, and of other arrays."""
+        own = {
+            name: np.array([getattr(learner, name) for learner in learners], array.dtype)
+            for name, array in cls.schema.items()
+            if name not in arrays and not array.optional
+        }
+        return cls(**own, **arrays)
 
     def __len__(self) -> int:
         return len(next(array for name, array in vars(self).items() if self._by_learner(name)))

@@ -170,10 +170,7 @@ def _add_one_by_one(
 
 @compiled
 def leaf_of(
-    row: NDArray[Any],
-    features: IntArray,
-    thresholds: FloatArray,
-    missing_left: NDArray[np.uint8],
+    row: NDArray[Any], features: IntArray, thresholds: FloatArray, missing_left: NDArray[np.uint8]
 ) -> int:
     """Leaf of a row, counted from the left."""
     n_nodes = len(features)

@@ -14,14 +14,7 @@ import psutil
 import pytest
 from loky import ProcessPoolExecutor
 
-from structboost import (
-    BinaryTask,
-    EngineError,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-    TaskError,
-)
+from structboost import BinaryTask, EngineError, MulticlassTask, RankingTask, StructBoost, TaskError
 from structboost.engines import processes, worker
 from structboost.engines.base import Batch, Call, Layout, ShardAtWork
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen

@@ -7,11 +7,7 @@ import pandas
 import pytest
 from sklearn.base import clone
 
-from structboost import (
-    StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
-)
+from structboost import StructBoostClassifier, StructBoostMultiLabelClassifier, StructBoostRanker
 
 polars = pytest.importorskip("polars")
 pyarrow = pytest.importorskip("pyarrow")

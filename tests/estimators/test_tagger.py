@@ -7,12 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
-from structboost import (
-    ModelFileError,
-    StackedParts,
-    StructBoostClassifier,
-    StructBoostTagger,
-)
+from structboost import ModelFileError, StackedParts, StructBoostClassifier, StructBoostTagger
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}

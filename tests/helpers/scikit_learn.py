@@ -1,0 +1,16 @@
+"""scikit-learn's own checks of an estimator."""
+
+import warnings
+
+from sklearn.exceptions import SkipTestWarning
+from sklearn.utils.estimator_checks import check_estimator
+
+
+def check_battery(estimator, n_passed=61):
+    """No check fails, and at least so many pass."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)
+        results = check_estimator(estimator, on_fail=None)
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) >= n_passed
