@@ -6,7 +6,6 @@ A frame goes through :meth:`BoxTracker.update` once: look, judge, learn.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self, TypeGuard
@@ -29,6 +28,7 @@ from structboost.tracking.object_search import (
     size_of,
     training_boxes,
 )
+from structboost.tracking.recognition import Recognition
 from structboost.tracking.rotation import RotatedView, Rotation, rotated_view
 from structboost.tracking.whole_frame_search import WholeFrameSearch
 from structboost.vision.images import Pixels, checked_image
@@ -51,16 +51,6 @@ _LARGEST_GROWTH = 0.1  # logarithm, per frame
 _ROTATION_TOLERANCE = 0.1
 # Sizes are searched only where confidence is not low for this object.
 _SIZE_CONFIDENCE = 0.7
-# The usual margin of an object: the median of so many, or a first guess.
-_RECENT = 60
-_FIRST_MARGIN = 0.3
-# Share of it at which a lost object counts as found again: rubbish learned once is found ever
-# after.
-_FOUND_AGAIN = 0.5
-# The same where it is found anywhere in the frame, the least such margin, and the frames in a row
-# that must confirm it.
-_FOUND_ELSEWHERE, _LEAST_ELSEWHERE = 0.4, 0.2
-_CONFIRMED = 2
 
 
 class _Sight(NamedTuple):
@@ -216,10 +206,8 @@ class BoxTracker:
         self.confidence, self.lost, self.n_frames = 1.0, False, 0
         self.seconds = {"features": 0.0, "search": 0.0, "training": 0.0}
         self._rotation = Rotation()
-        self._margins: deque[float] = deque(maxlen=_RECENT)
+        self._recognition = Recognition()
         self._everywhere = WholeFrameSearch()
-        self._elsewhere: FloatArray | None = None
-        self._n_confirmed = 0
 
     def _look(self, image: Pixels) -> _Sight:
         """Search the frame as it is rotated now, and as its motion says; then sizes.
@@ -229,8 +217,9 @@ class BoxTracker:
         """
         rotation = self._rotation
         self.box = _inside(self.box, image.shape)
-        if self._elsewhere is not None:
-            return self._sight(image, self._elsewhere, self.angle, None)
+        candidate = self._recognition.candidate
+        if candidate is not None:
+            return self._sight(image, _inside(candidate, image.shape), self.angle, None)
         motion = None
         if not self.lost or rotation.is_known:
             with self._timed("features"):
@@ -245,7 +234,7 @@ class BoxTracker:
             accepted = self.lost or other.found.score > sight.found.score - _ROTATION_TOLERANCE
             rotation.decide(proposed, accepted)
             sight = other if accepted else sight
-        if sight.found.margin > _SIZE_CONFIDENCE * self._usual_margin():
+        if sight.found.margin > _SIZE_CONFIDENCE * self._recognition.usual_margin:
             with self._timed("search"):
                 box = resized(self._scorer, sight.planes, sight.found.box)
             sight = sight._replace(found=sight.found._replace(box=box))
@@ -273,30 +262,18 @@ class BoxTracker:
 
         Where all points of the object moved as one thing, it takes more to be lost.
         """
-        margin = sight.found.margin
-        self.confidence = float(np.clip(margin, 0.0, 1.0))
-        if self._elsewhere is not None:
-            self._confirm(sight)
-        else:
-            least = _FOUND_AGAIN * self._usual_margin() if self.lost else self.lost_below
-            self.lost = margin < (0.0 if sight.is_sure else least)
+        found, recognition = sight.found, self._recognition
+        box = sight.view.box_in_frame(found.box)
+        self.confidence = float(np.clip(found.margin, 0.0, 1.0))
         if not self.lost:
-            self.box = sight.view.box_in_frame(sight.found.box)
-            self._margins.append(margin)
-
-    def _confirm(self, sight: _Sight) -> None:
-        """Whether what was seen elsewhere is there in some frames in a row: then it is found."""
-        self._elsewhere = sight.view.box_in_frame(sight.found.box)
-        self._n_confirmed += 1
-        if not self._stands_out(sight.found):
-            self._elsewhere = None
-        elif self._n_confirmed == _CONFIRMED:
-            self._elsewhere, self.lost = None, False
-
-    def _stands_out(self, found: Found) -> bool:
-        """Whether a lost object may be there, far from where it was."""
-        least = max(_FOUND_ELSEWHERE * self._usual_margin(), _LEAST_ELSEWHERE)
-        return found.margin > least and found.score > 0.0
+            self.lost = found.margin < (0.0 if sight.is_sure else self.lost_below)
+        elif recognition.candidate is not None:
+            self.lost = not recognition.confirm(found, box)
+        else:
+            recognition.propose(found, box, is_near=True)
+        if not self.lost:
+            self.box = box
+            recognition.seen(found)
 
     def _learn(self, sight: _Sight) -> None:
         """Train on from what was seen, every so many frames."""
@@ -310,15 +287,16 @@ class BoxTracker:
         """While the object is lost, look for it in the whole frame in the place of training."""
         if not self.lost:
             self._everywhere.restart()
-        elif self._elsewhere is None and not self.n_frames % self.every:
+        elif self._recognition.candidate is None and not self.n_frames % self.every:
             with self._timed("search"):
                 height, width = image.shape[:2]
                 whole = np.array([0.0, 0.0, width, height])
                 view, _ = rotated_view(image, whole, self.angle, np.zeros(2))
                 found = self._everywhere.look(self._scorer, view.image, self.box, self._palette)
-            if self._stands_out(found):
-                self._elsewhere = _inside(view.box_in_frame(found.box), image.shape)
-                self._n_confirmed = 0
+            seen = view.box_in_frame(found.box)
+            shift = seen[:2] + 0.5 * seen[2:] - self.box[:2] - 0.5 * self.box[2:]
+            is_near = bool(np.hypot(*shift) <= _LOST_RADIUS * size_of(self.box))
+            self._recognition.propose(found, seen, is_near=is_near)
 
     def _add(self, planes: Planes, box: FloatArray, shape: tuple[int, ...], *, first: bool) -> None:
         boxes = training_boxes(box, self.n_boxes, _TRAINING_RADIUS, shape, self._random)
@@ -330,10 +308,6 @@ class BoxTracker:
         near, far = np.floor(box[:2] - reach), np.ceil(box[:2] + box[2:] + reach)
         region = int(near[0]), int(near[1]), int(far[0] - near[0]), int(far[1] - near[1])
         return frame_planes(image, region, scale=WORKING_SIZE / size_of(box), palette=self._palette)
-
-    def _usual_margin(self) -> float:
-        """By how much this object stands out as a rule."""
-        return float(np.median(self._margins)) if len(self._margins) > 3 else _FIRST_MARGIN
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:

@@ -26,8 +26,9 @@ from structboost.tracking import (
 from structboost.tracking.box_features import box_features, frame_planes
 from structboost.tracking.colour_palette import ColourPalette
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
-from structboost.tracking.object_search import size_of, training_boxes
+from structboost.tracking.object_search import Found, size_of, training_boxes
 from structboost.tracking.online_master import OnlineMaster
+from structboost.tracking.recognition import Recognition
 from structboost.tracking.structboost_tracker import StructBoostLearner
 from structboost.tracking.whole_frame_search import WholeFrameSearch
 
@@ -461,3 +462,44 @@ def test_training_boxes_lie_around_the_object():
     shares = overlaps(box, boxes)
     assert (shares > 0.6).sum() > 40
     assert (shares < 0.2).sum() > 40
+
+
+BOX = np.array([10.0, 10.0, 20.0, 20.0])
+
+
+def lost_after_a_usual_run():
+    """What is usual: a margin of .6 and a score of .4."""
+    recognition = Recognition()
+    for _ in range(8):
+        recognition.seen(Found(BOX, 0.4, 0.6))
+    return recognition
+
+
+@pytest.mark.parametrize(
+    ("score", "margin", "is_near", "stands_out"),
+    [
+        (0.25, 0.35, True, True),
+        (0.15, 0.35, True, False),  # as the hand that held the object
+        (0.25, 0.28, True, False),
+        (0.05, 0.28, False, True),
+        (-0.05, 0.28, False, False),
+        (0.25, 0.2, False, False),
+    ],
+)
+def test_a_candidate_must_stand_out_more_near_its_last_place(score, margin, is_near, stands_out):
+    recognition = lost_after_a_usual_run()
+    recognition.propose(Found(BOX, score, margin), BOX, is_near=is_near)
+    assert (recognition.candidate is not None) == stands_out
+
+
+def test_a_lost_object_is_back_when_two_more_frames_confirm_it():
+    recognition = lost_after_a_usual_run()
+    clear, vague = Found(BOX, 0.3, 0.5), Found(BOX, 0.3, 0.1)
+    recognition.propose(clear, BOX, is_near=True)
+    assert not recognition.confirm(clear, BOX + 1)
+    np.testing.assert_array_equal(recognition.candidate, BOX + 1)
+    assert not recognition.confirm(vague, BOX)
+    assert recognition.candidate is None  # and it begins anew
+    recognition.propose(clear, BOX, is_near=True)
+    assert not recognition.confirm(clear, BOX)
+    assert recognition.confirm(clear, BOX)
