@@ -9,13 +9,15 @@ from benchmarks.runner.records import Record, datasets_of, pick, record
 from benchmarks.runner.tables import Column, field
 from benchmarks.runner.targets import Target
 from benchmarks.runner.units import Finished, Unit
-from benchmarks.structures import chains, chunks, label_sets, lists, snakes
+from benchmarks.structures import chains, chunks, hierarchies, label_sets, lists, pairs, snakes
 
-MODULES = (chains, chunks, label_sets, lists, snakes)
+MODULES = (chains, chunks, hierarchies, label_sets, lists, pairs, snakes)
 MODULE_OF: dict[str, ModuleType] = {name: m for m in MODULES for name in m.DATASETS}
 DATASETS = tuple(MODULE_OF)
 QUICK_DATASETS = tuple(name for module in MODULES for name in module.QUICK_DATASETS)
-PEERS = dict.fromkeys((*chains.DATASETS, *label_sets.DATASETS, *lists.DATASETS), ("lightgbm",))
+PEERS = dict.fromkeys(
+    (*chains.DATASETS, *label_sets.DATASETS, *lists.DATASETS, *pairs.DATASETS), ("lightgbm",)
+)
 PEERS |= {chunks.NAME: ("pycrfsuite",)}
 
 

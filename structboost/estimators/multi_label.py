@@ -130,6 +130,22 @@ class StructBoostMultiLabelClassifier(
         """Labels of each sample, in the form of ``y``: indicator matrix, list of tuples, labels."""
         return self._labels(self._scores(X))
 
+    def predict_marginals(self, X: Any) -> FloatArray:
+        """Probability of each label of ``classes_``, shape (n_samples, n_labels).
+
+        A set of labels has the probability ``~ exp(score)``, which ``formulation="log"`` is trained
+        for; after training for the hinge loss these numbers are not calibrated.  With ``hierarchy``
+        no label is more probable than one that it implies.
+
+        Raises
+        ------
+        TaskError
+            If a label of a hierarchy of more than 12 labels is below several others.
+        """
+        scores = self._scores(X)
+        found = self.task_.marginals_batch([None] * len(scores), StackedParts({"x": scores}, {}))
+        return np.array(found.expected["x"][:, : len(self.classes_)])
+
     def staged_predict(self, X: Any) -> Iterator[Any]:
         """Labels after each round, with the weights of that round."""
         check_is_fitted(self)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
@@ -69,33 +70,16 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         """All sets that are closed upwards."""
         return (labels for labels in super().outputs(x) if self._open_edge(labels) is None)
 
-    def marginals(self, x: Any, scores: Any) -> FloatArray:
-        """Probabilities of labels where a set has probability ``~ exp(score)``.
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Marginals of every input, in one compiled pass over the tree.
 
-        Parameters
-        ----------
-        x : array
-            One input.
-        scores : ndarray, shape (1, n_labels)
-
-        Returns
-        -------
-        marginals : ndarray, shape (1, n_labels)
-            No label is more probable than one above it.
+        No label is more probable than one above it.
 
         Raises
         ------
         TaskError
             If a label has several parents and there are more than 12 labels.
         """
-        return self.marginals_batch([x], StackedParts({"x": scores}, {})).expected["x"]
-
-    def log_sum(self, x: Any, scores: Any) -> float:
-        """Logarithm of the sum of ``exp(score)`` over all sets that are closed upwards."""
-        return float(self.marginals_batch([x], StackedParts({"x": scores}, {})).log_sums[0])
-
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        """Marginals of every input, in one compiled pass over the tree."""
         rows = np.ascontiguousarray(scores.rows["x"], np.float64)
         expected, log_sums = np.empty(rows.shape), np.empty(len(rows))
         if (np.diff(self._starts) <= 1).all():
@@ -114,12 +98,17 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
             )
         return Marginals({"x": expected}, log_sums)
 
-    def closed(self, sets: IntArray) -> IntArray:
-        """The sets, shape (n_sets, n_labels), with all labels above theirs."""
+    def closed(self, sets: Any) -> NDArray[Any]:
+        """The sets, shape (n_sets, n_labels), with all labels above theirs.
+
+        Scores of labels, such as probabilities that were found one by one, are closed likewise:
+        a label gets the largest score of the labels that imply it, so none scores above one that
+        it implies.
+        """
         found = np.array(sets)
         for label in self._order[::-1]:
             for parent in self._parents[self._starts[label] : self._starts[label + 1]]:
-                found[:, parent] |= found[:, label]
+                np.maximum(found[:, parent], found[:, label], out=found[:, parent])
         return found
 
     def _parents_first(self) -> IntArray:

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.inference.label_sets import most_violated_f1, most_violated_subset
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks.tables import stack_table
 from structboost.validation import checked_choice, shown
 
@@ -123,6 +124,36 @@ class MultiLabelTask(Task):
         difference = Measure(rows, channels, change[rows, channels].astype(np.float64))
         indptr = np.searchsorted(rows, np.arange(len(truth) + 1)).astype(np.int64)
         return Separation(self._losses(truth, found), {"x": difference}, {"x": indptr})
+
+    def marginals(self, x: Any, scores: Any) -> FloatArray:
+        """Probabilities of labels where a set has probability ``~ exp(score)``.
+
+        Parameters
+        ----------
+        x : array
+            One input.
+        scores : ndarray, shape (1, n_channels)
+
+        Returns
+        -------
+        marginals : ndarray, shape (1, n_channels)
+            With ``pairs`` those of pairs of labels stand behind those of labels.
+        """
+        return self.marginals_batch([x], StackedParts({"x": scores}, {})).expected["x"]
+
+    def log_sum(self, x: Any, scores: Any) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all sets that may be predicted."""
+        return float(self.marginals_batch([x], StackedParts({"x": scores}, {})).log_sums[0])
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Marginals of every input: labels by themselves, or over the sets that are listed."""
+        rows = np.asarray(scores.rows["x"], np.float64)
+        if self.sets is None:
+            return Marginals({"x": expit(rows)}, np.logaddexp(0.0, rows).sum(axis=1))
+        codes = self._codes(self.sets).astype(np.float64)
+        by_set = rows @ codes.T
+        log_sums = logsumexp(by_set, axis=1)
+        return Marginals({"x": np.exp(by_set - log_sums[:, None]) @ codes}, log_sums)
 
     def _best(self, scores: FloatArray, truth: IntArray | None) -> IntArray:
         """Sets of highest score, plus loss where there is a truth."""

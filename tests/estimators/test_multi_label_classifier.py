@@ -169,6 +169,23 @@ def test_a_hierarchy_closes_what_is_given_and_predicted(tmp_path):
     assert np.array_equal(numbered.predict(X), table)
 
 
+def test_marginals_are_probabilities_that_agree_with_the_hierarchy():
+    X, Y = data(400)
+    settings = {"C": 100, "max_rounds": 15, "formulation": "log", "random_state": 0}
+    Y = np.column_stack((Y[:, 0] | Y[:, 1], Y))
+    kinds = [(0, 1), (0, 2)]
+    closed = StructBoostMultiLabelClassifier(hierarchy=kinds, **settings).fit(X[:200], Y[:200])
+    found = closed.predict_marginals(X)
+    assert (found[:, [0, 0]] >= found[:, 1:3]).all()
+    seen = StructBoostMultiLabelClassifier(outputs="seen", pairs=True, **settings)
+    for shares in (found, seen.fit(X[:200], Y[:200]).predict_marginals(X)):
+        assert shares.shape == Y.shape
+        loss = -np.mean(np.log(np.where(Y, shares, 1 - shares)[200:]))
+        assert loss < 0.6 * np.log(2)
+        sure = shares[200:] > 0.8
+        assert Y[200:][sure].mean() > 0.8
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -60,6 +60,8 @@ def test_weights_fall_along_the_hierarchy():
         [1, 1, 1, 0],
         [0, 0, 0, 1],
     ]
+    scores = task.closed(np.array([[0.2, 0.1, 0.3, 0.4], [0.5, 0.4, -1.0, -2.0]]))
+    assert scores.tolist() == [[0.3, 0.3, 0.3, 0.4], [0.5, 0.4, -1.0, -2.0]]
     assert HierarchicalMultiLabelTask(3, [[0, 1]], decay=1).loss([0, 0, 0], [1, 0, 1]) == 2 / 3
 
 

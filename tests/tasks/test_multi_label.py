@@ -49,6 +49,24 @@ def test_the_argmax_equals_enumeration(seed, loss, pairs, some):
         assert gain == pytest.approx(max(gains), abs=1e-12)
 
 
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_the_marginals_equal_enumeration(seed, pairs, some):
+    rng = np.random.default_rng(seed)
+    n_labels = int(rng.integers(2, 5))
+    sets = rng.integers(0, 2, (rng.integers(1, 7), n_labels)) if some else None
+    task = MultiLabelTask(n_labels, pairs=pairs, sets=sets)
+    rows = rng.normal(scale=3, size=(3, task.kinds["x"].n_channels))
+    found = task.marginals_batch([None] * 3, StackedParts({"x": rows}, {"x": np.arange(4)}))
+    codes = np.concatenate([task.joint_feature(None, z) for z in task.outputs(None)])
+    weights = np.exp(rows @ codes.T)
+    expected = weights @ codes / weights.sum(axis=1, keepdims=True)
+    assert found.expected["x"] == pytest.approx(expected)
+    assert found.log_sums == pytest.approx(np.log(weights.sum(axis=1)))
+    assert task.marginals(None, rows[:1]) == pytest.approx(expected[:1])
+    assert task.log_sum(None, rows[:1]) == pytest.approx(found.log_sums[0])
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_are_those_of_scikit_learn(loss):
     rng = np.random.default_rng(0)
