@@ -5,9 +5,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import average_precision_score
@@ -95,7 +97,9 @@ def alone_and_together(data: Rows, quick: bool) -> list[Row]:
 def shares(make: Callable[[int], Any], data: Rows, train: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Probabilities of all labels."""
     model = make_pipeline(SimpleImputer(), StandardScaler(), make(data.X.shape[1]))
-    model.fit(data.X[train], data.Y[train])
+    with catch_warnings():
+        simplefilter("ignore", ConvergenceWarning)  # networks stop after their passes
+        model.fit(data.X[train], data.Y[train])
     answers = model.predict_proba if hasattr(model, "predict_proba") else model.predict
     return np.clip(answers(data.X[at]), 0.0, 1.0)
 
@@ -110,24 +114,21 @@ def score(data: Rows, part: int, found: np.ndarray) -> float:
 
 def forest(rows: int, share: float, n_features: int) -> Any:
     settings = {"min_samples_leaf": rows, "max_features": share, "random_state": 0}
-    return ExtraTreesRegressor(100, **settings)
+    return ExtraTreesRegressor(200, **settings)
 
 
 def kernel(name: str, width: float, n_features: int) -> Any:
     return KernelRidge(alpha=1.0, kernel=name, gamma=width / n_features)
 
 
-def network(passes: int, n_features: int) -> Any:
-    settings = {"alpha": 1.0, "batch_size": 64, "random_state": 0}
-    return MLPClassifier((300,), max_iter=passes, **settings)
+def network(passes: int, rows: int, n_features: int) -> Any:
+    return MLPClassifier((500,), max_iter=passes, batch_size=rows, random_state=0)
 
 
 CLASSIFIERS: dict[str, Sequence[Callable[[int], Any]]] = {
-    "extra trees": [partial(forest, *own) for own in ((1, 0.2), (1, 0.5), (3, 0.2))],
-    "kernel ridge": [
-        partial(kernel, *own) for own in product(("rbf", "laplacian"), (0.5, 1.0, 2.0))
-    ],
-    "network": [partial(network, passes) for passes in (10, 20, 40)],
+    "extra trees": [partial(forest, *own) for own in ((2, 0.2), (5, 0.2))],
+    "kernel ridge": [partial(kernel, *own) for own in product(("rbf", "laplacian"), (0.7, 1.5))],
+    "network": [partial(network, *own) for own in ((30, 200), (100, 32))],
 }
 
 

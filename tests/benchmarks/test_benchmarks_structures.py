@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import structures
-from benchmarks.structures import chains, label_sets
+from benchmarks.structures import chains, hierarchies, label_sets, pairs
 from benchmarks.structures.rows import Row
+from structboost import HierarchicalMultiLabelTask, MatchingTask
 
 
 def test_the_rows_of_a_unit_become_records_and_a_table():
@@ -38,3 +39,36 @@ def test_losses_of_sets_and_cuts():
     assert label_sets.decide_seen(answers, np.array([[0, 0, 1], [1, 0, 0]]), 0.0).tolist() == [
         [1, 0, 0]
     ]
+
+
+def test_records_are_compared_where_they_agree_in_a_key():
+    empty = dict.fromkeys(pairs.FIELDS, "")
+    left = [{**empty, "given_name": "anna", "postcode": "12"}, {**empty, "surname": "ray"}]
+    right = [{**empty, "postcode": "99"}, {**empty, "given_name": "anne", "postcode": "12"}]
+    x = pairs.candidates(left, right)
+    assert x.pairs.tolist() == [[0, 1]]  # nothing in common is no key
+    # Letter pairs " a", "an", "nn" of 5 and 5; only the name and the postcode are not empty.
+    assert x.features[0, :2].tolist() == [0.6, 0.0]
+    assert x.features[0, 1::2].sum() == len(pairs.FIELDS) - 2
+    assert pairs.known(x, np.array([1, 0])).tolist() == [1, -1]
+    # A true pair that is no candidate counts as missed.
+    part = pairs.Pairs([x], [np.array([1, -1])])
+    task = MatchingTask(unmatched=True)
+    assert pairs.error(task, lambda x: np.ones(1, int), part) == pytest.approx(100 / 3)
+
+
+def test_scores_of_a_hierarchy_are_closed_and_count_where_they_are_evaluated():
+    Y = np.array([[1, 0, 0], [1, 1, 1], [1, 0, 1]])
+    task = HierarchicalMultiLabelTask(3, [[0, 1]])
+    counts, part = np.array([True, True, False]), np.array([0, 2, 2])
+    data = hierarchies.Rows(np.zeros((3, 1)), Y, part, counts, task)
+    found = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.0]])
+    # 0.9, 0.9, 0.8 are right, and the label above has the score of the one below it.
+    assert hierarchies.score(data, hierarchies.TEST, found) == 1.0
+
+
+def test_models_on_answers_are_trained_for_a_loss_or_for_the_likelihood():
+    hinge = label_sets.linear("f1", "all", 1.0)
+    assert (hinge.weak_learner, hinge.loss, hinge.outputs) == ("linear", "f1", "all")
+    paired = label_sets.linear(label_sets.LIKELIHOOD, label_sets.PAIRED, 1.0)
+    assert (paired.formulation, paired.outputs, paired.pairs) == ("log", "seen", True)
