@@ -209,7 +209,7 @@ def test_what_is_wrong_with_one_image_is_named_by_its_number():
             "Every pixel of the masks is void",
         ),
         ({"scribbles": strokes[:1]}, "2 images and 1 scribbles"),
-        ({"scribbles": [strokes[0], strokes[1][1:]]}, r"scribbles\[1\] has shape"),
+        ({"scribbles": [strokes[0], strokes[1][1:]]}, r"scribbles\[1\] has 160 x 119 pixels"),
         ({"scribbles": [strokes[0], np.minimum(strokes[1], 1)]}, r"scribbles\[1\] needs strokes"),
     ):
         arguments = {"images": images, "masks": masks, "scribbles": None} | what
