@@ -100,9 +100,7 @@ def _row_records(finished: Finished) -> list[Record]:
     )
     made = []
     for (method, rows, workers), results in groups.items():
-        fields = over(
-            median, results, *("round_seconds", "binning_seconds", "peak_bytes", "passes")
-        )
+        fields = over(median, results, *ON_DISK)
         fields |= {"rows": rows, "workers": workers, "repeats": len(results)}
         objectives = {r.get("objective") for r in results}
         fields["objective"] = objectives.pop() if len(objectives) == 1 else None

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 from structboost.shards.blocks import NodeSum, join_siblings, share_of_block
@@ -57,7 +57,7 @@ class Layout:
     nodes: Sequence[tuple[int, int]]
     n_blocks: int
 
-    def join(self, shards: Sequence[int], values: Sequence[NDArray[np.float64]]) -> list[NodeSum]:
+    def join(self, shards: Sequence[int], values: Sequence[FloatArray]) -> list[NodeSum]:
         """Sums of neighbouring shards, joined as far as the tree allows."""
         return join_siblings(
             [NodeSum(*self.nodes[i], value) for i, value in zip(shards, values, strict=True)],
@@ -204,7 +204,7 @@ class Workers(ABC):
             results |= answer.results
         return [results[i] for i in range(len(self.layout.nodes))]
 
-    def sum(self, calls: Sequence[Call]) -> NDArray[np.float64]:
+    def sum(self, calls: Sequence[Call]) -> FloatArray:
         """Make calls likewise, and sum the results of the last one over all blocks."""
         sums = [
             part for answer in self._checked_answers(calls, self.layout) for part in answer.sums

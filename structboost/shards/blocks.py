@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
 BLOCK_ROWS = 8192
@@ -116,7 +115,7 @@ def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
     return block * n_shares // n_blocks
 
 
-def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def tree_sum(sums: FloatArray) -> FloatArray:
     """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
     # Two neighbours of equal size become one, in the place of the first; at the end the odd ones,
     # the last first.
@@ -126,7 +125,7 @@ def tree_sum(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         whole = n - n % (2 * step)
         sums[0 : whole : 2 * step] += sums[step : whole : 2 * step]
         step *= 2
-    total: NDArray[np.float64] = np.zeros(sums.shape[1])
+    total: FloatArray = np.zeros(sums.shape[1])
     beyond = n
     is_first = True
     for level in range(n.bit_length()):
@@ -143,9 +142,7 @@ def tree_depth(n_blocks: int) -> int:
 
 
 @compiled
-def add_to_tree(
-    open_sums: NDArray[np.float64], block: int, new: NDArray[np.float64], size: int
-) -> None:
+def add_to_tree(open_sums: FloatArray, block: int, new: FloatArray, size: int) -> None:
     """Add the sum of the next ``block`` to `tree_depth` open sums; ``new`` is overwritten.
 
     Sums are matrices, of which the first ``size`` rows count.
@@ -162,7 +159,7 @@ def add_to_tree(
 
 
 @compiled
-def close_tree(open_sums: NDArray[np.float64], n_blocks: int, total: NDArray[np.float64]) -> None:
+def close_tree(open_sums: FloatArray, n_blocks: int, total: FloatArray) -> None:
     """Fill ``total`` with the sum over all blocks."""
     is_first = True
     for level in range(len(open_sums)):
@@ -179,7 +176,7 @@ class NodeSum(NamedTuple):
 
     first: int
     n_blocks: int
-    value: NDArray[np.float64]
+    value: FloatArray
 
 
 def join_siblings(sums: Sequence[NodeSum], n_blocks: int) -> list[NodeSum]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 from structboost.task import Measure
 
@@ -30,12 +31,12 @@ class BlockMeasure(NamedTuple):
 
     parts: NDArray[np.uint16]
     codes: NDArray[np.uint8]
-    levels: NDArray[np.float64]
-    indptr: NDArray[np.int64]
+    levels: FloatArray
+    indptr: IntArray
 
 
 def block_measure(
-    measure: Measure, n_channels: int, outputs: NDArray[np.int64], weights: NDArray[np.float64]
+    measure: Measure, n_channels: int, outputs: IntArray, weights: FloatArray
 ) -> BlockMeasure:
     """Entries of one block grouped by channel, in their order within a channel; zeros are left out.
 
@@ -58,10 +59,10 @@ def block_measure(
 def add_measure(
     parts: NDArray[np.uint16],
     codes: NDArray[np.uint8],
-    levels: NDArray[np.float64],
-    indptr: NDArray[np.int64],
+    levels: FloatArray,
+    indptr: IntArray,
     weight: float,
-    out: NDArray[np.float64],
+    out: FloatArray,
 ) -> None:
     """``out[part, channel] += weight * value`` over the entries of a :class:`BlockMeasure`."""
     values = entry_values(codes, levels)
@@ -71,7 +72,7 @@ def add_measure(
 
 
 @compiled
-def entry_values(codes: NDArray[np.uint8], levels: NDArray[np.float64]) -> NDArray[np.float64]:
+def entry_values(codes: NDArray[np.uint8], levels: FloatArray) -> FloatArray:
     """Values of all entries."""
     if len(codes) == 0:
         return levels
@@ -83,13 +84,13 @@ def entry_values(codes: NDArray[np.uint8], levels: NDArray[np.float64]) -> NDArr
 
 @compiled
 def _group_by_channel(
-    parts: NDArray[np.int64],
-    channels: NDArray[np.int64],
-    values: NDArray[np.float64],
-    outputs: NDArray[np.int64],
-    weights: NDArray[np.float64],
+    parts: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    outputs: IntArray,
+    weights: FloatArray,
     n_channels: int,
-) -> tuple[NDArray[np.uint16], NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint16], FloatArray, IntArray]:
     """Stable counting sort of the entries by channel, those of output k times ``weights[k]``."""
     indptr = np.zeros(n_channels + 1, np.int64)
     for k in range(len(weights)):
@@ -114,7 +115,7 @@ def _group_by_channel(
 
 
 @compiled
-def _levels(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+def _levels(values: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
     """Code of each value and the distinct values; no codes and all values if they are too many."""
     codes = np.empty(len(values), np.uint8)
     levels = np.empty(_MAX_LEVELS)

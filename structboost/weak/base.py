@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
 from structboost.weak.binning import Thresholds
 from structboost.weak.standardisation import Standardisation
@@ -97,7 +97,7 @@ class WeakLearnerFamily(ABC):
     n_features: int
 
     @abstractmethod
-    def price(self, duals: NDArray[np.float64], per_channel: int) -> Sequence[Candidate]:
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
         """Learners of largest edge for the signed weights ``duals``, shape (n_parts, n_channels).
 
         Ensures at least the best learner of each channel, up to ``per_channel`` different ones, in
@@ -121,7 +121,7 @@ class WeakLearnerFamily(ABC):
         """Whether :meth:`price` searches all learners of the kind, not quantiles only."""
         return True
 
-    def widest_edges(self, duals: Any) -> NDArray[np.float64] | None:
+    def widest_edges(self, duals: Any) -> FloatArray | None:
         """Largest edge of each channel over all learners of the kind, shape (n_channels,).
 
         Asked once, when training ends, of families that search a part of them.  None where they
@@ -130,12 +130,10 @@ class WeakLearnerFamily(ABC):
         return None
 
     @abstractmethod
-    def refine(self, learner: Any, duals: NDArray[np.float64]) -> Sequence[Candidate]:
+    def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
         """``learner`` on every channel, in the orientation the channel prefers (rule ``best``)."""
 
-    def price_shared(
-        self, duals: NDArray[np.float64], n_learners: int
-    ) -> Sequence[tuple[Any, NDArray[np.float64]]]:
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
         """Learners of largest l1 norm of edges over the channels, each with its edges, best first.
 
         Raises
@@ -149,8 +147,8 @@ class WeakLearnerFamily(ABC):
         )
 
     def price_groups(
-        self, duals: NDArray[np.float64], n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, NDArray[np.float64]]]]:
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
         """As :meth:`price_shared`, for groups of learners; by default one learner per group."""
         return [[found] for found in self.price_shared(duals, n_groups)]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
 # Numbers of 64 bits that hold a set of bins, and most categories of a feature: one bin is missing.
@@ -86,7 +86,7 @@ class SetColumns:
     """
 
     feature: IntArray
-    outside: NDArray[np.float64]
+    outside: FloatArray
 
     @classmethod
     def of_nodes(
@@ -99,7 +99,7 @@ class SetColumns:
         outside = np.asarray(1.0 - inside, np.float64)
         return cls(distinct[:, 0].astype(np.int64), outside), place.reshape(-1)
 
-    def beside(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def beside(self, rows: NDArray[Any]) -> FloatArray:
         """The rows with these columns behind their own; what is no category counts as missing."""
         out = np.empty((len(rows), rows.shape[1] + len(self.feature)))
         out[:, : rows.shape[1]] = rows

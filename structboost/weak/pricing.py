@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
 from structboost.validation import checked_choice
 from structboost.weak.base import Candidate, Column, Term, WeakLearnerFamily
 
@@ -47,11 +47,7 @@ class PricingRule(ABC):
 
     @abstractmethod
     def columns(
-        self,
-        family: WeakLearnerFamily,
-        duals: NDArray[np.float64],
-        per_channel: int,
-        min_edge: float,
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """Columns of edge above ``min_edge``, and the largest edge.
 
@@ -65,7 +61,7 @@ class PricingRule(ABC):
             What a unit of weight costs: the dual constraint (10b).
         """
 
-    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+    def largest_edge(self, of_channels: FloatArray) -> float | None:
         """Largest edge of a column, given the largest edge of a learner on each channel.
 
         None where it does not follow from them.
@@ -75,7 +71,7 @@ class PricingRule(ABC):
     def price(
         self,
         families: Mapping[str, WeakLearnerFamily],
-        duals: Mapping[str, NDArray[np.float64]],
+        duals: Mapping[str, FloatArray],
         per_channel: int,
         min_edge: float,
     ) -> Priced:
@@ -96,17 +92,13 @@ class Own(PricingRule):
     prices_in_shards = True
 
     def columns(
-        self,
-        family: WeakLearnerFamily,
-        duals: NDArray[np.float64],
-        per_channel: int,
-        min_edge: float,
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """One column per learner and channel."""
         found = family.price(duals, per_channel)
         return [_single(c) for c in found if c.edge > min_edge], found[0].edge
 
-    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+    def largest_edge(self, of_channels: FloatArray) -> float | None:
         """That of the best channel."""
         return float(of_channels.max())
 
@@ -117,11 +109,7 @@ class Best(PricingRule):
     prices_in_shards = True
 
     def columns(
-        self,
-        family: WeakLearnerFamily,
-        duals: NDArray[np.float64],
-        per_channel: int,
-        min_edge: float,
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """One column per channel for each learner."""
         found = family.price(duals, per_channel)
@@ -130,7 +118,7 @@ class Best(PricingRule):
             0
         ].edge
 
-    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+    def largest_edge(self, of_channels: FloatArray) -> float | None:
         """That of the best channel."""
         return float(of_channels.max())
 
@@ -141,11 +129,7 @@ class Tied(PricingRule):
     prices_in_shards = True
 
     def columns(
-        self,
-        family: WeakLearnerFamily,
-        duals: NDArray[np.float64],
-        per_channel: int,
-        min_edge: float,
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """One column, whose edge is the sum over the channels."""
         best: dict[int, Candidate] = {}
@@ -155,7 +139,7 @@ class Tied(PricingRule):
         column = Column(terms, sum(candidate.edge for candidate in best.values()))
         return ([column] if column.edge > min_edge else []), column.edge
 
-    def largest_edge(self, of_channels: NDArray[np.float64]) -> float | None:
+    def largest_edge(self, of_channels: FloatArray) -> float | None:
         """The sum over the channels."""
         return float(of_channels.sum())
 
@@ -173,15 +157,11 @@ class Code(PricingRule):
     patience = 20
     can_resume = False
 
-    def __init__(self, draw: Callable[[], NDArray[np.float64]]) -> None:
+    def __init__(self, draw: Callable[[], FloatArray]) -> None:
         self.draw = draw
 
     def columns(
-        self,
-        family: WeakLearnerFamily,
-        duals: NDArray[np.float64],
-        per_channel: int,
-        min_edge: float,
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """One column."""
         code = self.draw()
@@ -196,11 +176,7 @@ class BestCode(PricingRule):
     """The learner of largest l1 norm of edges, with their signs as code: the best of all codes."""
 
     def columns(
-        self,
-        family: WeakLearnerFamily,
-        duals: NDArray[np.float64],
-        per_channel: int,
-        min_edge: float,
+        self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         """One column per learner."""
         found = family.price_shared(duals, per_channel)

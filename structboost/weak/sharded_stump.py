@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import FloatArray
 from structboost.weak.base import Candidate, TrainingFeatures
 from structboost.weak.binning import Thresholds
 from structboost.weak.candidates import best_ways
@@ -21,10 +22,10 @@ class DualHistograms(Protocol):
     def shape(self) -> tuple[int, int]:
         """Parts and channels."""
 
-    def histograms(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def histograms(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
         """Sums over the bins of the features ``first <= f < last``, and over all parts."""
 
-    def gathered(self) -> NDArray[np.float64]:
+    def gathered(self) -> FloatArray:
         """The weights themselves, shape (n_parts, n_channels)."""
 
 
@@ -72,10 +73,10 @@ class ShardedStumps(StumpSearch):
             np.array([s.right for s in learners], np.float64),
         )
 
-    def _gathered(self, duals: DualHistograms) -> NDArray[np.float64]:
+    def _gathered(self, duals: DualHistograms) -> FloatArray:
         return duals.gathered()
 
-    def _search(self, duals: DualHistograms, kernel: Kernel, found: Found) -> NDArray[np.float64]:
+    def _search(self, duals: DualHistograms, kernel: Kernel, found: Found) -> FloatArray:
         totals = np.zeros(0)
         for group in feature_groups(self.bins.n_bins, duals.shape[1]):
             sums, totals = duals.histograms(*group)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.ours import segmenting
-from benchmarks.papers import segmentation, segmentation_sheet
+from benchmarks.papers import segmentation
 from benchmarks.runner.commands import main
 from structboost.segmentation.crf_training import superpixel_scores
 from structboost.segmentation.image_files import write_png
@@ -99,11 +99,3 @@ def test_photographs_without_strokes_have_the_classifiers_alone_beside_the_crfs(
     labels = [combined(answer).argmax(axis=1) for answer in answers]
     assert methods["unaries"]["mean_iou"] == superpixel_scores(test.counts, labels).mean_iou
     assert 0 <= methods["unaries"]["precision_recall"] <= 1
-
-
-def test_the_sheet_has_a_row_an_image(data):
-    rows, n_labels = segmentation_sheet.sheet_rows("grabcut_bsds", data, 1.0)
-    assert n_labels == 2
-    assert len(rows) == 6
-    assert list(rows[0][2]) == ["truth", "adaboost", "ssvm", segmenting.OURS]
-    assert all(np.unique(mask).max() <= 1 for mask in rows[0][2].values())
