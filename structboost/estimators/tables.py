@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -23,8 +22,7 @@ from structboost.estimators.table_columns import (
 )
 from structboost.task import Task
 from structboost.validation import shown
-from structboost.weak.families import takes_missing, with_categories
-from structboost.weak.stump import StumpFamily
+from structboost.weak.families import takes_missing, with_categories, with_directions
 
 
 @estimator
@@ -39,7 +37,8 @@ class TableEstimator(BoostedEstimator):
         At prediction, categories that were not seen in training count as missing.
     monotonic_cst : array-like of int, or dict of str to int, optional
         For each feature 1, -1 or 0: the score must rise with it, fall, or do as it likes; by name
-        for data frames.  For two classes and rankers, with stumps.  What is missing is free.
+        for data frames.  For two classes and rankers, with stumps or trees.  What is missing is
+        free.
 
     Attributes
     ----------
@@ -96,12 +95,7 @@ class TableEstimator(BoostedEstimator):
                     "monotonic_cst is for two classes and for rankers; scores of several classes "
                     "have no common direction. Leave it out."
                 )
-            if not is_same(made.weak_learner, "stump"):
-                raise ValueError(
-                    f"monotonic_cst needs stumps, and weak_learner is {shown(made.weak_learner)}; "
-                    "take weak_learner='stump'."
-                )
-            made.weak_learner = partial(StumpFamily, directions=directions)
+            made.weak_learner = with_directions(made.weak_learner, directions)
         if getattr(self, "categories_", None):
             made.weak_learner = with_categories(made.weak_learner, tuple(self.categories_))
         return made

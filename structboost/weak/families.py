@@ -93,6 +93,22 @@ def takes_missing(weak_learner: Any) -> bool:
     return bool(getattr(weak_learner, "takes_missing", False))
 
 
+def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
+    """The weak learners, whose answers rise or fall with features as ``directions`` say."""
+    if isinstance(weak_learner, list | tuple):
+        return [with_directions(member, directions) for member in weak_learner]
+    maker = weak_learner
+    while isinstance(maker, partial):
+        maker = maker.func
+    if maker not in ("stump", "tree", StumpFamily, TreeFamily):
+        raise ValueError(
+            f"monotonic_cst needs stumps or trees, and weak_learner is {shown(weak_learner)}; take "
+            "weak_learner='stump' or 'tree'."
+        )
+    own = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
+    return partial(own, directions=directions)
+
+
 def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
     """The weak learners, which split these features by sets of categories.
 

@@ -29,6 +29,7 @@ from structboost.weak.category_sets import (
     words_of,
 )
 from structboost.weak.histogram import histograms
+from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import answer, grow, row_hashes
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
@@ -159,6 +160,9 @@ class TreeFamily(WeakLearnerFamily):
         Seed for the rows that are drawn.  Only a run whose seed is a number can be resumed.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254: nodes send a set of them left.
+    directions : sequence of int, optional
+        For each feature 1, -1 or 0: whether the answer must rise with it, fall, or may do as it
+        likes.  What is missing is free.
     """
 
     name = "tree"
@@ -179,12 +183,16 @@ class TreeFamily(WeakLearnerFamily):
         row_share: float | None = None,
         random_state: Any = None,
         categorical: Sequence[int] = (),
+        directions: Sequence[int] | None = None,
     ) -> None:
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
         self.binned = bin_features(features, exact=exact, categorical=categorical)
-        self._is_category = np.isin(self._feature(np.arange(self.binned.n_columns)), categorical)
+        of_columns = self._feature(np.arange(self.binned.n_columns))
+        self._is_category = np.isin(of_columns, categorical)
+        given = np.zeros(features.shape[1]) if directions is None else directions
+        self._directions = Directions(self.binned, np.asarray(given, np.int8))
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.depth = checked_whole_number(depth, "depth", 12)
@@ -242,10 +250,12 @@ class TreeFamily(WeakLearnerFamily):
     def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
         """The splits of ``learner`` on every channel, with the best leaves for that channel."""
         at = self.leaf_numbers(learner)
-        weights = np.stack(
+        weights: FloatArray = np.stack(
             [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
         )
-        leaves = np.where(weights > 0, self.high, self.low)
+        same = [learner] * len(weights)
+        features, bins = np.array([t.features for t in same]), np.array([t.bins for t in same])
+        leaves = self._leaves(features, bins, self._sets(same), weights)
         edges = (weights * leaves).sum(axis=1)
         return [
             Candidate(learner._replace(leaves=tuple(leaves[c].tolist())), c, float(edges[c]))
@@ -331,10 +341,10 @@ class TreeFamily(WeakLearnerFamily):
         sets = np.zeros((n_channels, n_nodes, n_words), np.uint64)
         grow(
             binned.codes, n_bins, binned.blocks, *binned.rare, duals, first, roots,
-            np.empty((self.depth, 2 * int(n_bins.sum()))), self.depth, self._is_category, features,
-            bins, sets, weights,
+            np.empty((self.depth, 2 * int(n_bins.sum()))), self.depth, self._is_category,
+            self._directions.of_columns, features, bins, sets, weights,
         )  # fmt: skip
-        leaves = np.where(weights > 0, self.high, self.low)
+        leaves = self._leaves(features, bins, sets, weights)
         edges = (leaves * weights).sum(axis=1)
         numbers = [
             tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True))
@@ -351,6 +361,17 @@ class TreeFamily(WeakLearnerFamily):
                 strict=True,
             )
         ]
+
+    def _leaves(
+        self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64], weights: FloatArray
+    ) -> FloatArray:
+        """The best leaves of trees with these splits and weights, shape (n_trees, n_leaves)."""
+        if not self._directions.of_columns.any():
+            return np.where(weights > 0, self.high, self.low)
+        numbers = [[number_of(words) for words in nodes] for nodes in sets]
+        trees = zip(features.tolist(), bins.tolist(), numbers, weights, strict=True)
+        answers = self.low, self.high
+        return np.array([self._directions.best_leaves(*tree, answers) for tree in trees])
 
     def leaf_numbers(self, tree: Tree) -> IntArray:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""

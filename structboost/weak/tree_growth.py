@@ -38,6 +38,7 @@ def grow(
     histograms: FloatArray,
     depth: int,
     is_category: NDArray[np.bool_],
+    directions: NDArray[np.int8],
     features: IntArray,
     bins: IntArray,
     sets: NDArray[np.uint64],
@@ -55,6 +56,8 @@ def grow(
     histograms : ndarray, shape (depth, 2 * sum of n_bins)
         Room for histograms on the way to a leaf.
     is_category : ndarray of bool, shape (n_columns,)
+    directions : ndarray of int8, shape (n_columns,)
+        As :func:`best_split` takes them.
     features, bins : ndarray of int64, shape (n_channels, 2^depth - 1)
         Filled; bin -1: no split; bin -2: a split by a set.
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words)
@@ -101,8 +104,9 @@ def grow(
                 continue
             smoothing = _SMOOTHING / max(1, end - begin)
             f, b = best_split(
-                histograms[place], n_bins, is_category, positive, negative, smoothing, room
-            )
+                histograms[place], n_bins, is_category, directions, positive, negative, smoothing,
+                room,
+            )  # fmt: skip
             if b == -1:
                 # Its leftmost leaf gets all rows.
                 while node < n_nodes:
@@ -144,6 +148,7 @@ def best_split(
     histogram: FloatArray,
     n_bins: IntArray,
     is_category: NDArray[np.bool_],
+    directions: NDArray[np.int8],
     positive: float,
     negative: float,
     smoothing: float,
@@ -154,7 +159,10 @@ def best_split(
     The impurity of a side with the weights p and n is ``p n / (p + n)``: Gini's, times the weight,
     halved.  The best set of categories is a run of them in the order of p / (p + n) (Breiman et
     al., 1984, section 4.2.2); there the bin is -2, and ``left_set`` is filled.  ``smoothing`` is
-    the share of the node's weight that draws small categories to the middle of that order.
+    the share of the node's weight that draws small categories to the middle of that order.  A split
+    of a feature with a direction above 0 must not have the larger share of positive weight on the
+    left, and one below 0 not on the right; the last split of a column is free of a direction of 2
+    or -2 (:class:`structboost.weak.monotone_trees.Directions`).
     """
     best_feature, best_bin = 0, -1
     if positive <= 0.0 or negative <= 0.0:
@@ -183,6 +191,10 @@ def best_split(
             # Multiplied by both weights, which saves two divisions.
             value = left_positive * left_negative * right + right_positive * right_negative * left
             if value < limit * (left * right):
+                if directions[f] != 0 and (abs(directions[f]) == 1 or b < n_bins[f] - 2):
+                    falls = left_positive * right_negative - right_positive * left_negative
+                    if falls * directions[f] > 0.0:
+                        continue
                 limit = value / (left * right) - margin
                 best_feature, best_bin = f, b
         at += n_bins[f]

@@ -122,20 +122,23 @@ def steps(model, name, frame):
     return np.array([model.decision_function(rows.assign(**{name: value})) for value in grid])
 
 
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
-def test_scores_rise_and_fall_as_they_are_told(estimator):
+def test_scores_rise_and_fall_as_they_are_told(estimator, weak_learner):
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
     frame = frame.mask(rng.random(frame.shape) < 0.1)
-    free = estimator(C=100.0, max_rounds=30).fit(frame, y)
+    options = {"C": 100.0, "max_rounds": 30, "weak_learner": weak_learner}
+    free = estimator(**options).fit(frame, y)
     assert (np.diff(steps(free, "a", frame), axis=0) < 0).any()
     for given in ({"a": 1, "b": -1}, [1, -1, 0]):
-        model = estimator(C=100.0, max_rounds=30, monotonic_cst=given).fit(frame, y)
+        model = estimator(**options, monotonic_cst=given).fit(frame, y)
         assert (np.diff(steps(model, "a", frame), axis=0) >= 0).all()
         assert (np.diff(steps(model, "b", frame), axis=0) <= 0).all()
         assert (np.diff(steps(model, "c", frame), axis=0) > 0).any()
-        assert model.history_[-1]["bound"] <= model.objective_
+        if weak_learner == "stump":
+            assert model.history_[-1]["bound"] <= model.objective_
         assert model.score(frame, y) > 0.8
 
 
@@ -151,5 +154,5 @@ def test_directions_that_cannot_be_kept_are_refused():
             StructBoostClassifier(monotonic_cst=given).fit(X, y)
     with pytest.raises(ValueError, match="for two classes and for rankers"):
         StructBoostClassifier(monotonic_cst=[1, 0]).fit(numbers, np.arange(len(y)) % 3)
-    with pytest.raises(ValueError, match="needs stumps, and weak_learner is 'tree'"):
-        StructBoostClassifier(monotonic_cst=[1, 0], weak_learner="tree").fit(numbers, y)
+    with pytest.raises(ValueError, match="needs stumps or trees, and weak_learner is 'svm'"):
+        StructBoostClassifier(monotonic_cst=[1, 0], weak_learner="svm").fit(numbers, y)
