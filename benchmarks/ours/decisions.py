@@ -134,6 +134,23 @@ def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
     return _made(problem, x, costs, n, times)
 
 
+def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+    """Streets of a 5 x 5 grid that are slow above thresholds, and slower above two at once.
+
+    Rush hour slows a street down, rain another, and both together a third.  Sizes, noise and
+    features are those of PyEPO's shortest paths; only the form of the costs is another.
+    """
+    rng, problem = np.random.RandomState(seed), GridPath(5, 5)
+    shape = problem.n_items, 3
+    which = rng.randint(0, 5, (2, *shape))
+    at = rng.normal(0, 0.5, (2, *shape))
+    alone, together = rng.uniform(0, 2, (2, *shape))
+    x = rng.normal(0, 1, (n + n_test, 5))
+    above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
+    expected = 1 + (alone * above + together * (above & also)).sum(axis=2)
+    return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
+
+
 class TwoStage(Method):
     """A regressor of scikit-learn's kind, for each item or for all items together."""
 

@@ -271,6 +271,24 @@ class Preparation:
             raise DamagedFileError(f"its features are not {features!r:.20}")
         return made
 
+    def points(self, n_items: int) -> tuple[FeatureTables, int]:
+        """Inputs that tell a linear function: the means, then each feature one deviation higher.
+
+        Those of the instance come first; their number is returned, too.
+        """
+        (of_instance, instance_spread), (of_items, items_spread) = self._moments
+        n_instance, n_own = np.size(instance_spread), np.size(items_spread)
+        n_instance *= np.ndim(of_instance)
+        n_points = 1 + n_instance + n_own * np.ndim(of_items)
+        instance = items = None
+        if n_instance:
+            instance = np.tile(of_instance, (n_points, 1))
+            instance[1 : 1 + n_instance] += np.diag(instance_spread)
+        if np.ndim(of_items):
+            items = np.tile(of_items, (n_points, n_items, 1))
+            items[1 + n_instance :] += np.diag(items_spread)[:, None]
+        return FeatureTables(instance, items), n_instance
+
     def blank(self, n_items: int) -> FeatureTables:
         """Features of one instance, all of them 0."""
         (instance, _), (items, _) = self._moments

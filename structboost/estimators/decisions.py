@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import field
 from os import PathLike
 from typing import Any, Self
@@ -10,15 +9,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray
 from structboost.boosting import StructBoost
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
 from structboost.ensemble import Ensemble
+from structboost.estimators.decision_folds import FoldFits, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
 from structboost.estimators.decisions_file import FORMAT, read_decisions, write_decisions
 from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
@@ -34,14 +33,6 @@ from structboost.tasks.predict_then_optimize import (
 from structboost.validation import checked_choice, checked_positive, checked_whole_number
 from structboost.weak.families import WeakLearners
 
-# The C of the linear function that are tried, until the held-out regret has not fallen twice.
-# Beyond them the gap closes slowly, and the regret no longer falls.
-_CS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-_PATIENCE = 2
-_FOLDS = 5
-# Near the best C the held-out regret does not tell a gap of a few percent from none.
-_COARSE = 0.05
-_MAX_EPOCHS = 15
 _MAX_PASSES = 20
 
 
@@ -56,8 +47,10 @@ class PredictThenOptimize(BaseEstimator):
     problem : DecisionProblem or callable
         The problem, or ``solve(costs)`` that gives the decision of least cost.
     C : float or "auto"
-        Weight of the training loss against the regulariser.  ``"auto"`` takes the C of the smallest
-        regret on held-out instances.
+        Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
+        held-out instances.  A linear function is then the mean of the fits, one for each of five
+        parts held out, of the five best C and starts; with ``spare_solves`` or
+        ``start="boosted"`` it is one fit with the best C and start.
     weak_learner : str, list or dict
         ``"linear"`` fits one linear function by :class:`structboost.StructuredSVM`; anything else
         is given to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
@@ -92,7 +85,8 @@ class PredictThenOptimize(BaseEstimator):
     C_ : float
         The C given or chosen.
     history_ : list of dict
-        One record per round or pass of the last fit, with the certificate.
+        One record per round or pass of the last fit, with the certificate.  Where the model is a
+        mean of fits, the last record of each, with its ``C`` and ``start``.
     passes_ : list of dict
         One per fit where solves are spared: gap, whether it is certified, exact solves so far,
         known decisions.
@@ -142,12 +136,19 @@ class PredictThenOptimize(BaseEstimator):
         truth = TrueDecisions(solved.chosen, table / self._scale)
         start, C = self._starts()[-1], self.C
         self.path_: list[dict[str, Any]] = []
+        self.passes_: list[dict[str, Any]] = []
         if self._is_linear and C == "auto":
-            C, start = self._chosen(problem, given, truth)
+            fits = self._fold_fits(problem, given, truth)
+            self.path_ = fits.path
+            C, start = fits.best
+            if not self.spare_solves and self.start != "boosted":
+                self.preparation_ = Preparation(given, truth.costs)
+                self.trainer_ = fits.mean(self._task(problem, truth), self.preparation_)
+                self.C_, self.history_ = C, self.trainer_.history_
+                return self
         self.preparation_ = Preparation(given, truth.costs, start)
         self.trainer_ = self._trainer(self._task(problem, truth), C)
         inputs = self.preparation_.training_inputs
-        self.passes_ = []
         if self.spare_solves:
             self.passes_ = fit_on_known_decisions(self.trainer_, inputs, truth, _MAX_PASSES)
             if self.passes_[-1]["gap"] > self.tol:
@@ -288,82 +289,19 @@ class PredictThenOptimize(BaseEstimator):
             verbose=self.verbose,
         )  # fmt: skip
 
-    def _chosen(
+    def _fold_fits(
         self, problem: DecisionProblem, given: FeatureTables, truth: TrueDecisions
-    ) -> tuple[float, str]:
-        """C and start of the smallest held-out regret.
+    ) -> FoldFits:
+        """Fits of each C and start, with held-out regret.
 
         Where solves are spared, the decisions are those that are best for some training instance.
         """
         if self.spare_solves:
             problem = KnownDecisions(problem, truth.chosen)
-        seed = 0 if self.random_state is None else self.random_state
-        n_folds = min(_FOLDS, len(given))
-        if n_folds < 2:
-            raise ValueError("C is 'auto', which holds out instances; give at least two.")
-        folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
-        for start in self._starts():
-            parts = [
-                (Preparation(given.take(train), truth.costs[train], start), train, held)
-                for train, held in folds
-            ]
-            since_best, lowest = 0, np.inf
-            for C in _CS:
-                regrets = [self._held_out(problem, given, truth, C, *part) for part in parts]
-                regret = float(np.mean(regrets))
-                self.path_.append({"C": C, "start": start, "regret": regret})
-                since_best = 0 if regret < lowest else since_best + 1
-                lowest = min(lowest, regret)
-                if since_best == _PATIENCE:
-                    break
-        best = min(self.path_, key=lambda entry: float(entry["regret"]))
-        return float(best["C"]), str(best["start"])
+        return FoldFits(problem, given, truth, self._starts(), self.tol, self.random_state)
 
     def _starts(self) -> tuple[str, ...]:
         """The starts that are tried; where C is given, the last one counts."""
         if self.start != "auto":
             return (self.start,)
         return ("none", "least_squares") if self._is_linear else ("none",)
-
-    def _held_out(
-        self,
-        problem: DecisionProblem,
-        given: FeatureTables,
-        truth: TrueDecisions,
-        C: float,
-        preparation: Preparation,
-        train: IntArray,
-        held: IntArray,
-    ) -> float:
-        """Regret on the held-out instances of a fold."""
-        n_items = truth.costs.shape[1]
-        task = PredictThenOptimizeTask(problem, preparation.features, n_items=n_items)
-        svm = StructuredSVM(
-            task, C=C, tol=max(self.tol, _COARSE), max_epochs=_MAX_EPOCHS,
-            random_state=self.random_state,
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            svm.fit(
-                preparation.training_inputs,
-                TrueDecisions(truth.chosen[train], truth.costs[train]),
-            )
-        predicted = np.array(costs_of(task, svm, preparation.inputs(given.take(held))))
-        return normalized_regret(
-            truth.costs[held], problem.solve_all(predicted), truth.chosen[held]
-        )
-
-
-def normalized_regret(costs: FloatArray, chosen: FloatArray, best: FloatArray) -> float:
-    """Total regret over the total size of the best values.
-
-    Parameters
-    ----------
-    costs : ndarray, shape (n, n_items)
-        True costs or values.
-    chosen, best : ndarray, shape (n, n_items)
-        Decisions made, and the best ones.
-    """
-    values = np.einsum("ij,ij->i", costs, best)
-    regret = np.abs(np.einsum("ij,ij->i", costs, chosen) - values)
-    return float(regret.sum() / max(np.abs(values).sum(), np.finfo(float).tiny))

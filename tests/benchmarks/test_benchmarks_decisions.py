@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from benchmarks.ours import decisions as ours
 from benchmarks.papers import decisions as page
@@ -27,6 +28,15 @@ def test_errors_of_clocks_change_no_decision_and_most_of_the_variance():
     assert 0.0 < expected < instance.regret(-instance.expected[instance.test], instance.test)
 
 
+def test_thresholds_are_no_linear_form():
+    instance = ours.thresholds(0, n=300, n_test=100)
+    costs = instance.expected
+    # Each street has at most 4 ** 3 times of its own, whatever the weather.
+    assert max(len(np.unique(costs[:, j].round(9))) for j in range(costs.shape[1])) <= 4**3
+    predicted = LinearRegression().fit(instance.X, costs).predict(instance.X)
+    assert np.mean((predicted - costs) ** 2) > 0.1 * costs.var(axis=0).mean()
+
+
 def test_the_generators_are_those_of_the_papers():
     # The first numbers that PyEPO's own generator gives for 1,000 instances with this seed.
     tours = ours.tours(n=800, n_test=200)
@@ -43,6 +53,7 @@ def test_the_generators_are_those_of_the_papers():
 def test_settings_are_chosen_on_training_rows(name):
     instance = small(ours.routes(4, 135, n=40, n_test=40))
     method = page.methods(instance)[name]
+    method.candidates = method.candidates[:2]
     found = ours.tuned(method, instance, 2)
     assert 0.0 < found["value"] < 1.0
     assert len(found["validation"]) == min(2, len(method.candidates))

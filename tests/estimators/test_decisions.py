@@ -7,21 +7,23 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 
 from structboost import (
     DecisionInput,
     GridPath,
     Knapsack,
     PredictThenOptimize,
+    PredictThenOptimizeTask,
     SolvedBy,
     StructBoost,
     StructuredSVM,
     TaskError,
     Tour,
 )
+from structboost.estimators.decision_folds import FoldFits, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
-from structboost.estimators.decisions import normalized_regret
+from structboost.estimators.known_decisions import costs_of
 
 ROUTES = GridPath(3, 3)
 
@@ -42,12 +44,57 @@ def test_decisions_are_better_than_those_of_least_squares():
     best = ROUTES.solve_all(held)
     two_stage = ROUTES.solve_all(LinearRegression().fit(x, costs).predict(held_x))
     assert -model.score(held_x, held) < 0.9 * normalized_regret(held, two_stage, best)
-    assert model.history_[-1]["gap"] <= model.tol
+    # Five parts held out, five best settings.
+    assert len(model.history_) == 25
     assert model.C_ == min(model.path_, key=lambda entry: entry["regret"])["C"]
     decided = model.predict(held_x)
     np.testing.assert_array_equal(decided, ROUTES.solve_all(model.predict_costs(held_x)))
     assert -model.score(held_x, held) == pytest.approx(
         ((decided - best) * held).sum() / (best * held).sum()
+    )
+
+
+@pytest.mark.parametrize("form", ["instance", "items", "both"])
+def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
+    monkeypatch.setattr("structboost.estimators.decision_folds._CS", (0.3, 3.0))
+    rng = np.random.default_rng(0)
+    x, costs = travel(30)
+    items = 3.0 + costs[:, :, None] * rng.uniform(0.5, 2.0, size=(*costs.shape, 2))
+    both = [DecisionInput(a, b) for a, b in zip(5 + 2 * x, items, strict=True)]
+    given = FeatureTables.of({"instance": 5 + 2 * x, "items": items, "both": both}[form])
+    task = PredictThenOptimizeTask(ROUTES, given.features, n_items=ROUTES.n_items)
+    truth = task.best_decisions(given.inputs(), costs)
+    fits = FoldFits(ROUTES, given, truth, ("none", "least_squares"), 0.05, 0)
+    plain = Preparation(given, costs)
+    mean = fits.mean(task, plain)
+    each = [fit.costs(given) for setting in fits._settings for fit in setting.fits]
+    assert len(each) == 20
+    found = costs_of(task, mean, plain.inputs(given))
+    np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=1e-9)
+    model = PredictThenOptimize(ROUTES).fit(given.inputs(), costs)
+    model.save(tmp_path / "m")
+    again = PredictThenOptimize.load(tmp_path / "m", ROUTES)
+    np.testing.assert_array_equal(
+        again.predict_costs(given.inputs()), model.predict_costs(given.inputs())
+    )
+
+
+def test_held_out_instances_have_no_part_in_the_fits_that_they_judge(monkeypatch):
+    monkeypatch.setattr("structboost.estimators.decision_folds._CS", (1.0,))
+    x, costs = travel(20)
+    task = PredictThenOptimizeTask(ROUTES)
+
+    def first_fit(changed):
+        given = FeatureTables.of(np.where(changed[:, None], 50.0, x))
+        truth = task.best_decisions(given.inputs(), np.where(changed[:, None], 90.0, costs))
+        fits = FoldFits(ROUTES, given, truth, ("least_squares",), 0.05, 0)
+        return fits._settings[0].fits[0]
+
+    held = np.zeros(20, bool)
+    held[next(KFold(5, shuffle=True, random_state=0).split(x))[1]] = True
+    others = FeatureTables.of(x)
+    np.testing.assert_array_equal(
+        first_fit(held).costs(others), first_fit(np.zeros(20, bool)).costs(others)
     )
 
 

@@ -1,0 +1,174 @@
+"""Linear functions for decisions: C and start by held-out regret, and the mean of the best fits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
+
+from structboost._typing import FloatArray, IntArray
+from structboost.decisions.problem import DecisionProblem
+from structboost.estimators.decision_inputs import FeatureTables, Preparation
+from structboost.estimators.known_decisions import costs_of
+from structboost.linear.linear_file import LinearModel
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
+
+# The C that are tried, until the held-out regret has not fallen for so many.  Beyond them the gap
+# closes slowly.
+_CS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+_PATIENCE = 3
+_FOLDS = 5
+# The model is the mean of the fits with so many pairs of C and start.
+_AVERAGED = 5
+# Near the best C the held-out regret does not tell a gap of a few percent from none.
+_COARSE = 0.05
+_MAX_EPOCHS = 15
+
+
+class _Fit(NamedTuple):
+    """A fit on all instances but those of one fold."""
+
+    preparation: Preparation
+    svm: StructuredSVM
+    regret: float
+
+    def costs(self, given: FeatureTables) -> FloatArray:
+        """Predicted costs, shape (n, n_items)."""
+        task: Any = self.svm.task
+        return np.array(costs_of(task, self.svm, self.preparation.inputs(given)))
+
+
+class _Setting(NamedTuple):
+    """The fits of a C and a start, one for each fold."""
+
+    C: float
+    start: str
+    fits: list[_Fit]
+
+    @property
+    def regret(self) -> float:
+        return float(np.mean([fit.regret for fit in self.fits]))
+
+
+class FoldFits:
+    """Fits of linear functions, each with one fold of the instances held out.
+
+    Parameters
+    ----------
+    problem : DecisionProblem
+        Solved in training, and for the held-out instances.
+    given : FeatureTables
+    truth : TrueDecisions
+    starts : sequence of str
+    tol : float
+        Relative gap of the fits, unless it is finer than what the held-out regret can tell.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    path : list of dict
+        ``C``, ``start`` and held-out ``regret`` of each setting.
+    """
+
+    def __init__(
+        self,
+        problem: DecisionProblem,
+        given: FeatureTables,
+        truth: TrueDecisions,
+        starts: Sequence[str],
+        tol: float,
+        random_state: Any,
+    ) -> None:
+        self._problem, self._given, self._truth = problem, given, truth
+        self._tol, self._random_state = max(tol, _COARSE), random_state
+        n_folds = min(_FOLDS, len(given))
+        if n_folds < 2:
+            raise ValueError("C is 'auto', which holds out instances; give at least two.")
+        seed = 0 if random_state is None else random_state
+        folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
+        self._settings: list[_Setting] = []
+        for start in starts:
+            parts = [
+                (Preparation(given.take(train), truth.costs[train], start), train, held)
+                for train, held in folds
+            ]
+            since_best, lowest = 0, np.inf
+            for C in _CS:
+                setting = _Setting(C, start, [self._fit(C, *part) for part in parts])
+                self._settings.append(setting)
+                since_best = 0 if setting.regret < lowest else since_best + 1
+                lowest = min(lowest, setting.regret)
+                if since_best == _PATIENCE:
+                    break
+        self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self._settings]
+
+    @property
+    def best(self) -> tuple[float, str]:
+        """C and start of the smallest held-out regret."""
+        setting = min(self._settings, key=lambda s: s.regret)
+        return setting.C, setting.start
+
+    def mean(self, task: PredictThenOptimizeTask, preparation: Preparation) -> StructuredSVM:
+        """The mean of the fits of the best settings: again a linear function.
+
+        Parameters
+        ----------
+        task : PredictThenOptimizeTask
+            Of the features without a start.
+        preparation : Preparation
+            Without a start; the weights are those of its standardised features.
+        """
+        settings = sorted(self._settings, key=lambda s: s.regret)[:_AVERAGED]
+        fits = [(s, fit) for s in settings for fit in s.fits]
+        points, n_instance = preparation.points(self._truth.costs.shape[1])
+        costs = np.mean([fit.costs(points) for _, fit in fits], axis=0)
+        bias, slopes = costs[0], costs[1:] - costs[0]
+        weights = {}
+        if "instance" in task.kinds:
+            weights["instance"] = np.vstack((slopes[:n_instance], bias))
+            bias = np.zeros(1)
+        if "items" in task.kinds:
+            # The items share a function: all costs move alike.
+            of_items = np.append(slopes[n_instance:].mean(axis=1), bias.mean())
+            weights["items"] = of_items[:, None]
+        facts = dict(fits[0][1].svm.to_model().metadata)
+        facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
+        return StructuredSVM.from_model(LinearModel(task.kinds, weights, facts), task)
+
+    def _fit(self, C: float, preparation: Preparation, train: IntArray, held: IntArray) -> _Fit:
+        truth = self._truth
+        n_items = truth.costs.shape[1]
+        task = PredictThenOptimizeTask(self._problem, preparation.features, n_items=n_items)
+        svm = StructuredSVM(
+            task, C=C, tol=self._tol, max_epochs=_MAX_EPOCHS, random_state=self._random_state
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            svm.fit(
+                preparation.training_inputs,
+                TrueDecisions(truth.chosen[train], truth.costs[train]),
+            )
+        fit = _Fit(preparation, svm, np.nan)
+        chosen = self._problem.solve_all(fit.costs(self._given.take(held)))
+        regret = normalized_regret(truth.costs[held], chosen, truth.chosen[held])
+        return fit._replace(regret=regret)
+
+
+def normalized_regret(costs: FloatArray, chosen: FloatArray, best: FloatArray) -> float:
+    """Total regret over the total size of the best values.
+
+    Parameters
+    ----------
+    costs : ndarray, shape (n, n_items)
+        True costs or values.
+    chosen, best : ndarray, shape (n, n_items)
+        Decisions made, and the best ones.
+    """
+    values = np.einsum("ij,ij->i", costs, best)
+    regret = np.abs(np.einsum("ij,ij->i", costs, chosen) - values)
+    return float(regret.sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
