@@ -191,19 +191,28 @@ class ColumnRegistry:
 
     def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
         """Add the columns that the master does not hold; returns how many."""
-        live = {number: place for place, number in enumerate(self._live.tolist())}
+        # Places of the live columns, found when one of them is priced again.
+        live: dict[int, int] | None = None
+        n_live = len(self._live)
         terms: dict[str, Terms] = {}
         added: list[int] = []
         selected: list[int] = []
         for kind, of_kind in priced.items():
             fresh = []
             for column in of_kind:
-                number = self._numbers.setdefault((kind, column.terms), len(self._numbers))
-                if number not in live:
-                    live[number] = len(live)
+                n_known = len(self._numbers)
+                number = self._numbers.setdefault((kind, column.terms), n_known)
+                if number < n_known and live is None:
+                    known = np.concatenate((self._live, np.array(added, np.int64))).tolist()
+                    live = {number: place for place, number in enumerate(known)}
+                place = None if number == n_known or live is None else live.get(number)
+                if place is None:
+                    place = n_live + len(added)
                     added.append(number)
                     fresh.append(column)
-                selected.append(live[number])
+                    if live is not None:
+                        live[number] = place
+                selected.append(place)
             if fresh:
                 terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
         self.selected = np.array(selected, np.int64)

@@ -34,13 +34,13 @@ def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int)
     duals = np.ascontiguousarray(duals, np.float64)
     n_bins = binned.bins.n_bins
     rows = np.flatnonzero(duals.any(axis=1))
-    starts = np.searchsorted(rows, binned.blocks)
+    starts = rows.searchsorted(binned.blocks)
     block_totals = np.zeros((len(starts) - 1, duals.shape[1]))
     _add_block_totals(rows, starts, duals, block_totals)
-    ends = np.append(0, np.cumsum(n_bins[first:last]))
-    out = np.empty((int(ends[-1]) + 1, duals.shape[1]))
-    groups = _groups(first, last, n_bins, duals.shape[1])
-    largest = max((int(n_bins[slice(*group)].sum()) for group in groups), default=0)
+    ends = [0, *n_bins[first:last].cumsum().tolist()]
+    out = np.empty((ends[-1] + 1, duals.shape[1]))
+    groups = _groups(first, ends, duals.shape[1])
+    largest = max((ends[end - first] - ends[begin - first] for begin, end in groups), default=0)
     rooms = np.empty((tree_depth(len(block_totals)) + 1, largest, duals.shape[1]))
     for group in groups:
         begin, end = ends[group[0] - first], ends[group[1] - first]
@@ -52,18 +52,20 @@ def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int)
     return out
 
 
-def _groups(first: int, last: int, n_bins: IntArray, n_channels: int) -> list[tuple[int, int]]:
-    """First and last feature of each group whose histograms fit in the cache together."""
+def _groups(first: int, ends: list[int], n_channels: int) -> list[tuple[int, int]]:
+    """First and last feature of each group whose histograms fit in the cache together.
+
+    The bins of the features from ``first`` on end at ``ends[1:]``.
+    """
     groups = []
-    size = 0
-    begin = first
-    for f in range(first, last):
-        size += int(n_bins[f]) * n_channels
-        if size > _GROUP_ENTRIES and f > begin:
-            groups.append((begin, f))
-            begin, size = f, int(n_bins[f]) * n_channels
-    if begin < last:
-        groups.append((begin, last))
+    begin, n_features = 0, len(ends) - 1
+    if ends[-1] * n_channels > _GROUP_ENTRIES:
+        for f in range(1, n_features):
+            if (ends[f + 1] - ends[begin]) * n_channels > _GROUP_ENTRIES:
+                groups.append((first + begin, first + f))
+                begin = f
+    if begin < n_features:
+        groups.append((first + begin, first + n_features))
     return groups
 
 

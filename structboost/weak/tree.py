@@ -197,6 +197,12 @@ class TreeFamily(WeakLearnerFamily):
         self.low, self.high = response
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
+        # Words of the set of a node.
+        self._n_words = N_WORDS if self._is_category.any() else 0
+        # Two histograms for each channel.
+        self._n_entries = 2 * int(self._n_bins.sum())
+        # After the thresholds of all features that of a node that does not split.
+        self._values = np.append(self.binned.bins.values, np.inf)
 
     def vary(self, random_state: Any) -> None:
         """Grow the trees of each round on half of the rows, unless a share was given."""
@@ -217,14 +223,16 @@ class TreeFamily(WeakLearnerFamily):
         self._random = check_random_state(random_state)
 
     @cached_property
-    def _equal_rows(self) -> IntArray:
-        """Numbers of rows, the same for rows of equal features."""
-        return np.unique(row_hashes(self.binned.codes), return_inverse=True)[1]
+    def _equal_rows(self) -> tuple[IntArray, int]:
+        """Numbers of rows, the same for rows of equal features; how many there are."""
+        hashes, numbers = np.unique(row_hashes(self.binned.codes), return_inverse=True)
+        return numbers, len(hashes)
 
     def _draw(self) -> NDArray[np.bool_]:
         """Which rows a round's trees are grown on."""
-        drawn = self._random.random_sample(self._equal_rows.max(initial=-1) + 1)
-        return np.asarray((drawn < self.row_share)[self._equal_rows])
+        numbers, n_distinct = self._equal_rows
+        drawn = self._random.random_sample(n_distinct)
+        return np.asarray((drawn < self.row_share)[numbers])
 
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """One tree per channel, best first.
@@ -235,8 +243,7 @@ class TreeFamily(WeakLearnerFamily):
             duals = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
         duals = np.ascontiguousarray(duals, np.float64)
         n_channels = duals.shape[1]
-        # Two histograms for each channel.
-        at_once = max(1, _MOST_ENTRIES // (2 * int(self._n_bins.sum())))
+        at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
             found += self._grow(duals, first, min(first + at_once, n_channels))
@@ -281,7 +288,7 @@ class TreeFamily(WeakLearnerFamily):
         leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1)
         gaps = self.binned.bins.gaps
         low = None if gaps is None else gaps.low[columns].astype(np.uint8)
-        if not self._is_category.any():
+        if not self._n_words:
             return TreeTable(self._feature(columns), threshold, leaf, low)
         sets, inside = for_all_categories(self._sets(learners), self._n_bins[columns])
         low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
@@ -291,7 +298,7 @@ class TreeFamily(WeakLearnerFamily):
         """The tree of these fields, its splits between bins of these features."""
         made = Tree(*(tuple(field) for field in values))
         n_nodes = 2**self.depth - 1
-        n_sets = n_nodes if self._is_category.any() else 0
+        n_sets = n_nodes if self._n_words else 0
         if [len(field) for field in made] != [n_nodes, n_nodes, n_nodes + 1, n_nodes, n_sets]:
             raise DamagedFileError("a tree is of another depth")
         for node in range(n_sets):
@@ -311,9 +318,11 @@ class TreeFamily(WeakLearnerFamily):
 
     def _thresholds(self, features: IntArray, bins: IntArray) -> FloatArray:
         """Thresholds of nodes, infinity where they do not split."""
-        indptr, values = self.binned.bins.indptr, self.binned.bins.values
-        places = np.where(bins >= 0, indptr[features] + bins, len(values))
-        return np.where(bins == BY_SET, HALF, np.append(values, np.inf)[places])
+        places = np.where(bins >= 0, self.binned.bins.indptr[features] + bins, -1)
+        thresholds = self._values[places]
+        if self._n_words:
+            thresholds[bins == BY_SET] = HALF
+        return thresholds
 
     def _feature(self, columns: IntArray) -> IntArray:
         """The features that columns of bins read."""
@@ -323,7 +332,7 @@ class TreeFamily(WeakLearnerFamily):
     def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64]:
         """Sets of the nodes, shape (n_learners, n_nodes, n_words)."""
         n_nodes = 2**self.depth - 1
-        if not self._is_category.any():
+        if not self._n_words:
             return np.zeros((len(learners), n_nodes, 0), np.uint64)
         return np.array([words_of(t.sets) for t in learners]).reshape(-1, n_nodes, N_WORDS)
 
@@ -332,26 +341,29 @@ class TreeFamily(WeakLearnerFamily):
         binned, n_bins = self.binned, self._n_bins
         own = duals[:, first:last]
         n_channels, n_nodes = last - first, 2**self.depth - 1
-        signed = np.hstack((np.maximum(own, 0.0), np.maximum(-own, 0.0)))
+        signed = np.empty((len(own), 2 * n_channels))
+        np.maximum(own, 0.0, out=signed[:, :n_channels])
+        np.subtract(signed[:, :n_channels], own, out=signed[:, n_channels:])
         roots = histograms(binned, signed, 0, binned.n_columns)
         features = np.zeros((n_channels, n_nodes), np.int64)
         bins = np.full((n_channels, n_nodes), -1)
         weights = np.zeros((n_channels, n_nodes + 1))
-        n_words = N_WORDS if self._is_category.any() else 0
-        sets = np.zeros((n_channels, n_nodes, n_words), np.uint64)
+        sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
         grow(
             binned.codes, n_bins, binned.blocks, *binned.rare, duals, first, roots,
-            np.empty((self.depth, 2 * int(n_bins.sum()))), self.depth, self._is_category,
+            np.empty((self.depth, self._n_entries)), self.depth, self._is_category,
             self._directions.of_columns, features, bins, sets, weights,
         )  # fmt: skip
         leaves = self._leaves(features, bins, sets, weights)
         edges = (leaves * weights).sum(axis=1)
-        numbers = [
-            tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True))
-            if n_words
-            else ()
-            for nodes in zip(bins, sets, strict=True)
-        ]
+        numbers: list[tuple[int, ...]] = [()] * n_channels
+        if self._n_words:
+            numbers = [
+                tuple(
+                    number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True)
+                )
+                for nodes in zip(bins, sets, strict=True)
+            ]
         of_trees = (features, self._thresholds(features, bins), leaves, bins)
         return [
             Candidate(Tree(*map(tuple, fields), of_nodes), channel, edge)  # type: ignore[call-arg]
