@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.multioutput import MultiOutputRegressor
+from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
@@ -44,7 +45,11 @@ class FeatureTables:
             ]
             tables = [None if p is None else np.asarray(p, np.float64) for p in parts]
         else:
-            table = np.asarray(X, np.float64)
+            # Rows of NaN are named below.
+            table = check_array(
+                X, dtype=np.float64, allow_nd=True, ensure_all_finite=False,
+                estimator="PredictThenOptimize",
+            )  # fmt: skip
             tables = [table, None] if table.ndim == 2 else [None, table]
         for values, ndim in zip(tables, (2, 3), strict=True):
             if values is not None:
@@ -348,6 +353,10 @@ def _moments(table: FloatArray | None) -> tuple[Any, Any]:
 
 def checked_costs(costs: Any, n: int) -> NDArray[np.float64]:
     """Costs as a table with a row for each of ``n`` instances."""
+    if costs is None:
+        raise ValueError(
+            "PredictThenOptimize requires y to be passed, but the target y is None: give costs."
+        )
     table = np.asarray(costs, np.float64)
     if table.ndim != 2 or len(table) != n:
         raise ValueError(f"costs has shape {table.shape}; give a row of costs for each of {n} X.")

@@ -170,8 +170,8 @@ class PredictThenOptimize(BaseEstimator):
         given = FeatureTables.of(X)
         if given.n_features != self.n_features_in_:
             raise ValueError(
-                f"X has {given.n_features} features; the model was fitted with "
-                f"{self.n_features_in_}."
+                f"X has {given.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
             )
         return self._predicted(given)
 
@@ -187,11 +187,10 @@ class PredictThenOptimize(BaseEstimator):
 
     def score(self, X: Any, costs: Any) -> float:
         """Minus the normalised regret: total regret over the total size of the best values."""
-        check_is_fitted(self, "trainer_")
-        given = FeatureTables.of(X)
-        table = checked_costs(costs, len(given))
+        decisions = self.predict(X)
+        table = checked_costs(costs, len(decisions))
         best = problem_of(self.problem).solve_all(table)
-        return -normalized_regret(table, self.predict(X), best)
+        return -normalized_regret(table, decisions, best)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the problem) to a file, without pickle: all of it or nothing.
@@ -267,6 +266,12 @@ class PredictThenOptimize(BaseEstimator):
     @property
     def _is_linear(self) -> bool:
         return isinstance(self.weak_learner, str) and self.weak_learner == "linear"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.single_output, tags.target_tags.multi_output = False, True
+        return tags
 
     def _check_parameters(self) -> None:
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))

@@ -191,6 +191,7 @@ class StructBoostTagger(StructBoostEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
+        tags.input_tags.two_d_array = False
         return tags
 
     @property

@@ -24,6 +24,7 @@ from structboost import (
 from structboost.estimators.decision_folds import FoldFits, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
+from tests.helpers.scikit_learn import check_battery
 
 ROUTES = GridPath(3, 3)
 
@@ -237,6 +238,23 @@ def test_cloning_and_grid_search():
     )
 
 
+def invest(costs):
+    """One item: take it if it pays."""
+    return (costs < 0).astype(float)
+
+
+@pytest.mark.parametrize("weak_learner", ["linear", "stump"])
+def test_the_whole_scikit_learn_battery(weak_learner):
+    check_battery(
+        PredictThenOptimize(invest, C=1.0, weak_learner=weak_learner, max_rounds=5),
+        39,
+        {
+            "check_fit_score_takes_y": "the second argument is named costs",
+            "check_n_features_in_after_fitting": "gives score an argument named y",
+        },
+    )
+
+
 def test_errors_name_the_argument_and_the_instance():
     x, costs = travel(20)
     model = PredictThenOptimize(ROUTES, C=1.0)
@@ -252,7 +270,7 @@ def test_errors_name_the_argument_and_the_instance():
         PredictThenOptimize(ROUTES, start="cold").fit(x, costs)
     with pytest.raises(ValueError, match="C is -1"):
         PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
-    with pytest.raises(ValueError, match="4 features; the model was fitted with 3"):
+    with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):
         model.fit(x, costs).predict(np.ones((2, 4)))
     with pytest.raises(ValueError, match="problem of its own"):
         model.fit([DecisionInput(row, problem=ROUTES) for row in x], costs)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
+from sklearn.utils import get_tags
 
 from structboost import ModelFileError, StackedParts, StructBoostClassifier, StructBoostTagger
 
@@ -186,3 +187,7 @@ def test_early_stopping_and_other_families(tmp_path):
 def test_wrong_input_is_named(X, y, message):
     with pytest.raises(ValueError, match=message):
         StructBoostTagger().fit(X, y)
+
+
+def test_scikit_learn_is_told_that_inputs_are_no_tables():
+    assert not get_tags(StructBoostTagger()).input_tags.two_d_array
