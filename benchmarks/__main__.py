@@ -1,4 +1,4 @@
-"""Command line: ``python -m benchmarks list``, ``run``, ``all`` and ``check``."""
+"""Command line: ``python -m benchmarks list``, ``run``, ``all``, ``check`` and ``index``."""
 
 import signal
 import sys

@@ -41,8 +41,12 @@ exclude_patterns = ["_build", "_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "structboost"
 html_static_path = ["_static"]
-html_css_files = ["cards.css"]
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_css_files = ["cards.css", "tables.css"]
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "results/index": []},
+}
 
 
 def setup(app: Sphinx) -> None:

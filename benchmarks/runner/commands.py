@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``all`` and ``check``."""
+"""The command line: ``list``, ``run``, ``all``, ``check`` and ``index``."""
 
 import argparse
 import importlib
@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from benchmarks.papers.headlines import HEADLINES
 from benchmarks.runner.check import PageError, check, read_page
+from benchmarks.runner.headlines import as_table, write_index
 from benchmarks.runner.pages import write_results
 from benchmarks.runner.provenance import ROOT, this_run
 from benchmarks.runner.records import write_json
@@ -52,7 +54,9 @@ def parser() -> argparse.ArgumentParser:
     runs = commands.add_parser("run", help="run a benchmark, or resume an interrupted run")
     runs_all = commands.add_parser("all", help="run every benchmark, or resume")
     checks = commands.add_parser("check", help="compute some units of a page anew and compare")
-    for command, function in ((lists, _list), (runs, _run), (runs_all, _run_all), (checks, _check)):
+    indexes = commands.add_parser("index", help="make the page of all results from the others")
+    functions = {lists: _list, runs: _run, runs_all: _run_all, checks: _check, indexes: _index}
+    for command, function in functions.items():
         command.set_defaults(run=function)
     for one in (runs, checks):
         one.add_argument("name", choices=NAMES)
@@ -73,8 +77,9 @@ def parser() -> argparse.ArgumentParser:
     add = checks.add_argument
     add("--share", type=_share, default=0.05, metavar="S", help="share of the units (0.05); 1: all")
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
-    results = ROOT / "docs/results"
-    add("--results", type=Path, default=results, metavar="DIR", help="where NAME.json is")
+    for one, help_ in ((checks, "where NAME.json is"), (indexes, "where the pages are")):
+        folder = ROOT / "docs/results"
+        one.add_argument("--results", type=Path, default=folder, metavar="DIR", help=help_)
     return top
 
 
@@ -98,6 +103,13 @@ def _check(options: argparse.Namespace) -> int:
     if not _can_run(options.name, page["datasets"], plots=False):
         return BAD_INPUT
     return check(PAGES[options.name], page, options.data, options.share, options.seed)
+
+
+def _index(options: argparse.Namespace) -> int:
+    """Make the page of all results; 0 if it has a line."""
+    lines = write_index(options.results, HEADLINES, NAMES)
+    print(as_table(lines))
+    return 0 if lines else BAD_INPUT
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -136,6 +148,8 @@ def _run_pages(
         return FAILED if runner.failures else 0
     for name, plan in plans.items():
         _finish_page(name, plan, files[name], runner, options)
+    if options.results is not None and (options.results / "index.md").exists():
+        write_index(options.results, HEADLINES, NAMES)
     for title in runner.failures:
         sys.stderr.write(f"failed: {title}\n")
     return FAILED if runner.failures else 0

@@ -1,0 +1,229 @@
+"""The page of all results: ours beside the best peer, task by task, made from the other pages."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.runner.check import read_page
+from benchmarks.runner.plots import panels
+from benchmarks.runner.printed import Row, tables_of
+from benchmarks.runner.records import Record, grouped, write_text
+from benchmarks.runner.tables import blocks
+
+# No error at all has no ratio.
+LEAST_ERROR = 1e-4
+ERROR_TICKS, TIME_TICKS = (0.25, 0.5, 0.7, 1, 1.4, 2, 4), (0.001, 0.01, 0.1, 1, 10, 100)
+BETTER, WORSE = "#2a7f62", "#c8553d"
+TARGET = re.compile(r"\| (met|\*\*missed\*\*|not measured) \|$", re.MULTILINE)
+WRITTEN = re.compile(r"Last written in commit (\w+)")
+
+
+class Figure(NamedTuple):
+    """What a page says of a method on a data set; None: nothing."""
+
+    dataset: str
+    method: str
+    error: float | None = None
+    seconds: float | None = None
+
+
+class Headline(NamedTuple):
+    """A line of the page: what is compared, and where the figures are."""
+
+    page: str
+    task: str
+    measure: str
+    # The first of those with the most data sets is shown: named here, not chosen by its results.
+    ours: Sequence[str]
+    peers: Sequence[str]
+    figures: Callable[[Sequence[Record]], Iterable[Figure]]
+    # The same from the tables of a page that was written before records were kept beside it.
+    printed: Callable[[list[list[Row]]], Iterable[Figure]] | None = None
+    names: Mapping[str, str] = {}  # of methods, for readers
+
+
+class Line(NamedTuple):
+    """A headline with geometric means over data sets of ours over the best peer's."""
+
+    headline: Headline
+    source: "Source"
+    ours: str
+    peer: str
+    error: float | None
+    seconds: float | None
+    n_sets: int
+
+
+class Source(NamedTuple):
+    """A page: its text, its records if they are kept, its commits, how many targets it misses."""
+
+    text: str
+    records: list[Record] | None
+    commits: str
+    missed: str
+
+
+def source(folder: Path, name: str) -> Source | None:
+    """A page and what is kept beside it; None if there is no such page."""
+    path = folder / f"{name}.md"
+    if not path.exists():
+        return None
+    text = path.read_text()
+    said = TARGET.findall(text)
+    missed = f"{said.count('**missed**')} of {len(said)}" if said else "-"
+    if not path.with_suffix(".json").exists():
+        return Source(text, None, ", ".join(found[:7] for found in WRITTEN.findall(text)), missed)
+    page = read_page(path.with_suffix(".json"))
+    commits = dict.fromkeys(str(run and run["commit"])[:7] for run in page["runs"])
+    return Source(text, page["records"], ", ".join(commits), missed)
+
+
+def line(headline: Headline, page: Source) -> Line | None:
+    """Ours beside the best peer of those with the most data sets; None if one of both is missing.
+
+    The best peer has the least geometric mean error, or seconds where there is no error.
+    """
+    if page.records is not None:
+        figures = headline.figures(page.records)
+    else:
+        figures = headline.printed(tables_of(page.text)) if headline.printed else ()
+    found = {
+        method: {figure.dataset: figure for figure in own}
+        for method, own in grouped((figure.method, figure) for figure in figures).items()
+    }
+    own = max((found.get(method, {}) for method in headline.ours), key=len)
+    pairs = {
+        peer: [(own[name], found[peer][name]) for name in own if name in found[peer]]
+        for peer in headline.peers
+        if peer in found
+    }
+    most = max(map(len, pairs.values()), default=0)
+    lines = [
+        Line(headline, page, both[0][0].method, peer, *_ratios(both), most)
+        for peer, both in pairs.items()
+        if len(both) == most > 0
+    ]
+    # The best peer is the one that ours looks worst beside.
+    return max(lines, key=lambda one: one.error or one.seconds or 0.0, default=None)
+
+
+def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float | None]:
+    """Geometric means of ours over theirs, of errors and of seconds; None where none are known."""
+    errors = [
+        (max(ours.error, LEAST_ERROR), max(theirs.error, LEAST_ERROR))
+        for ours, theirs in pairs
+        if ours.error is not None and theirs.error is not None
+    ]
+    # Seconds that are printed as 0.0 are not known.
+    seconds = [(a.seconds, b.seconds) for a, b in pairs if a.seconds and b.seconds]
+    logs = [[math.log(a / b) for a, b in both] for both in (errors, seconds)]
+    error, time = (math.exp(sum(own) / len(own)) if own else None for own in logs)
+    return error, time
+
+
+def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str]) -> list[Line]:
+    """Write index.md and index.png of a folder of pages; returns the lines."""
+    found = {name: source(folder, name) for name in pages}
+    sources = {name: one for name, one in found.items() if one is not None}
+    lines = [line(one, sources[one.page]) for one in headlines if one.page in sources]
+    shown = [one for one in lines if one is not None]
+    plot(shown, folder / "index.png")
+    others = [
+        f"[{name}]({name}.md) (missed: {one.missed}; commit {one.commits})"
+        for name, one in sources.items()
+        if name not in {one.headline.page for one in shown}
+    ]
+    text = blocks(
+        "# Results",
+        SUMMARY.format(
+            n=len(shown),
+            n_worse=sum((one.error or 0) > 1 for one in shown),
+            n_slower=sum((one.seconds or 0) > 1 for one in shown),
+        ),
+        "![Bars of error and time, ours over the best peer](index.png)",
+        as_table(shown),
+        NOTE,
+        f"Pages that compare with no peer: {', '.join(others)}." if others else "",
+        "```{toctree}\n:hidden:\n:glob:\n\n*\n```",
+    )
+    write_text(folder / "index.md", f"{text}\n")
+    return shown
+
+
+SUMMARY = """\
+Ours over the best peer, task by task: below 1 ours is better, above 1 the peer is. Ours has more
+error on {n_worse} of {n} lines, and takes longer on {n_slower} (bold)."""
+NOTE = """\
+Figures are geometric means over the data sets of a page. Time is CPU time of a fit with its chosen
+settings on one thread, or what the line says; it is wall time for boxes in a video (a frame), and
+on pages without a list of targets. The peer has the least test error of all; which method is ours
+was fixed before. *Missed* counts the targets that a page misses; "-" means that the page was
+written before targets were listed. *Commit* is what was measured: later changes of the code are not
+in the figures. `python -m benchmarks index` makes this page from the others."""
+
+
+def as_table(lines: Sequence[Line]) -> str:
+    """The lines as a table in Markdown."""
+    heads = ("task", "error", "time", "ours", "best peer", "measure", "missed", "commit")
+    rows = [heads, ["---"] * len(heads)]
+    for one in lines:
+        sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
+        rows.append(
+            (
+                f"[{one.headline.task}]({one.headline.page}.md)",
+                *(_cell(one.error), _cell(one.seconds)),
+                *(one.headline.names.get(method, method) for method in (one.ours, one.peer)),
+                *(one.headline.measure + sets, one.source.missed, one.source.commits),
+            )
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"**{_text(value)}**" if value > 1 else _text(value)
+
+
+def _text(value: float) -> str:
+    return f"{value:.2g}" if value < 0.1 or value >= 10 else f"{value:.2f}"
+
+
+def plot(lines: Sequence[Line], path: Path) -> None:
+    """Bars from 1 to each ratio, on logarithmic axes: to the left ours is better."""
+    size = (9.0, 0.9 + 0.17 * len(lines))
+    with panels(path, (1, 2), size, sharey=True) as (_, axes):
+        for axis, title, name in zip(axes[0], ("error", "time"), ("error", "seconds"), strict=True):
+            values = [getattr(one, name) for one in lines]
+            known = [value for value in values if value is not None]
+            _bars(axis, values)
+            axis.set_xscale("log")
+            least, most = min([*known, 1.0]), max([*known, 1.0])
+            room = max((most / least) ** 0.17, 1.2)  # for the numbers beside the bars
+            ends = least / room, most * room
+            ticks = ERROR_TICKS if name == "error" else TIME_TICKS
+            axis.set_xticks([tick for tick in ticks if ends[0] < tick < ends[1]])
+            axis.set_xlim(*ends)
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.minorticks_off()
+            axis.set_title(f"{title}, ours / best peer", fontsize=10)
+            axis.set_xlabel("ours better  \N{LEFTWARDS ARROW} 1 \N{RIGHTWARDS ARROW}  peer better")
+            axis.grid(axis="y", visible=False)
+            axis.tick_params(labelsize=9)
+        axes[0][0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
+        axes[0][0].invert_yaxis()
+
+
+def _bars(axis: Any, values: Sequence[float | None]) -> None:
+    """A bar and its number for each value."""
+    for at, value in enumerate(values):
+        if value is None:
+            axis.text(1, at, " -", fontsize=8, va="center", color="gray")
+            continue
+        is_worse = value > 1
+        axis.barh(at, value - 1, left=1, color=WORSE if is_worse else BETTER, height=0.7)
+        side = "left" if is_worse else "right"
+        axis.text(value, at, f" {_text(value)} ", fontsize=8, va="center", ha=side)
+    axis.axvline(1, color="black", linewidth=1)
