@@ -169,6 +169,8 @@ PRINTED = ranking("structboost_printed", stabilize=False)
 # The ranker of the table: a fit takes well under a second, and the more columns it has, the more
 # there is to spread the weights over.
 TIGHT = Ranking("structboost_1slack", 0.01, fit_share=0.1)
+UNION = ["linear", "stump"]
+RANKING_UNION = replace(TIGHT, name="structboost_union", settings={"weak_learner": UNION})
 # What the comparison with boosted trees costs an additive model of stumps; nothing is certified.
 _DEEP = {"weak_learner": partial(TreeFamily, depth=DEPTH), "columns_per_channel": 1}
 TREES = ranking("structboost_trees", **_DEEP, max_rounds=TREE_ROUNDS)
@@ -201,6 +203,30 @@ class Multiclass(Hinge):
 def stumps(gap: float) -> Multiclass:
     """The paper's main method."""
     return Multiclass("structboost_1slack", gap)
+
+
+def union(gap: float) -> Multiclass:
+    """The same with linear functions beside the stumps."""
+    return replace(stumps(gap), name="structboost_union", settings={"weak_learner": UNION})
+
+
+class HingeTrees(Multiclass):
+    """Hinge loss over trees, shared by a ridge; all settings are fitted on their own."""
+
+    trials = Method.trials
+
+    def fit(self, train: Table, params: Params, callbacks: Any = None) -> Any:
+        trees = partial(TreeFamily, depth=params.get("depth", DEPTH))
+        learners = [*self.settings["weak_learner"], trees]
+        own = replace(self, settings={**self.settings, "weak_learner": learners})
+        return Multiclass.fit(own, train, params, callbacks)
+
+
+def hinge_trees(name: str, *beside: str) -> HingeTrees:
+    """Trees, and the families ``beside`` them; no gap is proved, so the rounds end the fit."""
+    own = {"weak_learner": beside, "columns_per_channel": 1}
+    grown = grid(depth=(3, 5), C=(30.0, 300.0, 3000.0))
+    return HingeTrees(name, 0.01, spreads=False, settings=own, candidates=grown)
 
 
 def perceptrons(gap: float, max_rounds: int = MAX_ROUNDS) -> Multiclass:
@@ -255,20 +281,36 @@ class SSVM(Method):
     name = "ssvm"
     packages = ("numba",)
     candidates = powers(0, 5)
+    n_made = 3
+
+    def problem(self, X: np.ndarray, y: np.ndarray) -> tuple[Any, Any, Any]:
+        return MulticlassTask(int(y.max()) + 1), X, y
 
     def fit(self, train: Table, params: Params) -> Fitted:
         scaler = StandardScaler().fit(train.X)
-        task = MulticlassTask(int(train.y.max()) + 1)
+        task, X, Y = self.problem(scaler.transform(train.X), train.y)
         machine = StructuredSVM(task, C=params["C"], random_state=0)
-        return Fitted(scaler, uninterrupted(machine.fit(scaler.transform(train.X), train.y)))
+        return Fitted(scaler, uninterrupted(machine.fit(X, Y)))
 
     def warm_up(self) -> None:
-        train = made_classes()
+        train = made_classes(self.n_made)
         self.output(self.fit(train, {"C": 10.0}), train.X)
 
     def facts(self, model: Fitted) -> dict[str, Any]:
         last = model.machine.history_[-1]
         return {"rounds": last["round"], "gap": last["gap"], "certified": last["certified"]}
+
+
+class LinearRanking(SSVM):
+    """The same machine, trained for the AUC."""
+
+    n_made = 2
+
+    def problem(self, X: np.ndarray, y: np.ndarray) -> tuple[Any, Any, Any]:
+        return RankingTask(), [X], [y]
+
+    def output(self, model: Fitted, X: np.ndarray) -> np.ndarray:
+        return np.asarray(model.machine.scores([model.scaler.transform(X)]).rows["x"][:, 0])
 
 
 @dataclass

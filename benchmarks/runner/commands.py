@@ -20,7 +20,7 @@ from benchmarks.runner.units import Runner, Unit, share
 NAMES = (
     *("auc", "multiclass", "speed", "scale", "defaults", "multiboost-cw"),
     *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
-    "searches",
+    *("searches", "unions"),
     "tables",
 )
 PAGES: dict[str, ModuleType] = {

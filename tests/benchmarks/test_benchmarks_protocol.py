@@ -6,7 +6,7 @@ from sklearn.datasets import make_classification
 
 from benchmarks.ours import methods
 from benchmarks.ours.methods import certified_gap
-from benchmarks.papers import auc, multiclass
+from benchmarks.papers import auc, multiclass, unions
 from benchmarks.peers.classifiers import AdaBoost, HistGradientBoosting, OneVsAllSVM
 from benchmarks.runner import protocol
 from benchmarks.runner.datasets import made_table, parts, some_of_each_class, split
@@ -84,8 +84,37 @@ def test_lightgbm_beats_chance():
     assert protocol.measure(LightGBMRanker(), protocol.AUC, ranking_tables(), 1)["value"] > 0.6
 
 
+def test_hinge_trees_grow_as_deep_as_the_best_candidate_says(monkeypatch):
+    monkeypatch.setattr(methods, "MAX_ROUNDS", 5)
+    union = unions.methods("glass")[4]
+    depths = []
+
+    def trial(train, validation, params, objective):
+        depths.append(params["depth"])
+        return protocol.Trial(params, 0.1 if params["depth"] == 5 else 0.2)
+
+    monkeypatch.setattr(union, "trial", trial, raising=False)
+    result = protocol.measure(union, protocol.ERROR, class_tables(), 3)
+    assert sorted(set(depths)) == [3, 5]
+    assert result["params"]["depth"] == 5
+    assert result["value"] < 0.5
+    assert result["gap"] is None
+    model = union.fit(class_tables()[0], {"depth": 5, "C": 30.0})
+    linear, of_trees = model.model_.members["x"].learners.tables
+    assert linear.coefficients.shape[1] == 6
+    assert of_trees.leaf.shape[1] == 2**5
+    assert union.name == unions.UNION_OF_TREES
+
+
+def test_a_linear_ranker_beats_chance():
+    result = protocol.measure(unions.RANKERS[0], protocol.AUC, ranking_tables(), 1)
+    assert result["value"] > 0.6
+    assert result["gap"] <= 0.001
+
+
 def test_every_grid_has_the_same_size():
-    for method in (*auc.METHODS, *multiclass.methods("glass")):
+    of_unions = (*unions.RANKERS, *unions.methods("glass"))
+    for method in (*auc.METHODS, *multiclass.methods("glass"), *of_unions):
         assert len(method.candidates) == protocol.CANDIDATES, method.name
 
 

@@ -19,9 +19,11 @@ from benchmarks.papers import (
     shareboost,
     speed,
     tracking,
+    unions,
 )
 from benchmarks.runner.commands import PAGES
 from benchmarks.runner.records import record
+from benchmarks.runner.units import Unit
 from benchmarks.structures import lists
 
 
@@ -100,6 +102,52 @@ def test_defaults_are_compared_set_by_set():
         theirs = record(defaults.RANKING, "lightgbm", "ndcg", 0.74, cpu=1.0, rows=9)
         judge(defaults, [*made, ranking, theirs], {"NDCG": met})
     assert "11.2" in defaults.show(made)
+
+
+def unions_records(name, metric, **values):
+    return [
+        record(
+            name, method, metric, sum(of) / len(of), gap=0.02, repeats=len(of), note=None,
+            values={str(k): value for k, value in enumerate(of)},
+        )
+        for method, of in values.items()
+    ]  # fmt: skip
+
+
+def test_unions_are_compared_with_the_better_part_on_common_splits():
+    levels = {"ssvm": [0.3, 0.2], "lightgbm": [0.2, 0.2], "hinge_trees": [0.1, 0.1]}
+    made = []
+    for k, name in enumerate(unions.TABLES):
+        # 2.9 and 3.1 thousandths above stumps, whose last split the union does not have.
+        union = [0.2029, 0.2029] if k else [0.2031, 0.2031]
+        of_trees = [0.2, 0.2] if k < 7 else [0.2, 0.21]
+        own = {"structboost_1slack": [0.2, 0.2, 0.17], "structboost_union": union}
+        made += unions_records(name, "error", **levels, **own, hinge_union_trees=of_trees)
+    for k, name in enumerate(unions.RANKED):
+        own = {"structboost_1slack": [0.91], "structboost_union": [0.9071 if k else 0.9069]}
+        made += unions_records(name, "auc", ssvm=[0.95 if k == 1 else 0.9], **own)
+    first, second = f"9 of 10; not {unions.TABLES[0]}", ", ".join(unions.RANKED[:2])
+    judge(unions, made, {"SSVM": first, "AUC": f"6 of 8; not {second}", "2 %": True})
+    judge(unions, made, {"LightGBM": True, "vowel": False})
+    text = unions.show(made)
+    assert "+0.31 ±0.00" in text
+    assert "+0.50 ±0.50" in text
+    for r in made:
+        if r["method"] == "structboost_union":
+            r["gap"] = None
+    judge(unions, made, {"2 %": "0 of 7; not " + ", ".join(unions.TABLES[:7])})
+
+
+def test_unions_average_the_classes_of_each_split():
+    done = []
+    for repeat, c, value in ((0, 0, 0.8), (0, 1, 0.9), (1, 0, 0.6), (1, 1, 0.9)):
+        params = {"repeat": repeat, "class": c, "note": None}
+        result = {"value": value, "gap": 0.01, "seconds": 1.0}
+        done.append((Unit("unions", "glass", "ssvm", params, "1", dict), result))
+    (made,) = unions.records("auc-glass", done)
+    assert (made["metric"], made["repeats"]) == ("auc", 2)
+    assert made["values"] == {"0": pytest.approx(0.85), "1": pytest.approx(0.75)}
+    assert made["value"] == pytest.approx(0.8)
 
 
 def test_the_discounted_gain_is_scikit_learns():
