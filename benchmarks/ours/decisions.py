@@ -18,7 +18,15 @@ from threadpoolctl import threadpool_limits
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import Method, Params, grid, spread
 from benchmarks.runner.units import Result
-from structboost import AcyclicPath, GridPath, Knapsack, PredictThenOptimize, Tour
+from structboost import (
+    AcyclicPath,
+    Assignment,
+    Choose,
+    GridPath,
+    Knapsack,
+    PredictThenOptimize,
+    Tour,
+)
 from structboost.decisions.problem import DecisionProblem
 
 FOLDER = "structures/decisions"
@@ -134,6 +142,20 @@ def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
     return _made(problem, x, costs, n, times)
 
 
+def _slow_above(rng: np.random.RandomState, n_items: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Costs of items that rise above thresholds of features, and further above two at once."""
+    shape = n_items, 3
+    which = rng.randint(0, 5, (2, *shape))
+    at = rng.normal(0, 0.5, (2, *shape))
+    alone, together = rng.uniform(0, 2, (2, *shape))
+
+    def costs(x: np.ndarray) -> np.ndarray:
+        above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
+        return 1 + (alone * above + together * (above & also)).sum(axis=2)
+
+    return costs
+
+
 def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
     """Streets of a 5 x 5 grid that are slow above thresholds, and slower above two at once.
 
@@ -141,13 +163,40 @@ def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
     features are those of PyEPO's shortest paths; only the form of the costs is another.
     """
     rng, problem = np.random.RandomState(seed), GridPath(5, 5)
-    shape = problem.n_items, 3
-    which = rng.randint(0, 5, (2, *shape))
-    at = rng.normal(0, 0.5, (2, *shape))
-    alone, together = rng.uniform(0, 2, (2, *shape))
+    costs_at = _slow_above(rng, problem.n_items)
     x = rng.normal(0, 1, (n + n_test, 5))
-    above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
-    expected = 1 + (alone * above + together * (above & also)).sum(axis=2)
+    expected = costs_at(x)
+    return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
+
+
+def rosters(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+    """Six jobs for six workers: how long each takes for each is known for past days.
+
+    What a worker takes for a job is as :func:`thresholds` has it for a street.  Each day each
+    worker has a form of the day, and each job a size, which no feature tells; both are added.  They
+    add the same to every roster, so no decision hinges on them.
+    """
+    rng, problem = np.random.RandomState(seed), Assignment(6, 6)
+    costs_at = _slow_above(rng, problem.n_items)
+    x = rng.normal(0, 1, (n + n_test, 5))
+    expected = costs_at(x)
+    form, size = rng.normal(0, 2, (2, n + n_test, 6))
+    of_day = (form[:, :, None] + size[:, None, :]).reshape(expected.shape)
+    costs = expected * rng.uniform(0.5, 1.5, expected.shape) + of_day
+    return _made(problem, x, costs, n, expected)
+
+
+def offers(seed: int, n: int = 100, n_test: int = 1000) -> Instance:
+    """Ten of forty offers are taken; the values of the best are many times those of others.
+
+    A value is exp(2 z), where z is a standardised feature of the offer plus steps at thresholds of
+    two others, times noise.  Noise is largest where the value is, and there the offer is taken
+    anyway; the choice hinges on offers in the middle.
+    """
+    rng, problem = np.random.RandomState(seed), Choose(40, 10, maximize=True)
+    x = rng.normal(0, 1, (n + n_test, 40, 5))
+    steps = (x[:, :, 1] > 0) + (x[:, :, 2] > 0.5) * (x[:, :, 3] > -0.5)
+    expected = np.exp(2 * (x[:, :, 0] + 0.5 * steps))
     return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
 
 

@@ -37,6 +37,24 @@ def test_thresholds_are_no_linear_form():
     assert np.mean((predicted - costs) ** 2) > 0.1 * costs.var(axis=0).mean()
 
 
+def test_what_a_day_adds_to_a_worker_or_a_job_changes_no_roster():
+    instance = ours.rosters(0, n=50, n_test=50)
+    of_pairs = instance.costs.reshape(-1, 6, 6)
+    # Without the means of workers and jobs, the same rosters are best.
+    left = of_pairs - of_pairs.mean(axis=1, keepdims=True) - of_pairs.mean(axis=2, keepdims=True)
+    assert left.var() < 0.4 * of_pairs.var()
+    assert instance.regret(left.reshape(100, -1), np.arange(100)) == pytest.approx(0.0)
+
+
+def test_noise_of_offers_is_largest_where_the_choice_is_certain():
+    instance = ours.offers(0, n=20, n_test=180)
+    taken = instance.problem.solve_all(instance.expected)
+    assert taken.sum() == 10 * len(taken)
+    error = (instance.costs - instance.expected) ** 2
+    surely = instance.expected > 3 * np.sort(instance.expected, axis=1)[:, -11, None]
+    assert error[surely].sum() > 0.9 * error.sum()
+
+
 def test_the_generators_are_those_of_the_papers():
     # The first numbers that PyEPO's own generator gives for 1,000 instances with this seed.
     tours = ours.tours(n=800, n_test=200)
