@@ -57,7 +57,8 @@ def test_decisions_are_better_than_those_of_least_squares():
 
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
 def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
-    monkeypatch.setattr("structboost.estimators.decision_folds._CS", (0.3, 3.0))
+    monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))
+    monkeypatch.setattr("structboost.estimators.decision_folds._DOWNWARDS", (0.3,))
     rng = np.random.default_rng(0)
     x, costs = travel(30)
     items = 3.0 + costs[:, :, None] * rng.uniform(0.5, 2.0, size=(*costs.shape, 2))
@@ -81,7 +82,8 @@ def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path
 
 
 def test_held_out_instances_have_no_part_in_the_fits_that_they_judge(monkeypatch):
-    monkeypatch.setattr("structboost.estimators.decision_folds._CS", (1.0,))
+    monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (1.0,))
+    monkeypatch.setattr("structboost.estimators.decision_folds._DOWNWARDS", ())
     x, costs = travel(20)
     task = PredictThenOptimizeTask(ROUTES)
 
