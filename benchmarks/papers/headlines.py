@@ -227,7 +227,8 @@ SEEN = tuple(f"{method}, sets seen" for method in STAGES)
 SHOWN = {
     **dict.fromkeys(("structboost_1slack", "structboost_tree_stumps"), "stumps, certified"),
     **{"multiboost_cw_trees": "MultiBoost on trees", "linear_and_stumps": "linear and stumps"},
-    **{"structboost_compiled": OURS, "shareboost": "ShareBoost", "mixed_norm": "mixed norm"},
+    **{"hinge_union_trees": "linear and trees", "structboost_compiled": OURS},
+    **{"shareboost": "ShareBoost", "mixed_norm": "mixed norm"},
     **{"extra trees, two stages, sets seen": "extra trees, two stages"},
     **{"svc, cross-fitted": "SVM, cross-fitted", "svc, two stages": "SVM, two stages"},
     **{"lightgbm": "LightGBM", "hist_gradient_boosting": "HistGradientBoosting"},
@@ -249,6 +250,10 @@ LINES = (
     Headline(
         "multiclass", "classes, certified stumps", "test error", ("structboost_1slack",),
         CLASSIFIERS, _of("error"), _multiclass,
+    ),
+    Headline(
+        "unions", "classes, hinge on trees", "test error", ("hinge_union_trees",),
+        ("ssvm", "lightgbm"), _of("error", seconds=""),
     ),
     Headline(
         "tables", "tables with gaps", "test error", (OURS,), ("hist_gradient_boosting",),
