@@ -169,8 +169,6 @@ PRINTED = ranking("structboost_printed", stabilize=False)
 # The ranker of the table: a fit takes well under a second, and the more columns it has, the more
 # there is to spread the weights over.
 TIGHT = Ranking("structboost_1slack", 0.01, fit_share=0.1)
-UNION = ["linear", "stump"]
-RANKING_UNION = replace(TIGHT, name="structboost_union", settings={"weak_learner": UNION})
 # What the comparison with boosted trees costs an additive model of stumps; nothing is certified.
 _DEEP = {"weak_learner": partial(TreeFamily, depth=DEPTH), "columns_per_channel": 1}
 TREES = ranking("structboost_trees", **_DEEP, max_rounds=TREE_ROUNDS)
@@ -205,9 +203,9 @@ def stumps(gap: float) -> Multiclass:
     return Multiclass("structboost_1slack", gap)
 
 
-def union(gap: float) -> Multiclass:
-    """The same with linear functions beside the stumps."""
-    return replace(stumps(gap), name="structboost_union", settings={"weak_learner": UNION})
+def union(name: str, gap: float, *members: str) -> Multiclass:
+    """A union of families, fitted to the gap itself."""
+    return Multiclass(name, gap, spreads=False, settings={"weak_learner": list(members)})
 
 
 class HingeTrees(Multiclass):

@@ -227,7 +227,7 @@ SEEN = tuple(f"{method}, sets seen" for method in STAGES)
 SHOWN = {
     **dict.fromkeys(("structboost_1slack", "structboost_tree_stumps"), "stumps, certified"),
     **{"multiboost_cw_trees": "MultiBoost on trees", "linear_and_stumps": "linear and stumps"},
-    **{"hinge_union_trees": "linear and trees", "structboost_compiled": OURS},
+    **{"linear_trees": "linear and trees", "structboost_compiled": OURS},
     **{"shareboost": "ShareBoost", "mixed_norm": "mixed norm"},
     **{"extra trees, two stages, sets seen": "extra trees, two stages"},
     **{"svc, cross-fitted": "SVM, cross-fitted", "svc, two stages": "SVM, two stages"},
@@ -252,7 +252,7 @@ LINES = (
         CLASSIFIERS, _of("error"), _multiclass,
     ),
     Headline(
-        "unions", "classes, hinge on trees", "test error", ("hinge_union_trees",),
+        "unions", "classes, hinge on trees", "test error", ("linear_trees",),
         ("ssvm", "lightgbm"), _of("error", seconds=""),
     ),
     Headline(

@@ -24,14 +24,18 @@ DATASETS = (*TABLES, *RANKED)
 QUICK_DATASETS = ("glass", "auc-glass")
 PEERS = dict.fromkeys(TABLES, ("lightgbm",))
 
-LINEAR, STUMPS, UNION = "ssvm", "structboost_1slack", "structboost_union"
-TREES, UNION_OF_TREES, LIGHTGBM = "hinge_trees", "hinge_union_trees", "lightgbm"
-RANKERS: tuple[Method, ...] = (ours.LinearRanking(), ours.TIGHT, ours.RANKING_UNION)
+LINEAR, STUMPS, UNION = "ssvm", "stumps", "linear_stumps"
+TREES, UNION_OF_TREES, LIGHTGBM = "trees", "linear_trees", "lightgbm"
+MEMBERS = ["linear", "stump"]
+RANKERS: tuple[Method, ...] = (
+    *(ours.LinearRanking(), ours.ranking(STUMPS)),
+    ours.ranking(UNION, weak_learner=MEMBERS),
+)
 METHODS = (LINEAR, STUMPS, UNION, TREES, UNION_OF_TREES, LIGHTGBM)
 # Where a split takes seconds, and its test part has about a hundred rows.
-MANY_REPEATS = dict.fromkeys(("glass", "svmguide2", "svmguide4"), multiclass.MANY_REPEATS)
-# Where a split takes a quarter of an hour.
-CUT = dict.fromkeys(COARSE_DATASETS, Protocol(1, 3))
+MANY = dict.fromkeys(("glass", "svmguide2", "svmguide4"), Protocol(10))
+# Where a split takes minutes.
+CUT = dict.fromkeys(COARSE_DATASETS, Protocol(1, 3)) | dict.fromkeys(RANKED, Protocol(1))
 # What the union may err more than the better of its parts, and LightGBM's error on vowel.
 SLACK, AUC_SLACK, VOWEL = 0.003, 0.003, 0.098
 
@@ -39,14 +43,16 @@ SLACK, AUC_SLACK, VOWEL = 0.003, 0.003, 0.098
 def methods(name: str) -> tuple[Method, ...]:
     """Those whose errors are compared on a data set."""
     gap = COARSE_GAP if name in COARSE_DATASETS else GAP
-    trees = ours.hinge_trees(TREES), ours.hinge_trees(UNION_OF_TREES, "linear")
-    return ours.SSVM(), ours.stumps(gap), ours.union(gap), *trees, LightGBMClassifier()
+    return (
+        *(ours.SSVM(), ours.union(STUMPS, gap, "stump"), ours.union(UNION, gap, *MEMBERS)),
+        *(ours.hinge_trees(TREES), ours.hinge_trees(UNION_OF_TREES, "linear")),
+        LightGBMClassifier(),
+    )
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     data = load(name.removeprefix(OF_AUC), data_dir)
-    usual = CUT.get(name, Protocol(MANY_REPEATS.get(name, Protocol().repeats)))
-    protocol = QUICK if quick else usual
+    protocol = QUICK if quick else {**MANY, **CUT}.get(name, Protocol(3))
     tuned = partial(tuned_unit, "unions", data)
     repeats = range(protocol.repeats)
     if name in TABLES:

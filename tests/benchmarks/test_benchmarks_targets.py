@@ -115,16 +115,16 @@ def unions_records(name, metric, **values):
 
 
 def test_unions_are_compared_with_the_better_part_on_common_splits():
-    levels = {"ssvm": [0.3, 0.2], "lightgbm": [0.2, 0.2], "hinge_trees": [0.1, 0.1]}
+    levels = {"ssvm": [0.3, 0.2], "lightgbm": [0.2, 0.2], "trees": [0.1, 0.1]}
     made = []
     for k, name in enumerate(unions.TABLES):
         # 2.9 and 3.1 thousandths above stumps, whose last split the union does not have.
         union = [0.2029, 0.2029] if k else [0.2031, 0.2031]
         of_trees = [0.2, 0.2] if k < 7 else [0.2, 0.21]
-        own = {"structboost_1slack": [0.2, 0.2, 0.17], "structboost_union": union}
-        made += unions_records(name, "error", **levels, **own, hinge_union_trees=of_trees)
+        own = {"stumps": [0.2, 0.2, 0.17], "linear_stumps": union}
+        made += unions_records(name, "error", **levels, **own, linear_trees=of_trees)
     for k, name in enumerate(unions.RANKED):
-        own = {"structboost_1slack": [0.91], "structboost_union": [0.9071 if k else 0.9069]}
+        own = {"stumps": [0.91], "linear_stumps": [0.9071 if k else 0.9069]}
         made += unions_records(name, "auc", ssvm=[0.95 if k == 1 else 0.9], **own)
     first, second = f"9 of 10; not {unions.TABLES[0]}", ", ".join(unions.RANKED[:2])
     judge(unions, made, {"SSVM": first, "AUC": f"6 of 8; not {second}", "2 %": True})
@@ -133,7 +133,7 @@ def test_unions_are_compared_with_the_better_part_on_common_splits():
     assert "+0.31 ±0.00" in text
     assert "+0.50 ±0.50" in text
     for r in made:
-        if r["method"] == "structboost_union":
+        if r["method"] == "linear_stumps":
             r["gap"] = None
     judge(unions, made, {"2 %": "0 of 7; not " + ", ".join(unions.TABLES[:7])})
 
