@@ -11,7 +11,7 @@ from benchmarks.papers.multiclass import COARSE_DATASETS, COARSE_GAP, GAP
 from benchmarks.peers.classifiers import LightGBMClassifier
 from benchmarks.runner import tables
 from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import AUC, QUICK, Method, Protocol, tuned_unit
+from benchmarks.runner.protocol import AUC, CANDIDATES, QUICK, Method, Protocol, tuned_unit
 from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
 from benchmarks.runner.statistics import mean, std, summary
 from benchmarks.runner.tables import field
@@ -32,10 +32,12 @@ RANKERS: tuple[Method, ...] = (
     ours.ranking(UNION, weak_learner=MEMBERS),
 )
 METHODS = (LINEAR, STUMPS, UNION, TREES, UNION_OF_TREES, LIGHTGBM)
-# Where a split takes seconds, and its test part has about a hundred rows.
-MANY = dict.fromkeys(("glass", "svmguide2", "svmguide4"), Protocol(10))
-# Where a split takes minutes.
-CUT = dict.fromkeys(COARSE_DATASETS, Protocol(1, 3)) | dict.fromkeys(RANKED, Protocol(1))
+# Splits; one where it is not said. Large sets have half of the candidates.
+SPLITS = {
+    **{"glass": 10, "svmguide2": 10, "svmguide4": 10, "vowel": 3, "segment": 3},
+    **{"auc-wine": 3, "auc-glass": 3, "auc-svmguide2": 3, "auc-svmguide4": 3},
+}
+FEW = CANDIDATES // 2
 # What the union may err more than the better of its parts, and LightGBM's error on vowel.
 SLACK, AUC_SLACK, VOWEL = 0.003, 0.003, 0.098
 
@@ -52,9 +54,10 @@ def methods(name: str) -> tuple[Method, ...]:
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     data = load(name.removeprefix(OF_AUC), data_dir)
-    protocol = QUICK if quick else {**MANY, **CUT}.get(name, Protocol(3))
+    n_candidates = FEW if name in COARSE_DATASETS else CANDIDATES
+    protocol = QUICK if quick else Protocol(candidates=n_candidates)
     tuned = partial(tuned_unit, "unions", data)
-    repeats = range(protocol.repeats)
+    repeats = range(1 if quick else SPLITS.get(name, 1))
     if name in TABLES:
         return [tuned(method, protocol, k) for k in repeats for method in methods(name)]
     own = [{"labels": data.one_against_rest(c), "class": c} for c in range(data.n_classes)]
