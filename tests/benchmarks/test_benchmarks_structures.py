@@ -30,6 +30,22 @@ def test_two_stages_of_letters_weigh_pairs_as_they_were_counted():
     assert chains.right([np.array([0, 1])], [np.array([0, 2])]) == 0.5
 
 
+def test_kernel_least_squares_on_blurred_letters_solve_their_equations():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, (40, np.prod(chains.SHAPE))).astype(np.float32), np.arange(40) % 3
+    soft = chains.blurred(X, 0.7)
+    np.testing.assert_allclose(np.linalg.norm(soft, axis=1), np.linalg.norm(X, axis=1), rtol=1e-5)
+    assert np.abs(soft - X).max() > 0.1
+    model = chains.KernelSquares(blur=0.7, gamma=0.05, alpha=0.1).fit(X, y)
+    squares = ((soft[:, None].astype(float) - soft) ** 2).sum(axis=2)
+    kernel = np.exp(-0.05 * squares)
+    weights = np.linalg.solve(kernel + 0.1 * np.eye(40), np.eye(3)[y] - 1 / 3)
+    answers = model.decision_function(X)
+    np.testing.assert_allclose(answers, kernel @ weights + 1 / 3, atol=1e-4)
+    found = chains.answers_of(model, [X[:10], X[10:]])
+    np.testing.assert_array_equal(np.concatenate(found), answers)
+
+
 def test_losses_of_sets_and_cuts():
     true, found = np.array([[1, 1, 0], [0, 0, 0]]), np.array([[1, 0, 0], [0, 0, 0]])
     losses = [loss(true, found) for loss in label_sets.LOSSES.values()]
