@@ -1,18 +1,27 @@
 """``structboost warmup``: compile what training and prediction need, as for a container.
 
 It trains on small made problems through the public classes, so it compiles what they use.
+``--remove`` deletes what was compiled, now or by any fit: pip leaves it behind.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
+import pkgutil
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 
+import structboost
 from structboost import Knapsack, estimators, tracking
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
@@ -62,11 +71,19 @@ def add_arguments(subparsers: Any) -> None:
         description="Train small made problems, so that numba compiles what training and "
         "prediction need. Its cache is in NUMBA_CACHE_DIR, or beside the package.",
     )
+    parser.add_argument(
+        "--remove",
+        action="store_true",
+        help="delete all that was compiled, as before `pip uninstall`, which leaves it",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Take all steps, with a line of progress."""
+    """Take all steps, with a line of progress; or delete what they and others compiled."""
+    if options.remove:
+        sys.stdout.write(f"removed {_remove_compiled()} files of compiled code\n")
+        return True
     todo = steps()
     line = ProgressLine("compiled for", len(todo))
     try:
@@ -79,6 +96,32 @@ def run(options: argparse.Namespace) -> bool:
     finally:
         line.close()
     return True
+
+
+def _remove_compiled() -> int:
+    """Delete the compiled code of all modules from numba's cache; the number of files."""
+    n_removed = 0
+    for folder in {folder for module in _modules() for folder in _cache_folders(module)}:
+        # Each folder of the cache is of one folder of this package.
+        for path in [*folder.glob("*.nbi"), *folder.glob("*.nbc")]:
+            path.unlink(missing_ok=True)
+            n_removed += 1
+        with contextlib.suppress(OSError):  # it holds Python's own files, or is not there
+            folder.rmdir()
+    return n_removed
+
+
+def _modules() -> list[ModuleType]:
+    found = []
+    for module in pkgutil.walk_packages(structboost.__path__, "structboost."):
+        with contextlib.suppress(ImportError):  # of what is not installed nothing is compiled
+            found.append(importlib.import_module(module.name))
+    return found
+
+
+def _cache_folders(module: ModuleType) -> list[Path]:
+    compiled = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+    return [Path(one.stats.cache_path) for one in compiled if one.stats.cache_path]
 
 
 def _take(step: Callable[[], object]) -> None:
