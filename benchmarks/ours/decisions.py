@@ -285,7 +285,7 @@ def ours(problem: DecisionProblem) -> dict[str, Method]:
     settings: dict[str, tuple[list[Params], Params]] = {
         LINEAR: (started, {"tol": 0.02}),
         STUMPS: (FEW_CS, {"weak_learner": "stump"}),
-        UNION: (FEW_CS, {"weak_learner": ["linear", "stump"]}),
+        UNION: ([{}], {"weak_learner": ["linear", "stump"]}),
         STARTED: (FEW_CS, {"weak_learner": "stump", "start": "boosted"}),
         SPARING: (started, {"spare_solves": True}),
         AUTO: ([{}], {"tol": 0.01}),

@@ -33,9 +33,11 @@ TWO_STAGE = tuple(method.name for method in ours.TWO_STAGE)
 BOOSTED = (STUMPS, UNION, STARTED)
 PYEPO = (SPO_PLUS, FENCHEL_YOUNG)
 # Two hundred trees for each of 190 edges show nothing; with features of items all share a model.
+# A start from boosted trees costs most of all, and is for costs that are no linear form.
 LEFT_OUT = {
+    **dict.fromkeys(DATASETS, (SPARING, STARTED)),
+    **dict.fromkeys(OWN, (SPARING,)),
     "tours": (*TWO_STAGE[1:], *BOOSTED, AUTO, FENCHEL_YOUNG),
-    **dict.fromkeys((name for name in DATASETS if name != "tours"), (SPARING,)),
 }
 EXPECTED = "expected_costs"
 ORDER = (*TWO_STAGE, LINEAR, SPARING, AUTO, *BOOSTED, *PYEPO, EXPECTED)
@@ -168,8 +170,8 @@ def targets(made: Sequence[Record]) -> list[Target]:
         all_of("linear_auto at most 0.1 points above PyEPO's SPO+", beside_pyepo, 5),
         reach("knapsack, linear and stumps", value.get(("knapsack", UNION)), "<=", 0.125, "{:.4f}"),
         reach(
-            "the same over linear's regret",
-            _ratio(value.get(("knapsack", UNION)), value.get(("knapsack", LINEAR))),
+            "the same over the best linear regret",
+            _ratio(value.get(("knapsack", UNION)), best("knapsack", (LINEAR, AUTO))),
             *("<=", 1.0),
         ),
         *own_generators,

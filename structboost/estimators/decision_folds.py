@@ -16,6 +16,7 @@ from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
 from structboost.linear.linear_file import LinearModel
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.selection.folds import Fold
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
 
 # The C that are tried, upwards and then downwards, until the held-out regret has not fallen for so
@@ -92,12 +93,12 @@ class FoldFits:
         if n_folds < 2:
             raise ValueError("C is 'auto', which holds out instances; give at least two.")
         seed = 0 if random_state is None else random_state
-        folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
+        self._folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
         self._settings: list[_Setting] = []
         for start in starts:
             parts = [
                 (Preparation(given.take(train), truth.costs[train], start), train, held)
-                for train, held in folds
+                for train, held in self._folds
             ]
             lowest = np.inf
             for Cs in (_UPWARDS, _DOWNWARDS):
@@ -114,8 +115,40 @@ class FoldFits:
     @property
     def best(self) -> tuple[float, str]:
         """C and start of the smallest held-out regret."""
-        setting = min(self._settings, key=lambda s: s.regret)
-        return setting.C, setting.start
+        return self._best.C, self._best.start
+
+    def folds(self, preparation: Preparation) -> list[Fold]:
+        """The same folds for a trainer.
+
+        Parameters
+        ----------
+        preparation : Preparation
+            Without a start, which would have seen the costs of the held-out instances.
+        """
+        return [
+            Fold(*self._part(preparation, train), None, *self._part(preparation, held))
+            for train, held in self._folds
+        ]
+
+    def beat(self, losses: Sequence[Sequence[float]]) -> bool:
+        """Whether the best setting has a regret at most that of another model's best.
+
+        Parameters
+        ----------
+        losses : sequence of sequences
+            For each C of the other model, the mean regret of an instance, for each fold.
+        """
+        values = np.abs(np.einsum("ij,ij->i", self._truth.costs, self._truth.chosen))
+        scales = [max(values[held].mean(), np.finfo(float).tiny) for _, held in self._folds]
+        return self._best.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
+
+    @property
+    def _best(self) -> _Setting:
+        return min(self._settings, key=lambda s: s.regret)
+
+    def _part(self, preparation: Preparation, rows: IntArray) -> tuple[Any, TrueDecisions]:
+        truth = TrueDecisions(self._truth.chosen[rows], self._truth.costs[rows])
+        return preparation.inputs(self._given.take(rows)), truth
 
     def mean(self, task: PredictThenOptimizeTask, preparation: Preparation) -> StructuredSVM:
         """The mean of the fits of the best settings: again a linear function.

@@ -50,16 +50,17 @@ class PredictThenOptimize(BaseEstimator):
         Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
         held-out instances.  A linear function is then the mean of the fits, one for each of five
         parts held out, of the five best C and starts; with ``spare_solves`` or
-        ``start="boosted"`` it is one fit with the best C and start.
+        ``start="boosted"`` it is one fit with the best C and start.  A union such as
+        ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a smaller
+        regret on the same held-out instances.
     weak_learner : str, list or dict
         ``"linear"`` fits one linear function by :class:`structboost.StructuredSVM`; anything else
         is given to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
     start : {"auto", "least_squares", "boosted", "none"}
         Which prediction by squared error is one more feature of each item, with a weight that is
         hardly regularised: that of least squares, that of scikit-learn's boosted trees, or none.
-        For ``weak_learner="linear"``, ``"auto"`` tries least squares and none on the held-out
-        instances of ``C="auto"``; with a C that is given it takes least squares.  For others it
-        takes none.
+        For linear functions, ``"auto"`` tries least squares and none on the held-out instances of
+        ``C="auto"``; with a C that is given it takes least squares.  For boosting it takes none.
     spare_solves : bool
         Whether to train, and to choose C, on the decisions known so far, and to call the problem's
         solver for a few instances at a time, and for all of them to certify the fit: some 20 times
@@ -91,8 +92,8 @@ class PredictThenOptimize(BaseEstimator):
         One per fit where solves are spared: gap, whether it is certified, exact solves so far,
         known decisions.
     path_ : list of dict
-        Held-out ``regret`` of each ``C`` and ``start`` tried, for a linear function with
-        ``C="auto"``.
+        Held-out ``regret`` of each ``C`` and ``start`` tried, for linear functions with
+        ``C="auto"``; of boosting, ``trainer_.C_path_`` has the like.
     """
 
     problem: Any = field(kw_only=False)
@@ -137,15 +138,13 @@ class PredictThenOptimize(BaseEstimator):
         start, C = self._starts()[-1], self.C
         self.path_: list[dict[str, Any]] = []
         self.passes_: list[dict[str, Any]] = []
-        if self._is_linear and C == "auto":
+        if C == "auto" and (self._is_linear or self._may_be_linear):
             fits = self._fold_fits(problem, given, truth)
             self.path_ = fits.path
-            C, start = fits.best
             if not self.spare_solves and self.start != "boosted":
-                self.preparation_ = Preparation(given, truth.costs)
-                self.trainer_ = fits.mean(self._task(problem, truth), self.preparation_)
-                self.C_, self.history_ = C, self.trainer_.history_
+                self._keep_best(fits, problem, given, truth)
                 return self
+            C, start = fits.best
         self.preparation_ = Preparation(given, truth.costs, start)
         self.trainer_ = self._trainer(self._task(problem, truth), C)
         inputs = self.preparation_.training_inputs
@@ -163,6 +162,22 @@ class PredictThenOptimize(BaseEstimator):
         self.C_ = float(self.trainer_.C if self._is_linear else self.trainer_.C_)
         self.history_ = self.trainer_.history_
         return self
+
+    def _keep_best(
+        self, fits: FoldFits, problem: DecisionProblem, given: FeatureTables, truth: TrueDecisions
+    ) -> None:
+        """The mean of the linear fits, or a union of families where that is better on the folds."""
+        self.preparation_ = Preparation(given, truth.costs)
+        task = self._task(problem, truth)
+        if not self._is_linear:
+            self.trainer_ = self._trainer(task, self.C)
+            inputs = self.preparation_.training_inputs
+            self.trainer_.fit(inputs, truth, folds=fits.folds(self.preparation_))
+            if not fits.beat([entry["losses"] for entry in self.trainer_.C_path_]):
+                self.C_, self.history_ = float(self.trainer_.C_), self.trainer_.history_
+                return
+        self.trainer_ = fits.mean(task, self.preparation_)
+        self.C_, self.history_ = fits.best[0], self.trainer_.history_
 
     def predict_costs(self, X: Any) -> FloatArray:
         """Predicted costs, shape (n, n_items)."""
@@ -273,6 +288,12 @@ class PredictThenOptimize(BaseEstimator):
         tags.target_tags.single_output, tags.target_tags.multi_output = False, True
         return tags
 
+    @property
+    def _may_be_linear(self) -> bool:
+        """Whether the linear functions of a union are judged alone, too."""
+        is_union = isinstance(self.weak_learner, list | tuple) and "linear" in self.weak_learner
+        return is_union and not self.spare_solves and self.start in ("auto", "none")
+
     def _check_parameters(self) -> None:
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
         if self.C != "auto":
@@ -309,4 +330,5 @@ class PredictThenOptimize(BaseEstimator):
         """The starts that are tried; where C is given, the last one counts."""
         if self.start != "auto":
             return (self.start,)
-        return ("none", "least_squares") if self._is_linear else ("none",)
+        is_tried = self._is_linear or (self.C == "auto" and self._may_be_linear)
+        return ("none", "least_squares") if is_tried else ("none",)

@@ -21,7 +21,7 @@ from structboost import (
     TaskError,
     Tour,
 )
-from structboost.estimators.decision_folds import FoldFits, normalized_regret
+from structboost.estimators.decision_folds import FoldFits, _Fit, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
 from tests.helpers.scikit_learn import check_battery
@@ -79,6 +79,48 @@ def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path
     np.testing.assert_array_equal(
         again.predict_costs(given.inputs()), model.predict_costs(given.inputs())
     )
+
+
+@pytest.mark.parametrize("is_linear", [True, False])
+def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, monkeypatch, tmp_path):
+    monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))
+    monkeypatch.setattr("structboost.estimators.decision_folds._DOWNWARDS", (0.3,))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    costs = 9 + (x if is_linear else np.sign(x)) @ rng.normal(size=(2, ROUTES.n_items))
+    model = PredictThenOptimize(
+        ROUTES, weak_learner=["linear", "stump"], random_state=0, max_rounds=8, engine="serial"
+    ).fit(x, costs)
+    alone = PredictThenOptimize(ROUTES, random_state=0).fit(x, costs)
+    assert model.path_ == alone.path_
+    assert isinstance(model.trainer_, StructuredSVM) == is_linear
+    if is_linear:
+        np.testing.assert_array_equal(model.predict_costs(x), alone.predict_costs(x))
+    else:
+        # Both regrets by hand: of the same instances, in the same unit.
+        best = ROUTES.solve_all(costs)
+        held = [rows for _, rows in KFold(5, shuffle=True, random_state=0).split(x)]
+        values = [(costs[rows] * best[rows]).sum(axis=1).mean() / model._scale for rows in held]
+        boosted = [np.divide(r["losses"], values).mean() for r in model.trainer_.C_path_]
+        assert min(boosted) < min(entry["regret"] for entry in model.path_)
+    model.save(tmp_path / "m")
+    again = PredictThenOptimize.load(tmp_path / "m", ROUTES)
+    np.testing.assert_array_equal(again.predict_costs(x), model.predict_costs(x))
+
+
+def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
+    regret_at = {1.0: 0.5, 3.0: 0.6, 10.0: 0.7, 30.0: 0.8, 0.3: 0.4, 0.1: 0.3, 0.03: 0.2}
+
+    def fit(self, C, preparation, train, held):
+        return _Fit(preparation, None, regret_at.get(C, 0.3))
+
+    monkeypatch.setattr(FoldFits, "_fit", fit)
+    x, costs = travel(10)
+    truth = PredictThenOptimizeTask(ROUTES).best_decisions(x, costs)
+    fits = FoldFits(ROUTES, FeatureTables.of(x), truth, ("none",), 0.05, 0)
+    tried = [entry["C"] for entry in fits.path]
+    assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3]
+    assert fits.best == (0.03, "none")
 
 
 def test_held_out_instances_have_no_part_in_the_fits_that_they_judge(monkeypatch):
