@@ -170,11 +170,13 @@ class PredictThenOptimize(BaseEstimator):
         self.preparation_ = Preparation(given, truth.costs)
         task = self._task(problem, truth)
         if not self._is_linear:
-            self.trainer_ = self._trainer(task, self.C)
-            inputs = self.preparation_.training_inputs
-            self.trainer_.fit(inputs, truth, folds=fits.folds(self.preparation_))
-            if not fits.beat([entry["losses"] for entry in self.trainer_.C_path_]):
-                self.C_, self.history_ = float(self.trainer_.C_), self.trainer_.history_
+            boosted = self._trainer(task, self.C)
+            assert isinstance(boosted, StructBoost)
+            inputs, folds = self.preparation_.training_inputs, fits.folds(self.preparation_)
+            boosted.fit(inputs, truth, folds=folds)
+            if not fits.beat([entry["losses"] for entry in boosted.C_path_]):
+                self.trainer_ = boosted
+                self.C_, self.history_ = float(boosted.C_), boosted.history_
                 return
         self.trainer_ = fits.mean(task, self.preparation_)
         self.C_, self.history_ = fits.best[0], self.trainer_.history_
