@@ -1,12 +1,15 @@
 """The page of structures: rows of a unit, and the rivals."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from benchmarks.papers import structures
-from benchmarks.structures import chains, hierarchies, label_sets, pairs
+from benchmarks.structures import chains, hierarchies, label_sets, pairs, whole_sets
 from benchmarks.structures.rows import Row
-from structboost import HierarchicalMultiLabelTask, MatchingTask
+from structboost import HierarchicalMultiLabelTask, MatchingTask, check_task
+from structboost.task import StackedParts
 
 
 def test_the_rows_of_a_unit_become_records_and_a_table():
@@ -55,6 +58,52 @@ def test_losses_of_sets_and_cuts():
     assert label_sets.decide_seen(answers, np.array([[0, 0, 1], [1, 0, 0]]), 0.0).tolist() == [
         [1, 0, 0]
     ]
+
+
+def test_one_row_of_a_table_is_chosen_with_the_probabilities_of_a_softmax():
+    rng = np.random.default_rng(0)
+    X, Y = list(rng.normal(size=(30, 5, 2))), rng.integers(0, 5, 30).tolist()
+    task = whole_sets.OneOfThem()
+    check_task(task, X, Y)
+    scores = rng.normal(size=(10, 1))
+    stack = StackedParts({"row": scores}, {"row": np.array([0, 5, 10])})
+    batch = task.marginals_batch(X[:2], stack)
+    for i, own in enumerate((scores[:5], scores[5:])):
+        np.testing.assert_allclose(
+            batch.expected["row"][5 * i : 5 * i + 5], task.marginals(X[i], own)
+        )
+        assert batch.log_sums[i] == pytest.approx(np.log(np.exp(own).sum()))
+    model = whole_sets.likelihood(np.array(X), np.argmax(np.array(X)[..., 1], axis=1))
+    found = whole_sets.probabilities(model, np.array(X))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(found.argmax(axis=1), np.array(X)[..., 1].argmax(axis=1))
+
+
+def test_decisions_on_sets_have_the_least_expected_loss():
+    rng = np.random.default_rng(1)
+    sets = np.unique(rng.integers(0, 2, (12, 4)), axis=0)
+    shares = rng.dirichlet(np.ones(len(sets)), size=20)
+    among = {"hamming": np.array(list(product((0, 1), repeat=4))), "subset": sets, "1 - F1": sets}
+    for metric, loss in label_sets.LOSSES.items():
+        found = whole_sets.decide(metric, shares, sets)
+        losses = np.array([[loss(y[None], z[None]) for y in sets] for z in among[metric]])
+        least = (shares @ losses.T).min(axis=1)
+        own = [[loss(y[None], z[None]) for y in sets] for z in found]
+        np.testing.assert_allclose((shares * np.array(own)).sum(axis=1), least)
+
+
+def test_features_of_a_set_do_not_know_the_fold_of_the_row():
+    Y = np.array([[1, 0]] * 6 + [[0, 1]] * 3 + [[1, 1]])
+    candidates = whole_sets.Candidates.of(Y)
+    counts = candidates.counts_outside()
+    inside = np.bincount(candidates.true) - counts
+    own = inside[np.arange(10), candidates.true]
+    assert (own >= 1).all()
+    assert (inside.sum(axis=1) == 2).all()
+    answers = np.array([[0.3, -2.0]])
+    p = 1 / (1 + np.exp(-answers[0]))
+    wanted = [np.prod(np.where(z == 1, p, 1 - p)) for z in candidates.sets]
+    np.testing.assert_allclose(np.exp(candidates.by_labels(answers))[0], wanted)
 
 
 def test_records_are_compared_where_they_agree_in_a_key():
