@@ -11,6 +11,7 @@ from types import ModuleType
 
 from benchmarks.papers.headlines import HEADLINES
 from benchmarks.runner.check import PageError, check, read_page
+from benchmarks.runner.estimate import estimate, recorded_seconds, total
 from benchmarks.runner.headlines import as_table, write_index
 from benchmarks.runner.pages import write_results
 from benchmarks.runner.provenance import ROOT, this_run
@@ -74,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
         add("--jobs", type=int, default=1, metavar="N", help="processes; timed units run alone")
         add("--worker", type=int, nargs=2, help=argparse.SUPPRESS)  # its number, and of how many
         add("--kept", action="store_true", help="run nothing, show what finished units say")
+        help_ = "run nothing, say how long it would take by what units took before"
+        add("--estimate", action="store_true", help=help_)
     add = checks.add_argument
     add("--share", type=_share, default=0.05, metavar="S", help="share of the units (0.05); 1: all")
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
@@ -138,6 +141,8 @@ def _run_pages(
         for name in files
     }
     units = [unit for plan in plans.values() for of_set in plan.values() for unit in of_set]
+    if options.estimate:
+        return _estimate(plans, Runner(kept, len(units)), options.jobs)
     if options.worker:
         units = share([unit for unit in units if not unit.timed], *options.worker)
     elif options.jobs > 1 and not options.kept:
@@ -153,6 +158,19 @@ def _run_pages(
     for title in runner.failures:
         sys.stderr.write(f"failed: {title}\n")
     return FAILED if runner.failures else 0
+
+
+def _estimate(plans: dict[str, dict[str, list[Unit]]], runner: Runner, n_jobs: int) -> int:
+    """Say how long what is left will take, page by page and in all."""
+    recorded = recorded_seconds(ROOT / "docs/results", runner.folder)
+    estimates = []
+    for name, plan in plans.items():
+        units = [unit for of_set in plan.values() for unit in of_set]
+        left = [unit for unit in units if "result" not in runner.kept(unit)]
+        estimates.append(estimate(units, left, recorded))
+        print(f"{name}: {estimates[-1].in_words(n_jobs)}")
+    print(f"in all: {total(estimates).in_words(n_jobs)}")
+    return 0
 
 
 def _finish_in_processes(given: Sequence[str], n_jobs: int) -> None:
