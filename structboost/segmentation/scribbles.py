@@ -124,7 +124,7 @@ def _nearest(places: FloatArray, strokes: NDArray[np.bool_]) -> FloatArray:
 def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> FloatArray:
     """Length of the shortest path to a stroke, each step costing the difference in LUV."""
     n = image.n_superpixels
-    a, b = image.edges.T
+    a, b = image.edges.astype(np.int32).T  # scipy 1.13 searches paths in no other graph
     steps = np.linalg.norm(image.colours[a].astype(np.float64) - image.colours[b], axis=1) + 0.5
     graph = csr_array((steps, (a, b)), shape=(n, n))
     found = dijkstra(graph, directed=False, indices=np.flatnonzero(strokes), min_only=True)

@@ -131,7 +131,8 @@ class StrokeSegmenter:
             labels,
             np.bincount(labels.ravel()),
             np.exp(-np.maximum(distances, 0.0) / (2 * _KERNEL**2)).astype(np.float32),
-            csr_array((steps, (a, b)), shape=(n, n)),
+            # scipy 1.13 searches paths in no other graph.
+            csr_array((steps, (a.astype(np.int32), b.astype(np.int32))), shape=(n, n)),
             touching,
             lengths * (likeness + _SMOOTH),
         )
