@@ -143,6 +143,7 @@ def test_units_whose_times_are_the_point_run_alone(made, tmp_path, monkeypatch):
         return dataclasses.replace(plain, run=run, timed=True) if arguments[1] == 2 else plain
 
     monkeypatch.setattr(benchmark, "unit", unit)
+    provenance.this_run()  # asks git, in a process
     shares = Shares(monkeypatch)
     assert run(tmp_path, "--jobs", "2") == 0
     assert shares.started == [["--worker", str(k), "2"] for k in range(2)]
