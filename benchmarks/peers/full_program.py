@@ -12,8 +12,8 @@ from benchmarks.runner.datasets import Split, Table
 from benchmarks.runner.protocol import timed
 from structboost import Problem, RankingTask
 from structboost.columns import Terms
-from structboost.masters.m_slack import MSlackMaster
 from structboost.masters.slack_oracle import SlackOracle
+from structboost.masters.slack_program import SlackProgramMaster
 
 MAX_PAIRS = 30_000
 TOLERANCE = 1e-6
@@ -59,7 +59,7 @@ def m_slack(table: Table, responses: np.ndarray, C: float) -> float:
     random = np.random.RandomState(0)
     oracle = SlackOracle(Problem(task, X, Y, task.stack(X).offsets, np.ones(1), random))
     oracle.add_responses("x", responses.astype(np.int8))
-    master = MSlackMaster(oracle, C)
+    master = SlackProgramMaster(oracle, C)
     numbers = np.arange(len(responses))
     terms = Terms(numbers, numbers, np.zeros_like(numbers), np.ones(len(numbers)))
     master.add_columns({"x": terms}, len(numbers))

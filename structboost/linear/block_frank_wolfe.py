@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
-from structboost.linear.linear_scores import FoundOutputs, LinearScores, starts_of
+from structboost.linear.linear_scores import FoundOutputs, Scores, starts_of
 from structboost.runtime.compiled import compiled
 
 # Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
@@ -82,7 +82,7 @@ class _Cuts(NamedTuple):
 _CutFields = tuple[Any, ...]
 
 # Values of features, and numbers of active features: see LinearScores.features.
-_Features = tuple[FloatArray, IntArray]
+_Features = tuple[NDArray[Any], IntArray]
 
 
 class BlockFrankWolfe:
@@ -90,26 +90,37 @@ class BlockFrankWolfe:
 
     Parameters
     ----------
-    parts : LinearScores
+    parts : Scores
     budgets : ndarray, shape (n_examples,)
         B_i: C times the share of the example in the risk.
     exact : bool
         Whether the argmax claims to be exact.
     random : numpy RandomState
+    max_idle : int
+        Exact passes without a multiplier after which a cut goes.
     """
 
     def __init__(
-        self, parts: LinearScores, budgets: FloatArray, exact: bool, random: np.random.RandomState
+        self,
+        parts: Scores,
+        budgets: FloatArray,
+        exact: bool,
+        random: np.random.RandomState,
+        max_idle: int = _MAX_IDLE,
     ) -> None:
+        self._max_idle = max_idle
         self._parts = parts
         self._budgets = budgets
         self._exact = exact
         self._random = random
         self._cuts = _no_cuts(parts.n_examples)
         self._gaps = np.zeros(parts.n_examples)
+        self._loss_scale = 1.0
+        self._offset = np.zeros(parts.n_weights)
         self._sums = np.zeros(parts.n_weights)
         self._score_scratch = np.zeros(parts.n_scores)
         self._step_scratch = np.zeros(parts.n_scores)
+        self._first_entry = np.zeros(parts.n_scores, np.int64)
         self.weights = self._sums
         self._project()
 
@@ -147,7 +158,7 @@ class BlockFrankWolfe:
         best = _cached_violations(tuple(old), scores)
         new = np.flatnonzero(found.violations > best + _NEW_CUT * (1.0 + np.abs(found.violations)))
         new = new[self._budgets[new] > 0]
-        kept = np.flatnonzero(old.idle < _MAX_IDLE)
+        kept = np.flatnonzero(old.idle < self._max_idle)
         n = self._parts.n_examples
         owner = np.concatenate((np.repeat(np.arange(n), np.diff(old.first_cut))[kept], new))
         order = np.argsort(owner, kind="stable")
@@ -163,7 +174,10 @@ class BlockFrankWolfe:
         counts = np.bincount(owner, minlength=n)
         first_cut, first_product = starts_of(counts), starts_of(counts**2)
         # Scores that the cuts of each example touch, each once: no two examples share one.
-        touched = np.sort(np.unique(entry_score, return_index=True)[1])
+        at = np.arange(len(entry_score))
+        first = self._first_entry
+        first[entry_score[::-1]] = at[::-1]
+        touched = np.flatnonzero(first[entry_score] == at)
         support = entry_score[touched]
         self._cuts = _Cuts(
             first_cut,
@@ -180,19 +194,69 @@ class BlockFrankWolfe:
             *self._parts.place(support),
         )
         numbers = merged(np.arange(len(old.losses)), np.full(len(new), -1))
-        _fill_products(
-            tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
-            self._parts.features,
-            np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
-        )  # fmt: skip
-        # Summed anew from the multipliers: no rounding is carried from pass to pass into the bound.
-        _add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
+        self._fill_products(numbers, old)
+        self._add_up()
+
+    def recenter(self, offset: FloatArray, loss_scale: float) -> None:
+        """Ask for ``1/2 |W - offset|^2`` from now on, and multiply the losses.
+
+        With bounded weights this is a proximal step of a program without squares
+        (:mod:`structboost.masters.m_slack`).
+        """
+        self._sums += offset - self._offset
+        self._offset, self._loss_scale = offset, loss_scale
         self._project()
+
+    def change_features(self, parts: Scores, added: Scores | None = None) -> None:
+        """Go to other features of the same scores; cuts and multipliers stay, the offset is 0.
+
+        Where features were only added, ``added`` has these alone: products are sums over features.
+        """
+        old = self._cuts
+        products = np.zeros_like(old.products) if added is None else old.products
+        self._place(parts if added is None else added, np.zeros_like(old.products))
+        self._fill_products(np.full(self.n_cuts, -1), self._cuts)
+        products = products + self._cuts.products
+        self._place(parts, products)
+        self._offset, self._sums = np.zeros(parts.n_weights), np.zeros(parts.n_weights)
+        self._add_up()
+
+    def scale_budgets(self, factor: float) -> None:
+        """Multiply all budgets, and the multipliers with them."""
+        self._budgets = self._budgets * factor
+        self._cuts.multipliers[:] *= factor
+        self._add_up()
+
+    @property
+    def loss(self) -> float:
+        """``sum alpha Delta``."""
+        return float(self._cuts.multipliers @ self._cuts.losses)
+
+    @property
+    def sums(self) -> FloatArray:
+        """``sum alpha dPsi``, shape (n_weights,)."""
+        return self._sums - self._offset
+
+    def measure(self) -> FloatArray:
+        """Sum of multiplier times difference of joint features, of the shape of flat scores."""
+        out = np.zeros(self._parts.n_scores)
+        _add_cuts(tuple(self._cuts), out)
+        return out
+
+    def sweep(self, n_passes: int) -> None:
+        """Passes over the cached cuts of all examples."""
+        everyone = np.arange(self._parts.n_examples)
+        self.visit(everyone)
+        for _ in range(n_passes - 1):
+            share = _SHRINKING_SHARE * float(self._gaps.mean())
+            self.visit(np.flatnonzero(self._gaps > share))
+        self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
+        self._add_up()
 
     def visit(self, examples: IntArray) -> tuple[float, int]:
         """Steps on the cuts of examples, in random order; their gaps before, number of steps."""
         return _sweep(
-            self._random.permutation(examples), tuple(self._cuts), self._budgets,
+            self._random.permutation(examples), tuple(self._cuts), self._loss_scale, self._budgets,
             self._parts.features, self._sums, self.weights, self._score_scratch,
             self._step_scratch, self._gaps, self._parts.has_bounds,
         )  # fmt: skip
@@ -218,9 +282,35 @@ class BlockFrankWolfe:
             full = number % _FULL_PASS_EVERY == 0 or float(self._gaps.sum()) <= target
         self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
         # A visit adds to the weights by small steps; the bound wants them exact.
+        self._add_up()
+        return mean
+
+    def _place(self, parts: Scores, products: FloatArray) -> None:
+        """Take the features of the cuts from ``parts``, and these products."""
+        feature, weight, length, bounded, active = parts.place(self._cuts.support_score)
+        self._cuts = self._cuts._replace(
+            products=products,
+            support_feature=feature,
+            support_weight=weight,
+            support_length=length,
+            support_bounded=bounded,
+            support_active=active,
+        )
+        self._parts = parts
+
+    def _fill_products(self, numbers: IntArray, old: _Cuts) -> None:
+        """Products of the cuts; ``numbers``: those that they had among the ``old`` ones, or -1."""
+        _fill_products(
+            tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
+            self._parts.features,
+            np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
+        )  # fmt: skip
+
+    def _add_up(self) -> None:
+        """The weights from the multipliers: no rounding is carried from pass to pass."""
+        self._sums[:] = self._offset
         _add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
         self._project()
-        return mean
 
     def _project(self) -> None:
         """The block of nu.  With no bounded weights W is A, the same array."""
@@ -284,6 +374,14 @@ def _add_cut(cuts: _Cuts, cut: int, weight: float, steps: FloatArray) -> None:
 
 
 @compiled
+def _add_cuts(fields: _CutFields, steps: FloatArray) -> None:
+    """Add all cuts, each times its multiplier."""
+    cuts = _Cuts(*fields)
+    for c in range(len(cuts.multipliers)):
+        _add_cut(cuts, c, cuts.multipliers[c], steps)
+
+
+@compiled
 def _add_steps(
     cuts: _Cuts, i: int, features: _Features, steps: FloatArray, sums: FloatArray
 ) -> None:
@@ -305,11 +403,19 @@ def _add_steps(
 
 @compiled
 def _project_support(
-    cuts: _Cuts, i: int, features: _Features, sums: FloatArray, weights: FloatArray
+    cuts: _Cuts,
+    i: int,
+    features: _Features,
+    changed: NDArray[np.bool_],
+    sums: FloatArray,
+    weights: FloatArray,
 ) -> None:
-    """The block of nu on the weights of example i: ``W = max(A, 0)`` if bounded, else ``A``."""
+    """The block of nu where example i changed sums: ``W = max(A, 0)`` if bounded, else ``A``."""
     numbers = features[1]
-    for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+    first = cuts.first_support[i]
+    for s in range(first, cuts.first_support[i + 1]):
+        if not changed[s - first]:
+            continue
         bounded = cuts.support_bounded[s]
         w = cuts.support_weight[s]
         for f in range(cuts.support_length[s]):
@@ -319,10 +425,8 @@ def _project_support(
 
 @compiled
 def _add_up(fields: _CutFields, features: _Features, steps: FloatArray, sums: FloatArray) -> None:
-    """``A = sum alpha dPsi`` over all cuts."""
+    """Add ``sum alpha dPsi`` over all cuts to ``sums``."""
     cuts = _Cuts(*fields)
-    for f in range(len(sums)):
-        sums[f] = 0.0
     for i in range(len(cuts.first_cut) - 1):
         for c in range(cuts.first_cut[i], cuts.first_cut[i + 1]):
             if cuts.multipliers[c] != 0.0:
@@ -417,6 +521,7 @@ def _pairwise_steps(
 def _visit(
     i: int,
     cuts: _Cuts,
+    loss_scale: float,
     budget: float,
     features: _Features,
     sums: FloatArray,
@@ -433,7 +538,8 @@ def _visit(
     multipliers = np.empty(n + 1)
     multipliers[n] = budget
     for c in range(n):
-        gradient[c] = cuts.losses[first + c] - _cut_value(cuts, first + c, scores)
+        gradient[c] = loss_scale * cuts.losses[first + c]
+        gradient[c] -= _cut_value(cuts, first + c, scores)
         multipliers[c] = cuts.multipliers[first + c]
         multipliers[n] -= multipliers[c]
     multipliers[n] = max(multipliers[n], 0.0)
@@ -448,9 +554,13 @@ def _visit(
             if change != 0.0:
                 cuts.multipliers[first + c] = multipliers[c]
                 _add_cut(cuts, first + c, change, steps)
+        at = cuts.first_support[i]
+        changed = np.empty(cuts.first_support[i + 1] - at, np.bool_)
+        for s in range(len(changed)):
+            changed[s] = steps[cuts.support_score[at + s]] != 0.0
         _add_steps(cuts, i, features, steps, sums)
         if has_bounds:
-            _project_support(cuts, i, features, sums, weights)
+            _project_support(cuts, i, features, changed, sums, weights)
     return gap, n_steps
 
 
@@ -458,6 +568,7 @@ def _visit(
 def _sweep(
     order: IntArray,
     fields: _CutFields,
+    loss_scale: float,
     budgets: FloatArray,
     features: _Features,
     sums: FloatArray,
@@ -476,7 +587,7 @@ def _sweep(
             gaps[i] = 0.0
             continue
         gaps[i], made = _visit(
-            i, cuts, budgets[i], features, sums, weights, scores, steps, has_bounds
+            i, cuts, loss_scale, budgets[i], features, sums, weights, scores, steps, has_bounds
         )
         total += gaps[i]
         n_steps += made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,32 @@ class KindLayout(NamedTuple):
     first_feature: int
     first_weight: int
     first_score: int
+
+
+class Scores(Protocol):
+    """What block-coordinate Frank-Wolfe asks of features; :class:`LinearScores` says more.
+
+    Those of a part may differ from channel to channel.
+    """
+
+    layouts: list[KindLayout]
+    offsets: Mapping[str, IntArray]
+    n_weights: int
+    n_scores: int
+    has_bounds: bool
+    features: tuple[NDArray[Any], IntArray]
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+
+    def project(self, sums: FloatArray) -> FloatArray:
+        """``max(A, 0)`` on bounded weights, ``A`` on the others."""
+
+    def place(
+        self, scores: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """First feature, first weight, number of features, bound and form of flat ``scores``."""
 
 
 class LinearScores:
@@ -211,7 +237,7 @@ class FoundOutputs(NamedTuple):
 
 
 def merge_kinds(
-    found: Separation, parts: LinearScores, scores: StackedParts, first: int = 0
+    found: Separation, parts: Scores, scores: StackedParts, first: int = 0
 ) -> FoundOutputs:
     """Flat form of a separation made at ``scores`` of the examples from number ``first`` on.
 

@@ -1,4 +1,13 @@
-"""The m-slack master: the linear program (35) with lazily added constraints."""
+"""The m-slack master: proximal steps by blocks while the gap is wide, then the linear program.
+
+A proximal step from a center c, of length t, is ``min sum(w) + sum_i B_i slack_i + |w - c|^2 /
+(2 t)`` over ``w >= 0``.  With ``w = t W`` it is the linear structured SVM with ``1/2 |W - A|^2``,
+``A = c / t - 1``, losses divided by t and bounded weights, which
+:mod:`structboost.linear.block_frank_wolfe` solves on the cuts that it keeps of each example.  A
+step is a pass of the argmax and a few passes over the cuts; its weights are the next center.
+Wherever it stops, the multipliers divided by the largest edge of a column are feasible, and prove a
+bound.  Figures: docs/decisions/convergence.md.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +20,24 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
+from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.linear.linear_scores import FoundOutputs, merge_kinds
 from structboost.masters.base import Formulation, Problem
-from structboost.masters.cut_pool import CutPool
-from structboost.masters.hinge import HingeMaster
+from structboost.masters.column_scores import ColumnScores
 from structboost.masters.slack_oracle import SlackOracle
-from structboost.runtime.compiled import compiled
-from structboost.task import Measure, Separation
+from structboost.masters.slack_program import SlackProgramMaster
 
-_MAX_IDLE = 3
-_MIN_NEW_ROWS = 500
-_MAX_SOLVES = 1000
-_MAX_LIMIT = 10_000_000
+# Below this gap the linear program takes over: it ends exactly, blocks come near slowly.
+_FINEST = 1e-3
+_MAX_PASSES = 500
+# Passes of the argmax after new columns: then the next columns tell more than the next cuts.
+_MAX_LOOSE_PASSES = 4
+# Passes over the cuts after each.
+_SWEEPS = 3
+_MAX_IDLE = 5
+# How the length of the step follows what is left of the gap.
+_BALANCE = 2.0
+_LONGER, _SHORTER = 1.5, 0.8
 
 
 @dataclass(frozen=True)
@@ -30,166 +46,151 @@ class MSlack(Formulation):
 
     can_choose_C: ClassVar[bool] = True
 
-    def master(self, problem: Problem, C: float) -> MSlackMaster:
-        """A linear program whose constraints come when they are violated."""
-        return MSlackMaster(SlackOracle(problem), C)
+    def master(self, problem: Problem, C: float) -> SlackProgramMaster:
+        """Constraints come when they are violated; by blocks if each example has one slack."""
+        oracle = SlackOracle(problem)
+        return MSlackMaster(oracle, C) if oracle.one_slack_each else SlackProgramMaster(oracle, C)
 
 
-class MSlackMaster(HingeMaster[SlackOracle]):
-    """Every example (every pair of a ranking) has a slack of its own.
+class MSlackMaster(SlackProgramMaster):
+    """A slack for every example: blocks for a wide gap, the linear program for a narrow one.
 
-    The program holds constraints that were violated once.  Those without a dual for some solves are
-    dropped.
+    Columns of several terms are left to the linear program.
     """
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:
-        super().__init__(oracle, C, CutPool())
-        self._slack_number: dict[int, int] = {}
-        self._slacks = np.zeros(0)
-        self._costs = np.zeros(0)
-        self._measures = {
-            kind: Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-            for kind in oracle.n_channels
-        }
-        self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
+        super().__init__(oracle, C)
+        self._scores = self._scores_of_columns()
+        # A generator of its own: results do not depend on what else is drawn.
+        random, budgets = np.random.RandomState(0), C * oracle.example_weights
+        self._blocks = BlockFrankWolfe(self._scores, budgets, False, random, _MAX_IDLE)
+        # Where the next pass looks: the weights of the last step, and the next center.
+        self._iterate = np.zeros(oracle.n_columns)
+        self._objective = np.inf
+        self._step = 0.0
+        # Columns that the blocks know as features, and whether one of those went.
+        self._n_known, self._dropped = oracle.n_columns, False
+        # What divides the multipliers of the blocks; 0 where the linear program gave the duals.
+        self._divisor = 0.0
+
+    @property
+    def n_cuts(self) -> int:
+        """Number of cuts held."""
+        return self._blocks.n_cuts if self._divisor else super().n_cuts
 
     def set_C(self, C: float) -> None:
         """Continue with another C."""
+        self._blocks.scale_budgets(C / self.C)
+        if not self._divisor:
+            super().set_C(C)
+            return
         self.C = C
         self.program.set_slack_costs(C * self._costs)
-        self._solve_program()
+        self._take_proof()
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero."""
+        super().add_columns(terms, n_new)
+        self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not ``kept``."""
+        super().keep_columns(kept)
+        self._iterate = self._iterate[kept]
+        self._dropped = True
 
     def duals(self) -> dict[str, FloatArray]:
         """Sum of dual times difference of joint features over the constraints: (7)."""
-        out = {}
-        for kind, measure in self._measures.items():
-            n_parts = self.oracle.answers[kind].rows.shape[1]
-            out[kind] = np.zeros((n_parts, self.oracle.n_channels[kind]))
-            np.add.at(
-                out[kind],
-                (measure.parts, measure.channels),
-                measure.values * self.pool.duals[self._owners[kind]],
-            )
-        return out
+        if not self._divisor:
+            return super().duals()
+        return self._scores.by_kind(self._blocks.measure() / self._divisor)
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Add violated constraints until the relative gap is at most ``tolerance``."""
-        weights = self.weights if np.isinf(self.risk) else self._solve_program()
-        limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
-        for _ in range(_MAX_SOLVES):
-            cuts, violations, risk = self.oracle.slack_cuts_at(weights, limit)
-            objective = float(weights.sum()) + self.C * risk
-            if objective < self.primal:
-                self.weights, self.risk = weights.copy(), risk
-            if self.n_cuts and self.primal - self.dual_value <= tolerance * self.primal:
-                return
-            if not self._add_violated(cuts, violations, limit):
-                # The worst ones may all be in the program already, with slack: look further down.
-                limit *= 4
-                if self.n_cuts and (len(cuts.losses) == 0 or limit > _MAX_LIMIT):
-                    return
-            weights = self._solve_program()
-            self._drop_idle_rows()
+        if not self._can_step(tolerance) or not self._solve_by_blocks(tolerance, _MAX_PASSES):
+            self._divisor = 0.0
+            super().solve(tolerance)
 
-    def _solve_program(self) -> FloatArray:
-        solution = self.program.solve()
-        self._take_duals(solution.duals, by=1)
-        self._slacks = solution.slacks
-        return solution.weights
+    def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
+        """Take a few steps at most; with the linear program, solve as ever."""
+        if self._can_step(tolerance):
+            self._solve_by_blocks(tolerance, _MAX_LOOSE_PASSES)
+        else:
+            self.solve(tolerance)
 
-    def _add_violated(self, cuts: Separation, violations: FloatArray, limit: int) -> bool:
-        """Add up to ``limit`` constraints that the program's slacks violate, the worst first."""
-        assert cuts.slacks is not None
-        assert cuts.weights is not None
-        known = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
-        # A new slack is 0; -1 finds the zero at the end.
-        excess = violations - np.append(self._slacks, 0.0)[known]
-        chosen = np.flatnonzero(excess > 1e-9)
-        worst = np.argsort(-(excess * cuts.weights)[chosen], kind="stable")
-        chosen = np.sort(chosen[worst[:limit]])
-        if not len(chosen):
-            return False
-        fresh = chosen[known[chosen] < 0]
-        new_slacks, first = np.unique(cuts.slacks[fresh], return_index=True)
-        costs = cuts.weights[fresh][first]
-        for number, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
-            self._slack_number[int(slack_id)] = number
-        self.program.add_slacks(self.C * costs)
-        self._costs = np.concatenate((self._costs, costs))
-        numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
-        self._add_rows(cuts, chosen, numbers)
-        return True
+    def _can_step(self, tolerance: float) -> bool:
+        """Whether blocks come near enough, and every column is one learner on one channel."""
+        n_terms = sum(len(own.columns) for own in self.oracle.columns.terms.values())
+        return tolerance >= _FINEST and n_terms == self.oracle.n_columns
 
-    def _add_rows(self, cuts: Separation, chosen: IntArray, numbers: IntArray) -> None:
-        measures, owners = {}, {}
-        for kind, difference in cuts.differences.items():
-            indptr = cuts.indptr[kind]
-            lengths = np.diff(indptr)[chosen]
-            owner = np.repeat(np.arange(len(chosen)), lengths)
-            within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            entries = np.repeat(indptr[chosen], lengths) + within
-            measures[kind] = difference.take(entries)
-            owners[kind] = owner
-        products = self._products_of(
-            measures, owners, len(chosen), self.oracle.columns.terms, self.oracle.n_columns
-        )
-        for kind, measure in measures.items():
-            self._measures[kind] = self._measures[kind].append(measure)
-            self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + self.n_cuts))
-        self.pool.add([None] * len(chosen), products, cuts.losses[chosen], numbers)
+    def _solve_by_blocks(self, tolerance: float, most_passes: int) -> bool:
+        """Proximal steps until the gap is at most ``tolerance``; whether it was reached."""
+        self._tell_columns()
+        for _ in range(most_passes):
+            found, scores = self._look(self._iterate)
+            self._take_proof()
+            if self._blocks.n_cuts and self.primal - self.dual_value <= tolerance * self.primal:
+                return True
+            self._adapt_step()
+            self._blocks.add(found, scores)
+            step, columns = self._step or 1.0, self._scores.columns
+            self._blocks.recenter(self._iterate[columns] / step - 1.0, 1.0 / step)
+            self._blocks.sweep(_SWEEPS)
+            self._iterate[columns] = step * self._blocks.weights
+        return False
 
-    def _drop_idle_rows(self) -> None:
-        kept = self.pool.in_use(_MAX_IDLE)
-        if kept.all():
+    def _look(self, weights: FloatArray) -> tuple[FoundOutputs, FloatArray]:
+        """Most violated outputs at ``weights``, which are kept if they are the best; scores."""
+        found, _, risk, scores = self.oracle.outputs_at(weights)
+        self._objective = float(weights.sum()) + self.C * risk
+        if self._objective < self.primal:
+            self.weights, self.risk = weights.copy(), risk
+        return merge_kinds(found, self._scores, scores), self._scores.flat(scores)
+
+    def _take_proof(self) -> None:
+        """Divide the multipliers of the blocks by the largest edge of a column: a bound."""
+        self._divisor = float(self._blocks.sums.max(initial=1.0))
+        self.dual_value = self._blocks.loss / self._divisor
+
+    def _adapt_step(self) -> None:
+        """Longer steps where the center holds the gap open, shorter ones where the blocks do.
+
+        The gap at ``w`` is what the blocks are short of their optimum, plus ``(1 - edges)' w``,
+        plus what dividing the multipliers costs.
+        """
+        edges, w = self._blocks.sums, self._iterate[self._scores.columns]
+        loss = self._blocks.loss
+        if not self._step:
+            # As if the first cuts promised to take all of the objective.
+            fall = np.maximum(edges - 1.0, 0.0)
+            square = float((fall * fall).sum())
+            self._step = self.primal / square if square > 0 else 0.0
             return
-        number = np.cumsum(kept) - 1
-        for kind, owner in self._owners.items():
-            stays = kept[owner]
-            self._measures[kind] = self._measures[kind].take(stays)
-            self._owners[kind] = number[owner[stays]].astype(np.int64)
-        self.pool.keep(kept)
+        of_center = float(np.abs((1.0 - edges) * w).sum()) + loss * (1.0 - 1.0 / self._divisor)
+        of_blocks = self._objective - float(w.sum()) - loss + float((edges * w).sum())
+        if of_center > _BALANCE * of_blocks:
+            self._step *= _LONGER
+        elif of_blocks > _BALANCE * of_center:
+            self._step *= _SHORTER
 
-    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
-        return self._products_of(self._measures, self._owners, self.n_cuts, terms, n_new)
+    def _tell_columns(self) -> None:
+        """Tell the blocks of columns that came or went."""
+        n_columns = self.oracle.n_columns
+        if n_columns == self._n_known and not self._dropped:
+            return
+        self._scores = self._scores_of_columns()
+        new = None
+        if self._n_known and not self._dropped:
+            new = self._scores_of_columns(self._n_known)
+        self._blocks.change_features(self._scores, new)
+        self._n_known, self._dropped = n_columns, False
 
-    def _products_of(
-        self,
-        measures: Mapping[str, Measure],
-        owners: Mapping[str, IntArray],
-        n_rows: int,
-        terms: Mapping[str, Terms],
-        n_columns: int,
-    ) -> FloatArray:
-        """Matrix <difference, response> of constraints and columns."""
-        out = np.zeros((n_columns, n_rows))
-        for kind, of_kind in terms.items():
-            measure = measures[kind]
-            order = np.argsort(measure.channels, kind="stable")
-            sorted_ = measure.take(order)
-            indptr = np.searchsorted(sorted_.channels, np.arange(self.oracle.n_channels[kind] + 1))
-            _add_row_products(
-                self.oracle.answers[kind].rows, *of_kind, sorted_.parts, sorted_.values,
-                owners[kind][order], indptr, out,
-            )  # fmt: skip
-        return out.T
-
-
-@compiled
-def _add_row_products(
-    responses: NDArray[np.int8],
-    columns: IntArray,
-    learners: IntArray,
-    channels: IntArray,
-    coefficients: FloatArray,
-    parts: IntArray,
-    values: FloatArray,
-    owners: IntArray,
-    indptr: IntArray,
-    out: FloatArray,
-) -> None:
-    """``out[column, owner] += coefficient * value * response`` over terms and entries."""
-    for t in range(len(columns)):
-        response = responses[learners[t]]
-        row = out[columns[t]]
-        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
-            row[owners[e]] += coefficients[t] * values[e] * response[parts[e]]
+    def _scores_of_columns(self, first: int = 0) -> ColumnScores:
+        """The columns from number ``first`` on as features."""
+        oracle = self.oracle
+        answers = {kind: own.rows for kind, own in oracle.answers.items()}
+        terms = {
+            kind: own.take(np.flatnonzero(own.columns >= first))
+            for kind, own in oracle.columns.terms.items()
+        }
+        return ColumnScores(oracle.n_channels, oracle.offsets, terms, answers)

@@ -14,7 +14,7 @@ from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, Problem
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.responses import StoredResponses
-from structboost.task import Separation, StackedParts
+from structboost.task import Separation, StackedParts, Task
 
 
 class SlackOracle(ColumnOracle):
@@ -24,8 +24,14 @@ class SlackOracle(ColumnOracle):
         task, offsets = problem.task, problem.offsets
         super().__init__(task.kinds, problem.example_weights)
         self._problem = problem
+        self.offsets = offsets
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
         self.answers = {kind: StoredResponses(int(offsets[kind][-1])) for kind in task.kinds}
+
+    @property
+    def one_slack_each(self) -> bool:
+        """Whether the m-slack form of the task has one slack for each example."""
+        return type(self._problem.task).separate_slacks is Task.separate_slacks
 
     def slack_cuts_at(
         self, weights: FloatArray, limit: int
@@ -39,6 +45,16 @@ class SlackOracle(ColumnOracle):
         violations : ndarray, shape (n_outputs,)
         risk : float
         """
+        found, violations, risk, scores = self.outputs_at(weights)
+        if not self.one_slack_each:
+            problem = self._problem
+            found = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
+            violations = found.violations(scores)
+        slacks = np.arange(len(found.losses)) if found.slacks is None else found.slacks
+        return replace(found, slacks=slacks, weights=self._costs(found)), violations, risk
+
+    def outputs_at(self, weights: FloatArray) -> tuple[Separation, FloatArray, float, StackedParts]:
+        """The most violated output of each example, its violation, the risk, and the scores."""
         raise_if_interrupted()
         self.calls += 1
         task, X, Y = self._problem.task, self._problem.X, self._problem.Y
@@ -47,13 +63,11 @@ class SlackOracle(ColumnOracle):
             out = np.zeros((self.n_channels[kind], self.answers[kind].rows.shape[1]))
             self.answers[kind].add_scores(terms, 0, out)
             rows[kind] = out.T
-        scores = StackedParts(rows, self._problem.offsets)
-        violations = separation(task, X, Y, scores, truth=self._truth).violations(scores)
+        scores = StackedParts(rows, self.offsets)
+        found = separation(task, X, Y, scores, truth=self._truth)
+        violations = found.violations(scores)
         risk = float(self.example_weights @ np.maximum(violations, 0.0))
-        found = slack_separation(task, X, Y, scores, limit)
-        slacks = np.arange(len(found.losses)) if found.slacks is None else found.slacks
-        found = replace(found, slacks=slacks, weights=self._costs(found))
-        return found, found.violations(scores), risk
+        return found, violations, risk, scores
 
     def _costs(self, found: Separation) -> FloatArray:
         """Share of each slack in the risk."""

@@ -27,6 +27,7 @@ MASTERS = {
     "one_slack": (OneSlack(), "multiclass"),
     "printed": (OneSlack(stabilize=False), "multiclass"),
     "m_slack": (MSlack(), "multiclass"),
+    "m_slack_single": (MSlack(), "multiclass"),
     "norm_bounded": (NormBoundedHinge(), "multiclass"),
     "norm_bounded_coded": (NormBoundedHinge(), "coded"),
 }
@@ -78,7 +79,10 @@ def full_program(margins, delta, shares, C, bounds_norm):
 
 
 def given_columns(name, C, seed=0):
-    """A master with random columns of three terms each, and weights of the examples."""
+    """A master with random columns, and weights of the examples.
+
+    Columns have three terms each, or one if the name says single.
+    """
     rng = np.random.default_rng(seed)
     formulation, task_name = MASTERS[name]
     task, X, y = TASKS[task_name], rng.normal(size=(N, 2)), rng.integers(0, 3, N)
@@ -97,12 +101,16 @@ def given_columns(name, C, seed=0):
         [np.where(rng.random(truth.shape) < 0.3, -truth, truth) for _ in range(N_COLUMNS)]
     )
     first = master.add_responses("x", learners.astype(np.int8))
-    columns, channels = np.repeat(np.arange(N_COLUMNS), 3), np.tile(np.arange(3), N_COLUMNS)
-    coefficients = rng.choice([0.5, 1.0], 3 * N_COLUMNS)
-    numbers = first + np.arange(3 * N_COLUMNS)
-    master.add_columns({"x": Terms(columns, numbers, channels, coefficients)}, N_COLUMNS)
+    n_terms = 1 if name.endswith("single") else 3
+    numbers = np.arange(n_terms * N_COLUMNS)
+    columns, channels = numbers // n_terms, numbers % 3
+    coefficients = rng.choice([0.5, 1.0], len(numbers))
+    terms = Terms(columns, first + numbers, channels, coefficients)
+    master.add_columns({"x": terms}, N_COLUMNS)
     responses = np.zeros((N_COLUMNS, N, 3))
-    np.add.at(responses, (columns, slice(None), channels), coefficients[:, None] * learners)
+    np.add.at(
+        responses, (columns, slice(None), channels), coefficients[:, None] * learners[numbers]
+    )
     margins = margins_of(task, responses, y)
     delta = (np.arange(3) != y[:, None]).astype(float)
     bounds_norm = isinstance(formulation, NormBoundedHinge)

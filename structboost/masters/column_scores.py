@@ -1,0 +1,138 @@
+"""Scores that columns make, as the linear scores of block-coordinate Frank-Wolfe.
+
+Where each column is one weak learner on one channel, the score of a part on a channel is linear in
+the weights of the columns of that channel: its features are their answers on the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
+from structboost.linear.linear_scores import KindLayout, starts_of
+from structboost.runtime.compiled import compiled
+from structboost.task import StackedParts
+
+_Features = tuple[FloatArray, IntArray]
+
+
+class ColumnScores:
+    """Columns of a master as features of :class:`structboost.linear.block_frank_wolfe.Scores`.
+
+    All weights are bounded.
+
+    Parameters
+    ----------
+    n_channels : dict of str to int
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First part of each example, by kind.
+    terms : dict of str to Terms
+        One for each column.
+    answers : dict of str to ndarray, shape (n_learners, n_parts)
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (n_weights,)
+        The column of each weight, its number among all.
+    features : (ndarray of float64, ndarray of int64)
+        Those of the scores that :meth:`place` was asked for last; no numbers.
+    n_weights, n_scores : int
+    layouts : list of KindLayout
+    """
+
+    has_bounds = True
+
+    def __init__(
+        self,
+        n_channels: Mapping[str, int],
+        offsets: Mapping[str, IntArray],
+        terms: Mapping[str, Terms],
+        answers: Mapping[str, NDArray[Any]],
+    ) -> None:
+        self.offsets = offsets
+        self.layouts: list[KindLayout] = []
+        self.n_scores = self.n_weights = 0
+        self.features: _Features = np.zeros(0), np.zeros(0, np.int64)
+        columns = []
+        # Of each kind: terms channel by channel, where channels begin, answers part by part.
+        self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
+        for kind, own in terms.items():
+            n_rows = int(offsets[kind][-1])
+            layout = KindLayout(
+                kind, n_rows, len(own.columns), n_channels[kind], True, False,
+                0, self.n_weights, self.n_scores,
+            )  # fmt: skip
+            self.layouts.append(layout)
+            by_channel = own.take(np.argsort(own.channels, kind="stable"))
+            starts = np.searchsorted(by_channel.channels, np.arange(n_channels[kind] + 1))
+            self._kinds.append((by_channel, starts, np.ascontiguousarray(answers[kind].T)))
+            columns.append(by_channel.columns)
+            self.n_weights += len(by_channel.columns)
+            self.n_scores += n_rows * n_channels[kind]
+        self.columns = np.concatenate(columns)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.offsets[self.layouts[0].kind]) - 1
+
+    def flat(self, scores: StackedParts) -> FloatArray:
+        """Scores by kind as one array, row after row, kind after kind."""
+        return np.concatenate([scores.rows[a.kind].ravel() for a in self.layouts])
+
+    def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
+        """The inverse of :meth:`flat`."""
+        spans = {a.kind: (a.first_score, a.n_rows, a.n_channels) for a in self.layouts}
+        return {kind: flat[at : at + n * m].reshape(n, m) for kind, (at, n, m) in spans.items()}
+
+    def project(self, sums: FloatArray) -> FloatArray:
+        """``max(A, 0)``."""
+        return np.maximum(sums, 0.0)
+
+    def place(
+        self, scores: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Gather the features of flat ``scores``; returns what ``LinearScores.place`` does."""
+        of_kind = np.searchsorted([a.first_score for a in self.layouts], scores, side="right") - 1
+        lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
+        rows, channels = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
+        for number, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
+            own = np.flatnonzero(of_kind == number)
+            rows[own], channels[own] = np.divmod(scores[own] - a.first_score, a.n_channels)
+            lengths[own] = np.diff(starts)[channels[own]]
+            first_weight[own] = a.first_weight + starts[channels[own]]
+        first_feature = starts_of(lengths)
+        values = np.empty(int(first_feature[-1]))
+        for number, (terms, starts, answers) in enumerate(self._kinds):
+            own = np.flatnonzero(of_kind == number)
+            _gather(
+                own, rows, channels, starts, terms.learners, terms.coefficients, answers,
+                first_feature, values,
+            )  # fmt: skip
+        self.features = values, np.zeros(0, np.int64)
+        bounded, active = np.ones(len(scores), np.bool_), np.zeros(len(scores), np.bool_)
+        return first_feature[:-1], first_weight, lengths, bounded, active
+
+
+@compiled
+def _gather(
+    own: IntArray,
+    rows: IntArray,
+    channels: IntArray,
+    starts: IntArray,
+    learners: IntArray,
+    coefficients: FloatArray,
+    answers: NDArray[Any],
+    first_feature: IntArray,
+    values: FloatArray,
+) -> None:
+    for s in own:
+        at, row = first_feature[s], answers[rows[s]]
+        for t in range(starts[channels[s]], starts[channels[s] + 1]):
+            values[at] = coefficients[t] * row[learners[t]]
+            at += 1

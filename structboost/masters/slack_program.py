@@ -1,0 +1,181 @@
+"""The m-slack master by the linear program (35) with lazily added constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.columns import Terms
+from structboost.masters.cut_pool import CutPool
+from structboost.masters.hinge import HingeMaster
+from structboost.masters.slack_oracle import SlackOracle
+from structboost.runtime.compiled import compiled
+from structboost.task import Measure, Separation
+
+_MAX_IDLE = 3
+_MIN_NEW_ROWS = 500
+_MAX_SOLVES = 1000
+_MAX_LIMIT = 10_000_000
+
+
+class SlackProgramMaster(HingeMaster[SlackOracle]):
+    """Every example (every pair of a ranking) has a slack of its own.
+
+    The program holds constraints that were violated once.  Those without a dual for some solves are
+    dropped.
+    """
+
+    def __init__(self, oracle: SlackOracle, C: float) -> None:
+        super().__init__(oracle, C, CutPool())
+        self._slack_number: dict[int, int] = {}
+        self._slacks = np.zeros(0)
+        self._costs = np.zeros(0)
+        self._measures = {
+            kind: Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+            for kind in oracle.n_channels
+        }
+        self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
+
+    def set_C(self, C: float) -> None:
+        """Continue with another C."""
+        self.C = C
+        self.program.set_slack_costs(C * self._costs)
+        self._solve_program()
+
+    def duals(self) -> dict[str, FloatArray]:
+        """Sum of dual times difference of joint features over the constraints: (7)."""
+        out = {}
+        for kind, measure in self._measures.items():
+            n_parts = self.oracle.answers[kind].rows.shape[1]
+            out[kind] = np.zeros((n_parts, self.oracle.n_channels[kind]))
+            np.add.at(
+                out[kind],
+                (measure.parts, measure.channels),
+                measure.values * self.pool.duals[self._owners[kind]],
+            )
+        return out
+
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        """Add violated constraints until the relative gap is at most ``tolerance``."""
+        weights = self.weights if np.isinf(self.risk) else self._solve_program()
+        limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
+        for _ in range(_MAX_SOLVES):
+            cuts, violations, risk = self.oracle.slack_cuts_at(weights, limit)
+            objective = float(weights.sum()) + self.C * risk
+            if objective < self.primal:
+                self.weights, self.risk = weights.copy(), risk
+            if len(self.pool) and self.primal - self.dual_value <= tolerance * self.primal:
+                return
+            if not self._add_violated(cuts, violations, limit):
+                # The worst ones may all be in the program already, with slack: look further down.
+                limit *= 4
+                if len(self.pool) and (len(cuts.losses) == 0 or limit > _MAX_LIMIT):
+                    return
+            weights = self._solve_program()
+            self._drop_idle_rows()
+
+    def _solve_program(self) -> FloatArray:
+        solution = self.program.solve()
+        self._take_duals(solution.duals, by=1)
+        self._slacks = solution.slacks
+        return solution.weights
+
+    def _add_violated(self, cuts: Separation, violations: FloatArray, limit: int) -> bool:
+        """Add up to ``limit`` constraints that the program's slacks violate, the worst first."""
+        assert cuts.slacks is not None
+        assert cuts.weights is not None
+        known = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
+        # A new slack is 0; -1 finds the zero at the end.
+        excess = violations - np.append(self._slacks, 0.0)[known]
+        chosen = np.flatnonzero(excess > 1e-9)
+        worst = np.argsort(-(excess * cuts.weights)[chosen], kind="stable")
+        chosen = np.sort(chosen[worst[:limit]])
+        if not len(chosen):
+            return False
+        fresh = chosen[known[chosen] < 0]
+        new_slacks, first = np.unique(cuts.slacks[fresh], return_index=True)
+        costs = cuts.weights[fresh][first]
+        for number, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
+            self._slack_number[int(slack_id)] = number
+        self.program.add_slacks(self.C * costs)
+        self._costs = np.concatenate((self._costs, costs))
+        numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
+        self._add_rows(cuts, chosen, numbers)
+        return True
+
+    def _add_rows(self, cuts: Separation, chosen: IntArray, numbers: IntArray) -> None:
+        measures, owners = {}, {}
+        for kind, difference in cuts.differences.items():
+            indptr = cuts.indptr[kind]
+            lengths = np.diff(indptr)[chosen]
+            owner = np.repeat(np.arange(len(chosen)), lengths)
+            within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            entries = np.repeat(indptr[chosen], lengths) + within
+            measures[kind] = difference.take(entries)
+            owners[kind] = owner
+        products = self._products_of(
+            measures, owners, len(chosen), self.oracle.columns.terms, self.oracle.n_columns
+        )
+        for kind, measure in measures.items():
+            self._measures[kind] = self._measures[kind].append(measure)
+            self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + len(self.pool)))
+        self.pool.add([None] * len(chosen), products, cuts.losses[chosen], numbers)
+
+    def _drop_idle_rows(self) -> None:
+        kept = self.pool.in_use(_MAX_IDLE)
+        if kept.all():
+            return
+        number = np.cumsum(kept) - 1
+        for kind, owner in self._owners.items():
+            stays = kept[owner]
+            self._measures[kind] = self._measures[kind].take(stays)
+            self._owners[kind] = number[owner[stays]].astype(np.int64)
+        self.pool.keep(kept)
+
+    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+        return self._products_of(self._measures, self._owners, len(self.pool), terms, n_new)
+
+    def _products_of(
+        self,
+        measures: Mapping[str, Measure],
+        owners: Mapping[str, IntArray],
+        n_rows: int,
+        terms: Mapping[str, Terms],
+        n_columns: int,
+    ) -> FloatArray:
+        """Matrix <difference, response> of constraints and columns."""
+        out = np.zeros((n_columns, n_rows))
+        for kind, of_kind in terms.items():
+            measure = measures[kind]
+            order = np.argsort(measure.channels, kind="stable")
+            sorted_ = measure.take(order)
+            indptr = np.searchsorted(sorted_.channels, np.arange(self.oracle.n_channels[kind] + 1))
+            _add_row_products(
+                self.oracle.answers[kind].rows, *of_kind, sorted_.parts, sorted_.values,
+                owners[kind][order], indptr, out,
+            )  # fmt: skip
+        return out.T
+
+
+@compiled
+def _add_row_products(
+    responses: NDArray[np.int8],
+    columns: IntArray,
+    learners: IntArray,
+    channels: IntArray,
+    coefficients: FloatArray,
+    parts: IntArray,
+    values: FloatArray,
+    owners: IntArray,
+    indptr: IntArray,
+    out: FloatArray,
+) -> None:
+    """``out[column, owner] += coefficient * value * response`` over terms and entries."""
+    for t in range(len(columns)):
+        response = responses[learners[t]]
+        row = out[columns[t]]
+        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
+            row[owners[e]] += coefficients[t] * values[e] * response[parts[e]]

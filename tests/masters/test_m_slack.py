@@ -1,0 +1,99 @@
+"""Proximal steps by blocks in the m-slack master, against the linear program and one slack."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import ChainTask, StructBoost
+from structboost.masters.slack_program import SlackProgramMaster
+from tests.masters.hinge_problems import given_columns
+
+
+@pytest.fixture
+def without_program(monkeypatch):
+    """Blocks alone: the linear program is not to be solved."""
+
+    def solve(_):
+        raise AssertionError("the linear program was solved")
+
+    monkeypatch.setattr(SlackProgramMaster, "_solve_program", solve)
+
+
+def chains():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 6, 40)]
+    Y = [np.digitize(x[:, 0] + 0.5 * np.roll(x[:, 1], 1), (-0.5, 0.5)) for x in X]
+    return X, Y, rng.exponential(size=40) * (rng.random(40) < 0.8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 999), st.floats(1.0, 1000.0), st.floats(0.0015, 0.5))
+def test_primal_bound_and_duals_of_blocks(seed, C, tolerance):
+    problem = given_columns("m_slack_single", C, seed)
+    master, optimum = problem.master, problem.optimum(C)
+    for accuracy in (0.9, tolerance):
+        master.solve(accuracy)
+        largest = problem.edges().max()
+        assert largest <= 1 + 1e-9
+        assert master.bound(largest) <= optimum * (1 + 1e-9)
+        assert optimum * (1 - 1e-9) <= master.primal
+        assert master.primal == pytest.approx(problem.objective(master.weights, C), rel=1e-9)
+        assert master.primal - master.bound(largest) <= accuracy * master.primal * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("without_program")
+def test_blocks_alone_train_chains_with_weights():
+    X, Y, weight = chains()
+    trainer = StructBoost(
+        ChainTask(3), C=30.0, tol=0.02, formulation="m_slack", columns_per_channel=2
+    ).fit(X, Y, sample_weight=weight)
+    exact = StructBoost(ChainTask(3), C=30.0, tol=1e-5).fit(X, Y, sample_weight=weight)
+    optimum = exact.history_[-1]["bound"]
+    assert trainer.history_[-1]["gap"] <= 0.02
+    assert trainer.history_[-1]["certified"]
+    assert optimum <= trainer.objective_ <= optimum / 0.98
+    assert all(record["bound"] <= exact.objective_ for record in trainer.history_)
+    assert trainer.history_[-1]["cuts"] > 40
+    assert trainer.history_[-1]["oracle_calls"] < 0.7 * exact.history_[-1]["oracle_calls"]
+
+
+@pytest.mark.usefixtures("without_program")
+def test_blocks_follow_a_path_and_do_not_depend_on_threads():
+    X, Y, _ = chains()
+    settings = {"tol": 0.03, "formulation": "m_slack"}
+    path = StructBoost(ChainTask(3), C=1.0, **settings).path(X, Y, [3.0, 100.0, 10.0])
+    for trainer in path:
+        optimum = StructBoost(ChainTask(3), C=trainer.C, tol=1e-5).fit(X, Y).objective_
+        assert optimum * (1 - 1e-5) <= trainer.objective_ <= optimum / 0.97
+        assert max(record["bound"] for record in trainer.history_) <= optimum
+    one, two = (StructBoost(ChainTask(3), C=10.0, n_jobs=n, **settings).fit(X, Y) for n in (1, 2))
+    assert np.array_equal(one.model_.weights, two.model_.weights)
+    assert [r["bound"] for r in one.history_] == [r["bound"] for r in two.history_]
+
+
+def test_products_of_features_that_come_later_are_added():
+    problem = given_columns("m_slack_single", 50.0)
+    master = problem.master
+    blocks = master._blocks
+    master.solve(0.3)
+    assert blocks.n_cuts > 0
+    in_one = blocks._cuts.products.copy(), blocks.sums.copy()
+    # The same columns again, half of them first.
+    half, whole = np.arange(14) < 7, master._scores
+    of_half, others = (
+        type(whole)(
+            master.oracle.n_channels,
+            master.oracle.offsets,
+            {"x": master.oracle.columns.terms["x"].take(np.flatnonzero(chosen))},
+            {"x": master.oracle.answers["x"].rows},
+        )
+        for chosen in (half, ~half)
+    )
+    blocks.change_features(of_half)
+    assert not np.allclose(blocks._cuts.products, in_one[0])
+    blocks.change_features(whole, others)
+    assert np.allclose(blocks._cuts.products, in_one[0], atol=1e-12)
+    assert np.allclose(blocks.sums, in_one[1], atol=1e-9)
