@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.runner.check import read_page
@@ -45,7 +46,7 @@ class Headline(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A headline with geometric means over data sets of ours over the best peer's."""
+    """A headline with medians over data sets of ours over the best peer's."""
 
     headline: Headline
     source: "Source"
@@ -83,7 +84,7 @@ def source(folder: Path, name: str) -> Source | None:
 def line(headline: Headline, page: Source) -> Line | None:
     """Ours beside the best peer of those with the most data sets; None if one of both is missing.
 
-    The best peer has the least geometric mean error, or seconds where there is no error.
+    The best peer is the one beside which ours is worst, in error, or in seconds without an error.
     """
     if page.records is not None:
         figures = headline.figures(page.records)
@@ -105,12 +106,11 @@ def line(headline: Headline, page: Source) -> Line | None:
         for peer, both in pairs.items()
         if len(both) == most > 0
     ]
-    # The best peer is the one that ours looks worst beside.
     return max(lines, key=lambda one: one.error or one.seconds or 0.0, default=None)
 
 
 def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float | None]:
-    """Geometric means of ours over theirs, of errors and of seconds; None where none are known."""
+    """Medians of ours over theirs, of errors and of seconds; None where none are known."""
     errors = [
         (max(ours.error, LEAST_ERROR), max(theirs.error, LEAST_ERROR))
         for ours, theirs in pairs
@@ -119,7 +119,8 @@ def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float
     # Seconds that are printed as 0.0 are not known.
     seconds = [(a.seconds, b.seconds) for a, b in pairs if a.seconds and b.seconds]
     logs = [[math.log(a / b) for a, b in both] for both in (errors, seconds)]
-    error, time = (math.exp(sum(own) / len(own)) if own else None for own in logs)
+    # A mean would be that of sets with next to no errors, whose ratios are extreme.
+    error, time = (math.exp(median(own)) if own else None for own in logs)
     return error, time
 
 
@@ -139,8 +140,8 @@ def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str
         "# Results",
         SUMMARY.format(
             n=len(shown),
-            n_worse=sum((one.error or 0) > 1 for one in shown),
-            n_slower=sum((one.seconds or 0) > 1 for one in shown),
+            n_worse=sum(_is_worse(one.error) for one in shown),
+            n_slower=sum(_is_worse(one.seconds) for one in shown),
         ),
         "![Bars of error and time, ours over the best peer](index.png)",
         as_table(shown),
@@ -156,12 +157,12 @@ SUMMARY = """\
 Ours over the best peer, task by task: below 1 ours is better, above 1 the peer is. Ours has more
 error on {n_worse} of {n} lines, and takes longer on {n_slower} (bold)."""
 NOTE = """\
-Figures are geometric means over the data sets of a page. Time is CPU time of a fit with its chosen
-settings on one thread, or what the line says; it is wall time for boxes in a video (a frame), and
-on pages without a list of targets. The peer has the least test error of all; which method is ours
-was fixed before. *Missed* counts the targets that a page misses; "-" means that the page was
-written before targets were listed. *Commit* is what was measured: later changes of the code are not
-in the figures. `python -m benchmarks index` makes this page from the others."""
+Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
+on one thread, or what the line says; it is wall time for boxes in a video (a frame), and on pages
+without a list of targets. The best peer is the one beside which the error of ours is worst; which
+method is ours was fixed before. *Missed* counts the targets that a page misses; "-" means that the
+page was written before targets were listed. *Commit* is what was measured: later changes of the
+code are not in the figures. `python -m benchmarks index` makes this page from the others."""
 
 
 def as_table(lines: Sequence[Line]) -> str:
@@ -184,7 +185,12 @@ def as_table(lines: Sequence[Line]) -> str:
 def _cell(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"**{_text(value)}**" if value > 1 else _text(value)
+    return f"**{_text(value)}**" if _is_worse(value) else _text(value)
+
+
+def _is_worse(value: float | None) -> bool:
+    """Whether a ratio is above 1 as printed."""
+    return value is not None and round(value, 2) > 1
 
 
 def _text(value: float) -> str:
@@ -222,7 +228,7 @@ def _bars(axis: Any, values: Sequence[float | None]) -> None:
         if value is None:
             axis.text(1, at, " -", fontsize=8, va="center", color="gray")
             continue
-        is_worse = value > 1
+        is_worse = _is_worse(value)
         axis.barh(at, value - 1, left=1, color=WORSE if is_worse else BETTER, height=0.7)
         side = "left" if is_worse else "right"
         axis.text(value, at, f" {_text(value)} ", fontsize=8, va="center", ha=side)

@@ -102,3 +102,13 @@ def test_the_command_writes_page_and_chart(tmp_path, capsys):
     assert command_line.main(["index", "--results", str(tmp_path)]) == 0
     assert "LightGBM" in capsys.readouterr().out
     assert (tmp_path / "index.png").stat().st_size > 1000
+
+
+def test_a_set_next_to_without_errors_does_not_decide():
+    errors = {"s": (0.2, 0.1), "t": (0.4, 0.2), "u": (0.0, 0.1)}
+    figures = [
+        (name, method, error)
+        for name, both in errors.items()
+        for method, error in zip(("ours", "a"), both, strict=True)
+    ]
+    assert compared(*figures).error == pytest.approx(2.0)
