@@ -29,12 +29,22 @@ RIGHT = "right letters"
 N_LETTERS = 26
 SHAPE = (16, 8)
 QUICK_WORDS = 150
-CS = (30.0, 100.0, 300.0, 1000.0)
-PAIR_WEIGHTS = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0)
 PIXEL_CS = (30.0, 100.0, 300.0)
 TOL, MAX_PASSES, PARTS = 0.05, 40, 3
 N_PARTS = 4  # of the test words, in processes of their own
 TWO_STAGES, CROSS_FITTED, REFITTED = "two stages", "cross-fitted", "cross-fitted, refitted"
+
+
+class Grid(NamedTuple):
+    """C of the chain, and weights of the counted pairs of letters, to choose from."""
+
+    Cs: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+USUAL = Grid((30.0, 100.0, 300.0), (0.0, 0.25, 0.5, 1.0, 2.0))
+# Decision values are smaller than log-probabilities.
+WIDE = Grid((*USUAL.Cs, 1000.0), (0.0, 0.03, 0.06, 0.12, *USUAL.weights[1:]))
 
 
 class Words(NamedTuple):
@@ -78,7 +88,7 @@ def on_pixels(data: tuple[Words, Words], quick: bool) -> list[Row]:
 
 
 def with_classifier(
-    label: str, make: Callable[[], Any], data: tuple[Words, Words], quick: bool
+    label: str, make: Callable[[], Any], grid: Grid, data: tuple[Words, Words], quick: bool
 ) -> list[Row]:
     """A classifier alone, followed by Viterbi, and cross-fitted before a linear chain."""
     train, test = data
@@ -89,9 +99,9 @@ def with_classifier(
     one_answer = in_parts(partial(answers_of, whole), test.X)
     alone = [own.argmax(axis=1) for own in one_answer]
     pairs = pair_scores(train.Y)
-    trials = [right(viterbi(answers, w * pairs), train.Y) for w in PAIR_WEIGHTS]
-    weight = PAIR_WEIGHTS[int(np.argmax(trials))]
-    model, facts = tuned_chain(answers, train.Y, CS[:1] if quick else CS)
+    trials = [right(viterbi(answers, w * pairs), train.Y) for w in grid.weights]
+    weight = grid.weights[int(np.argmax(trials))]
+    model, facts = tuned_chain(answers, train.Y, grid.Cs[:1] if quick else grid.Cs)
     values = {
         "alone": (right(alone, test.Y), {}),
         f"{TWO_STAGES}, mean of folds": (
@@ -218,12 +228,16 @@ def lightgbm() -> Any:
     return LGBMClassifier(n_estimators=150, random_state=0, **settings)
 
 
+def _run(label: str, make: Callable[[], Any], grid: Grid, package: str = "sklearn") -> Run:
+    return Run(label, partial(with_classifier, label, make, grid), (package,))
+
+
 PIXELS = Run("pixels", on_pixels)
-SVM = Run("svc", partial(with_classifier, "svc", svc), ("sklearn",))
-KERNEL = Run("kernel", partial(with_classifier, "kernel", kernel_squares), ("sklearn",))
-MLP = Run("mlp", partial(with_classifier, "mlp", mlp), ("sklearn",))
-TREES = Run("extra trees", partial(with_classifier, "extra trees", extra_trees), ("sklearn",))
-LIGHTGBM = Run("lightgbm", partial(with_classifier, "lightgbm", lightgbm), ("lightgbm",))
+SVM = _run("svc", svc, USUAL)
+KERNEL = _run("kernel", kernel_squares, WIDE)
+MLP = _run("mlp", mlp, WIDE)
+TREES = _run("extra trees", extra_trees, USUAL)
+LIGHTGBM = _run("lightgbm", lightgbm, USUAL, "lightgbm")
 RUNS = {FEW: (PIXELS, KERNEL, SVM, TREES, LIGHTGBM), MANY: (PIXELS, MLP)}
 
 
