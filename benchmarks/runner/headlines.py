@@ -14,7 +14,7 @@ from benchmarks.runner.records import Record, grouped, write_text
 from benchmarks.runner.tables import blocks
 
 # No error at all has no ratio.
-LEAST_ERROR = 1e-4
+LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
 ERROR_TICKS, TIME_TICKS = (0.25, 0.5, 0.7, 1, 1.4, 2, 4), (0.001, 0.01, 0.1, 1, 10, 100)
 BETTER, WORSE = "#2a7f62", "#c8553d"
 TARGET = re.compile(r"\| (met|\*\*missed\*\*|not measured) \|$", re.MULTILINE)
@@ -78,7 +78,8 @@ def source(folder: Path, name: str) -> Source | None:
         return Source(text, None, ", ".join(found[:7] for found in WRITTEN.findall(text)), missed)
     page = read_page(path.with_suffix(".json"))
     commits = dict.fromkeys(str(run and run["commit"])[:7] for run in page["runs"])
-    return Source(text, page["records"], ", ".join(commits), missed)
+    shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
+    return Source(text, page["records"], shown, missed)
 
 
 def line(headline: Headline, page: Source) -> Line | None:
@@ -121,6 +122,8 @@ def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float
     logs = [[math.log(a / b) for a, b in both] for both in (errors, seconds)]
     # A mean would be that of sets with next to no errors, whose ratios are extreme.
     error, time = (math.exp(median(own)) if own else None for own in logs)
+    if error is not None:
+        error = min(max(error, 1 / LARGEST_RATIO), LARGEST_RATIO)
     return error, time
 
 
@@ -160,9 +163,10 @@ NOTE = """\
 Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
 on one thread, or what the line says; it is wall time for boxes in a video (a frame), and on pages
 without a list of targets. The best peer is the one beside which the error of ours is worst; which
-method is ours was fixed before. *Missed* counts the targets that a page misses; "-" means that the
-page was written before targets were listed. *Commit* is what was measured: later changes of the
-code are not in the figures. `python -m benchmarks index` makes this page from the others."""
+method is ours was fixed before. Ratios of errors end at 10: one of both may make none. *Missed*
+counts the targets that a page misses; "-" means that the page was written before targets were
+listed. *Commit* is what was measured: later changes of the code are not in the figures. `python -m
+benchmarks index` makes this page from the others."""
 
 
 def as_table(lines: Sequence[Line]) -> str:

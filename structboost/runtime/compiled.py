@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, overload
 
 import numba
@@ -24,6 +25,7 @@ import numba
 # there, a pending Ctrl-C would be raised where numba cannot pass it on.
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack  # noqa: F401
+from numba.core.dispatcher import Dispatcher
 
 # numba would also compile a form that C may call, for a sixth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
@@ -73,6 +75,12 @@ def _cached_elsewhere(function: Any, options: dict[str, Any]) -> Any:
         return numba.njit(**_OPTIONS, **options)(function)
     finally:
         config.CACHE_DIR = before
+
+
+def cache_folders(module: ModuleType) -> list[Path]:
+    """Folders that hold the compiled code of a module's functions."""
+    functions = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+    return [Path(one.stats.cache_path) for one in functions if one.stats.cache_path]
 
 
 def _private_folder() -> Path | None:

@@ -14,18 +14,17 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 
 import structboost
 from structboost import Knapsack, estimators, tracking
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
 from structboost.progress import ProgressLine
+from structboost.runtime.compiled import cache_folders
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
@@ -101,7 +100,7 @@ def run(options: argparse.Namespace) -> bool:
 def _remove_compiled() -> int:
     """Delete the compiled code of all modules from numba's cache; the number of files."""
     n_removed = 0
-    for folder in {folder for module in _modules() for folder in _cache_folders(module)}:
+    for folder in {folder for module in _modules() for folder in cache_folders(module)}:
         # Each folder of the cache is of one folder of this package.
         for path in [*folder.glob("*.nbi"), *folder.glob("*.nbc")]:
             path.unlink(missing_ok=True)
@@ -117,11 +116,6 @@ def _modules() -> list[ModuleType]:
         with contextlib.suppress(ImportError):  # of what is not installed nothing is compiled
             found.append(importlib.import_module(module.name))
     return found
-
-
-def _cache_folders(module: ModuleType) -> list[Path]:
-    compiled = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
-    return [Path(one.stats.cache_path) for one in compiled if one.stats.cache_path]
 
 
 def _take(step: Callable[[], object]) -> None:
