@@ -163,10 +163,10 @@ NOTE = """\
 Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
 on one thread, or what the line says; it is wall time for boxes in a video (a frame), and on pages
 without a list of targets. The best peer is the one beside which the error of ours is worst; which
-method is ours was fixed before. Ratios of errors end at 10: one of both may make none. *Missed*
-counts the targets that a page misses; "-" means that the page was written before targets were
-listed. *Commit* is what was measured: later changes of the code are not in the figures. `python -m
-benchmarks index` makes this page from the others."""
+method is ours was fixed before. Ratios of errors end at 10, because one of the two may make no
+error. *Missed* counts the targets that a page misses; "-" means that the page was written before
+targets were listed. *Commit* is what was measured: later changes of the code are not in the
+figures. `python -m benchmarks index` makes this page from the others."""
 
 
 def as_table(lines: Sequence[Line]) -> str:

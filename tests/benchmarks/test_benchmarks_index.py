@@ -112,3 +112,9 @@ def test_a_set_next_to_without_errors_does_not_decide():
         for method, error in zip(("ours", "a"), both, strict=True)
     ]
     assert compared(*figures).error == pytest.approx(2.0)
+
+
+def test_ratios_of_errors_end_at_ten():
+    assert compared(("s", "ours", 0.3, 1.0), ("s", "a", 0.0, 0.01)).error == 10.0
+    assert compared(("s", "ours", 0.0, 1.0), ("s", "a", 0.3, 1.0)).error == 0.1
+    assert compared(("s", "ours", 0.3, 1.0), ("s", "a", 0.0, 0.01)).seconds == pytest.approx(100)

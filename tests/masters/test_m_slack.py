@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,6 +44,26 @@ def test_primal_bound_and_duals_of_blocks(seed, C, tolerance):
         assert optimum * (1 - 1e-9) <= master.primal
         assert master.primal == pytest.approx(problem.objective(master.weights, C), rel=1e-9)
         assert master.primal - master.bound(largest) <= accuracy * master.primal * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("without_program")
+def test_the_best_weights_looked_at_are_kept(monkeypatch):
+    C = 50.0
+    problem = given_columns("m_slack_single", C)
+    master, seen = problem.master, []
+    outputs_at = master.oracle.outputs_at
+
+    def spy(weights):
+        found = outputs_at(weights)
+        seen.append(weights.sum() + C * found[2])
+        return found
+
+    monkeypatch.setattr(master.oracle, "outputs_at", spy)
+    for _ in range(5):
+        master.solve_loosely(0.0015)
+        assert master.primal == pytest.approx(min(seen), rel=1e-12)
+    # Steps do not always go down, so the last weights are not always the best ones.
+    assert any(later > earlier for earlier, later in pairwise(seen))
 
 
 @pytest.mark.usefixtures("without_program")
