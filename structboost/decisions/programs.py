@@ -14,9 +14,10 @@ from structboost._typing import FloatArray
 from structboost.decisions.paths import check_reachable, checked_arcs
 from structboost.decisions.problem import DecisionProblem
 from structboost.exceptions import SolverError, TaskError
+from structboost.runtime.solver import quiet_highs
 
 _STATUS = highspy.HighsModelStatus
-_OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
+_OPTIONS = {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
 
 
 class LinearProgram(DecisionProblem):
@@ -137,7 +138,7 @@ class LinearProgram(DecisionProblem):
     def _solver(self) -> tuple[Any, Any]:
         """The solver of this thread, and the basis that it starts from."""
         if not hasattr(self._local, "solver"):
-            highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+            highs = quiet_highs()
             for option, value in _OPTIONS.items():
                 highs.setOptionValue(option, value)
             highs.passModel(self._model())

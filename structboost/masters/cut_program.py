@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import SolverError
 from structboost.masters.cut_pool import CutPool
+from structboost.runtime.solver import quiet_highs
 
 logger = logging.getLogger(__name__)
 
 _FREE = 1e30
 _OPTIONS = {
-    "output_flag": False,
-    # The programs are small, and the scheduler is fixed by the first solve of a thread.
-    "threads": 1,
     # A large C multiplies what is left of infeasibility.
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
@@ -76,7 +74,7 @@ class CutProgram:
         self.cold_solves = 0
         self._pool = pool
         self._norm = norm
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs = quiet_highs()
         for option, value in _OPTIONS.items():
             _checked(self._highs.setOptionValue(option, value))
         # The cuts that HiGHS has, by their numbers: the first of the pool. Before them stands the
