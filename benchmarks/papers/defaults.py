@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.papers import multiclass
 from benchmarks.runner import tables
 from benchmarks.runner.datasets import Table, load, ranking_queries, split
-from benchmarks.runner.protocol import made_classes
+from benchmarks.runner.protocol import FEW_ROWS, MANY_REPEATS, REPEATS, made_classes
 from benchmarks.runner.records import Record, grouped, pick, record
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import mean, median
@@ -27,9 +27,6 @@ RANKING = "lambdarank"
 DATASETS = (*TUNED_ON, *UNSEEN, RANKING)
 QUICK_DATASETS = ("glass", "iris")
 PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
-REPEATS = 5
-# Five test parts of some 40 rows move by more than the margin of the comparison.
-MANY_REPEATS, FEW_ROWS = multiclass.MANY_REPEATS, 1000
 # Sets that take minutes are split once.
 ONCE = ("usps", "mnist")
 OURS, THEIRS = "structboost", "lightgbm"

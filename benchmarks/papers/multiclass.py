@@ -10,7 +10,14 @@ from benchmarks.papers import PRINTED
 from benchmarks.peers import classifiers as peers
 from benchmarks.runner import plots, tables
 from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import QUICK, REPEATS, Method, Protocol, tuned_unit
+from benchmarks.runner.protocol import (
+    MANY_REPEATS,
+    QUICK,
+    REPEATS,
+    Method,
+    Protocol,
+    tuned_unit,
+)
 from benchmarks.runner.records import Record, by, datasets_of, pick, record
 from benchmarks.runner.statistics import mean, median, over, summary
 from benchmarks.runner.tables import field
@@ -37,7 +44,6 @@ COARSE_DATASETS = ("usps", "pendigits", "mnist")
 FEW_PERCEPTRONS = ("usps", "mnist")
 FEW_ROUNDS = 96
 # Where a split takes seconds.
-MANY_REPEATS = 20
 SMALL_DATASETS = ("glass", "svmguide2", "svmguide4", "segment")
 # Repeats and candidates, where 5 and 6 do not fit into 90 minutes.
 CUT = {

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.runner import tables as printed
 from benchmarks.runner.datasets import Dataset, Table, given_partition, load, parts
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
-from benchmarks.runner.protocol import Params, grid
+from benchmarks.runner.protocol import FEW_ROWS, MANY_REPEATS, REPEATS, Params, grid
 from benchmarks.runner.records import Record, by, datasets_of, pick, record
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import summary
@@ -29,7 +29,6 @@ DATASETS = (*HOLED, CATEGORIES, SPARSE)
 QUICK_DATASETS = ("svmguide4",)
 PEERS = {CATEGORIES: ("lightgbm",)}
 SHARES = (0.1, 0.3)
-REPEATS = 2
 # Rows, columns and entries of each row.
 SHAPE, QUICK_SHAPE = (100_000, 300_000, 30), (1_000, 3_000, 30)
 SPARSE_SECONDS, MOST_BYTES = 600.0, 4e9
@@ -69,10 +68,11 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     packages = ("sklearn", *PEERS.get(name, ()))
     version = f"{data.content} {code_version([__name__], packages)}"
     methods: tuple[str, ...] = (OURS, HGB)
+    many = MANY_REPEATS if len(data.y) < FEW_ROWS else REPEATS
     cases: list[tuple[Params, Any]] = [
         ({"share": share, "repeat": r}, partial(holed, data, share, r))
         for share in SHARES
-        for r in range(1 if quick else REPEATS)
+        for r in range(1 if quick else many)
     ]
     if name == CATEGORIES:
         methods, cases = (OURS, LIGHTGBM), [({}, partial(categories, data_dir))]

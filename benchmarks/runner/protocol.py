@@ -15,6 +15,8 @@ from benchmarks.runner.sources import code_version
 from benchmarks.runner.units import Result, Unit
 
 REPEATS = 5
+# Five test parts of some 40 rows move by more than the margins that comparisons ask for.
+MANY_REPEATS, FEW_ROWS = 20, 1000
 CANDIDATES = 6
 PREDICT_RUNS = 5
 Params = dict[str, Any]
