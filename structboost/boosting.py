@@ -23,6 +23,7 @@ from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.progress import Progress, ProgressBar
+from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import Fold, random_folds
@@ -40,7 +41,7 @@ Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
 
 @dataclass(eq=False, repr=False)
-class StructBoost(BaseEstimator):
+class StructBoost(Documented, BaseEstimator):
     """Structured prediction by boosting, with a bound on the distance to the optimum.
 
     Minimises ``sum(w) + C/m sum_i max_y [Delta(y_i, y) - w'(Psi(x_i, y_i) - Psi(x_i, y))]`` over

@@ -21,6 +21,7 @@ from structboost.estimators.saved import facts_of
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.masters.base import Formulation
+from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
@@ -32,7 +33,7 @@ _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 
 
 @estimator
-class BoostedEstimator(BaseEstimator):
+class BoostedEstimator(Documented, BaseEstimator):
     """A scikit-learn face of :class:`structboost.StructBoost`.
 
     Parameters

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from structboost._typing import FloatArray, IntArray
 from structboost.estimators.labelled_parts import PartTable, beside, form_of
 from structboost.estimators.parameters import estimator
+from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
 from structboost.task import Task
 from structboost.validation import check_inputs, checked_n_jobs, checked_whole_number, shown
@@ -25,7 +26,7 @@ _LEAST = 1e-5
 
 
 @estimator
-class CrossFitted(TransformerMixin, BaseEstimator):
+class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     """Answers of a classifier of the parts in place of the parts' features.
 
     Put it before a structured model in a pipeline: the classifier says what each part may be, and

@@ -26,6 +26,7 @@ from structboost.estimators.saved import plain_parameters
 from structboost.exceptions import TaskError, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.documentation import Documented
 from structboost.tasks.predict_then_optimize import (
     PredictThenOptimizeTask,
     TrueDecisions,
@@ -37,7 +38,7 @@ _MAX_PASSES = 20
 
 
 @estimator
-class PredictThenOptimize(BaseEstimator):
+class PredictThenOptimize(Documented, BaseEstimator):
     """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
 
     Features are standardised, and costs are scaled by their standard deviation.

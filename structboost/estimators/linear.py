@@ -26,12 +26,13 @@ from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.documentation import Documented
 from structboost.validation import check_labels
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 
 @estimator
-class StructuredSVMClassifier(ClassifierMixin, Explained, BaseEstimator):
+class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     The linear counterpart of :class:`StructBoostClassifier`: the same tasks, with features in place

@@ -32,6 +32,7 @@ from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
 from structboost.loop import record
 from structboost.progress import ProgressBar
+from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.task import KeptTruth, StackedParts, Task
 from structboost.validation import (
@@ -61,7 +62,7 @@ _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average"
 
 
 @dataclass(eq=False, repr=False)
-class StructuredSVM(BaseEstimator):
+class StructuredSVM(Documented, BaseEstimator):
     """Linear structured SVM, trained to a certified duality gap.
 
     The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,

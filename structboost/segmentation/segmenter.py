@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from structboost._typing import FloatArray, IntArray
 from structboost.progress import Phase
 from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.documentation import Documented
 from structboost.segmentation.crf_model import CRFModel, calibrated
 from structboost.segmentation.crf_training import CRFSettings, fit_tuned, searched_images
 from structboost.segmentation.descriptors import DescribedImage
@@ -54,7 +55,7 @@ _SCALED = 200  # images from which the scale of the potentials is taken, at most
 
 
 @dataclass(eq=False, repr=False)
-class Segmenter(BaseEstimator):
+class Segmenter(Documented, BaseEstimator):
     """Segments photographs by superpixels, boosted unary potentials and a learned CRF.
 
     StructBoost, sections 3.6 and 4.5.  It is an estimator of scikit-learn: ``clone``,
@@ -111,6 +112,8 @@ class Segmenter(BaseEstimator):
     validation_ : list of (float, float)
         Each C that was tried with its mean IoU; empty where C was given.
     """
+
+    _public_package = "structboost.segmentation"
 
     n_segments: int = 300
     longest: int = 512
