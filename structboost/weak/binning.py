@@ -216,10 +216,10 @@ def bin_thresholds(
     return Thresholds(flat, indptr, np.array(thinned, np.bool_), gaps)
 
 
-def sampled_rows(n_rows: int) -> IntArray:
-    """`SAMPLED_ROWS` of ``n_rows`` rows, ascending: one of each stretch of equal length."""
-    starts = np.arange(SAMPLED_ROWS + 1) * n_rows // SAMPLED_ROWS
-    within = np.random.RandomState(0).random_sample(SAMPLED_ROWS)
+def sampled_rows(n_rows: int, n: int = SAMPLED_ROWS) -> IntArray:
+    """``n`` of ``n_rows`` rows, ascending: one of each stretch of equal length."""
+    starts = np.arange(n + 1) * n_rows // n
+    within = np.random.RandomState(0).random_sample(n)
     return np.asarray(starts[:-1] + (within * np.diff(starts)).astype(np.int64))
 
 

@@ -1,11 +1,11 @@
 """Linear functions of the features, all of those whose standardised coefficients are small.
 
-The family on a channel is the ball ``|u| <= RADIUS`` of functions ``u'z(x)``, where z holds the
+The family on a channel is the ball ``|u| <= R`` of functions ``u'z(x)``, where z holds the
 standardised features and a constant.  The largest edge for the signed weights D of a channel is
-then ``RADIUS |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one
-product of matrices.  The weights of the columns on a channel add up to the norm of their sum at the
-optimum: the sum of the Euclidean norms of the channels' linear functions is what stands beside the
-l1 norm of other weak learners (docs/decisions/union-of-families.md).
+then ``R |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one product of
+matrices.  The weights of the columns on a channel add up to the norm of their sum at the optimum:
+the sum of the Euclidean norms of the channels' linear functions is what stands beside the l1 norm
+of other weak learners (docs/decisions/union-of-families.md).
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
-# Norm of a linear function of weight 1, beside stumps that answer -1 and 1.
-RADIUS = 3.0
+# Norm of a linear function of weight 1, beside stumps that answer -1 and 1: at most the first, and
+# the second divided by the dimension of the features, as more of them fit more noise.
+_LARGEST_RADIUS = 3.0
+_RADIUS_TIMES_DIMENSION = 10.0
 # Share by which the norm of a learner in a checkpoint may be larger: rounding.
 _ROUNDING = 1e-9
 # Standard deviations around the mean that diagrams show.
@@ -99,6 +101,11 @@ class LinearFunctionSearch(WeakLearnerFamily):
     Parameters
     ----------
     standardisation : Standardisation
+
+    Attributes
+    ----------
+    radius : float
+        Radius of the ball (docs/decisions/union-of-families.md).
     """
 
     name = "linear"
@@ -108,6 +115,9 @@ class LinearFunctionSearch(WeakLearnerFamily):
     def __init__(self, standardisation: Standardisation) -> None:
         self.standardisation = standardisation
         self.n_features = len(standardisation.scales)
+        radius = min(_LARGEST_RADIUS, _RADIUS_TIMES_DIMENSION / standardisation.dimension)
+        # Two digits: the order in which a library adds does not decide on the last ones.
+        self.radius = float(f"{radius:.2g}")
 
     @abstractmethod
     def _sums(self, duals: Any) -> FloatArray:
@@ -148,8 +158,10 @@ class LinearFunctionSearch(WeakLearnerFamily):
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
         least = -np.inf if self.standardisation.bias else 0.0
         found = tuple(finite_number(value, "coefficient", least) for value in coefficients)
-        if np.linalg.norm(found) > RADIUS * (1 + _ROUNDING):
-            raise DamagedFileError(f"a linear function has coefficients of norm above {RADIUS:g}")
+        if np.linalg.norm(found) > self.radius * (1 + _ROUNDING):
+            raise DamagedFileError(
+                f"a linear function has coefficients of norm above {self.radius}"
+            )
         return LinearFunction(found)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
@@ -157,11 +169,11 @@ class LinearFunctionSearch(WeakLearnerFamily):
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:
-            steepest = tuple((inside * (RADIUS / norm)).tolist())
-            return Candidate(LinearFunction(steepest), channel, RADIUS * norm)
+            steepest = tuple((inside * (self.radius / norm)).tolist())
+            return Candidate(LinearFunction(steepest), channel, self.radius * norm)
         best = int(np.argmax(sums))
-        steepest = tuple(RADIUS * (i == best) for i in range(len(sums)))
-        return Candidate(LinearFunction(steepest), channel, RADIUS * float(sums[best]))
+        steepest = tuple(self.radius * (i == best) for i in range(len(sums)))
+        return Candidate(LinearFunction(steepest), channel, self.radius * float(sums[best]))
 
 
 class LinearFunctionFamily(LinearFunctionSearch):

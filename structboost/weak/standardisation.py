@@ -11,6 +11,9 @@ from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
 from structboost.weak.binning import SAMPLED_ROWS, sampled_rows
 
+# The dimension is estimated from so many rows.
+_ROWS_OF_DIMENSION = 500
+
 
 class Standardisation(NamedTuple):
     """``(x - centers) / scales``, and behind it the constant 1 if there is a bias.
@@ -20,11 +23,15 @@ class Standardisation(NamedTuple):
     centers, scales : ndarray, shape (n_features,)
         The scale of a constant feature is infinite, so that it is zero.
     bias : bool
+    dimension : float
+        How many uncorrelated features would be as many: between 1 and n_features
+        (:func:`_dimension`).
     """
 
     centers: FloatArray
     scales: FloatArray
     bias: bool
+    dimension: float
 
     @classmethod
     def of(cls, features: NDArray[Any], response: tuple[float, float]) -> Standardisation:
@@ -40,13 +47,16 @@ class Standardisation(NamedTuple):
         bias = min(response) < 0
         n_rows, n_features = features.shape
         if not n_rows:
-            return cls(np.zeros(n_features), np.full(n_features, np.inf), bias)
+            return cls(np.zeros(n_features), np.full(n_features, np.inf), bias, 1.0)
         if n_rows > SAMPLED_ROWS:
             features = features[sampled_rows(n_rows)]
         centers = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(n_features)
         scales = np.sqrt(np.square(features - centers).mean(axis=0))
         constant = features.max(axis=0) == features.min(axis=0) if bias else scales == 0
-        return cls(centers, np.where(constant, np.inf, scales), bias)
+        scales = np.where(constant, np.inf, scales)
+        if len(features) > _ROWS_OF_DIMENSION:
+            features = features[sampled_rows(len(features), _ROWS_OF_DIMENSION)]
+        return cls(centers, scales, bias, _dimension((features - centers) / scales))
 
     @property
     def width(self) -> int:
@@ -68,6 +78,19 @@ class Standardisation(NamedTuple):
         np.subtract(features, self.centers, out=own)
         own /= self.scales
         return out
+
+
+def _dimension(rows: FloatArray) -> float:
+    """Participation ratio of the eigenvalues of ``rows'rows``: their sum squared by their squares.
+
+    The squares of a sample are too large by about the sum squared, divided by the number of rows.
+    """
+    of_rows = rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows
+    total = float(np.trace(of_rows))
+    if not total:
+        return 1.0
+    share = float(np.square(of_rows).sum()) / total**2 - 1.0 / len(rows)
+    return float(1.0 / min(max(share, 1.0 / rows.shape[1]), 1.0))
 
 
 def _check_not_negative(features: NDArray[Any]) -> None:

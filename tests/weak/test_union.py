@@ -23,7 +23,7 @@ from structboost import (
 from structboost.ensemble import load_model
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
-from structboost.weak.linear_function import RADIUS, LinearFunctionFamily
+from structboost.weak.linear_function import LinearFunctionFamily
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
 from structboost.weak.union import UnionFamily
@@ -49,11 +49,11 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
     rng = np.random.default_rng(seed)
     others = rng.normal(size=(300, family.standardisation.width))
     others = others if response[0] < 0 else np.abs(others)
-    others *= RADIUS / np.linalg.norm(others, axis=1, keepdims=True)
+    others *= family.radius / np.linalg.norm(others, axis=1, keepdims=True)
     edges = others @ family.standardisation.rows(X).T @ duals
     for candidate in found:
         (coefficients,) = candidate.learner
-        assert np.linalg.norm(coefficients) == pytest.approx(RADIUS)
+        assert np.linalg.norm(coefficients) == pytest.approx(family.radius)
         own = duals[:, candidate.channel]
         answers = family.responses([candidate.learner])[0]
         size = np.abs(answers * own).sum()
@@ -90,6 +90,31 @@ def test_constant_features_and_kinds_without_parts_do_no_harm():
     assert nothing.price(np.zeros((0, 2)), 1)[0].edge == 0.0
 
 
+@pytest.mark.parametrize("n_rows", [300, 3000])
+def test_the_radius_follows_the_dimension_of_the_features(n_rows):
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(n_rows, 60)) * np.logspace(-3, 3, 60) + 5.0
+    family = LinearFunctionFamily(independent)
+    assert family.standardisation.dimension == pytest.approx(60, rel=0.05)
+    assert family.radius == pytest.approx(10 / 60, abs=0.01)
+    # Each feature ten times over, with noise that hardly tells copies apart, or none beside: 6.
+    copies = np.repeat(independent[:, :6], 10, axis=1)
+    copies += 1e-3 * copies.std(axis=0) * rng.normal(size=copies.shape)
+    for features in (copies, np.column_stack((copies, np.full(n_rows, 0.1)))):
+        family = LinearFunctionFamily(features)
+        assert family.standardisation.dimension == pytest.approx(6, rel=0.05)
+        assert family.radius == pytest.approx(10 / 6, abs=0.1)
+    # The sample of rows hides no direction, and few features have the largest radius.
+    assert LinearFunctionFamily(independent[:, :3]).radius == 3.0
+    # More features than rows: products of rows say the same.
+    wide = LinearFunctionFamily(rng.normal(size=(40, 200))).standardisation
+    assert 120 < wide.dimension <= 200
+    # Four equal features and three others: eigenvalues 4, 1, 1, 1.
+    shared = rng.normal(size=(n_rows, 1))
+    mixed = np.column_stack((shared + np.zeros((n_rows, 4)), rng.normal(size=(n_rows, 3))))
+    assert LinearFunctionFamily(mixed).standardisation.dimension == pytest.approx(49 / 19, rel=0.2)
+
+
 def least_objective(X, y, n_classes, C):
     """Optimum over stumps and balls of linear functions, by linear programs with norms cut off.
 
@@ -103,7 +128,8 @@ def least_objective(X, y, n_classes, C):
         for flip in (False, True)
     ]
     H = stumps.responses(all_stumps).astype(float).T
-    Z = LinearFunctionFamily(X, (-1.0, 1.0)).standardisation.rows(X)
+    family = LinearFunctionFamily(X, (-1.0, 1.0))
+    Z = family.standardisation.rows(X)
     m, (n_h, n_z) = len(X), (H.shape[1], Z.shape[1])
     at_v, at_t = n_classes * n_h, n_classes * (n_h + n_z)
     at_xi = at_t + n_classes
@@ -117,7 +143,9 @@ def least_objective(X, y, n_classes, C):
             row[at_xi + i] = -1.0
             rows.append(row)
     rhs = [-1.0] * len(rows)
-    cost = np.concatenate((np.ones(at_v), np.zeros(at_t - at_v), np.full(n_classes, 1 / RADIUS)))
+    cost = np.concatenate(
+        (np.ones(at_v), np.zeros(at_t - at_v), np.full(n_classes, 1 / family.radius))
+    )
     cost = np.concatenate((cost, np.full(m, C / m)))
     free = [(0, None)] * at_v + [(None, None)] * (at_t - at_v) + [(0, None)] * (n_classes + m)
     # A box around v at first, so that the first program is bounded.
