@@ -19,7 +19,7 @@ from benchmarks.runner.records import Record, by
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
-from structboost import ChainTask, CrossFitted, StructBoostTagger
+from structboost import ChainTask, CrossFitted, StructBoostTagger, StructuredSVM
 from structboost.task import StackedParts
 
 FEW, MANY = "letters", "letters, nine folds"
@@ -83,7 +83,7 @@ def right(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float:
 def on_pixels(data: tuple[Words, Words], quick: bool) -> list[Row]:
     """The linear chain."""
     train, test = data
-    model, facts = tuned_chain(train.X, train.Y, PIXEL_CS[:1] if quick else PIXEL_CS)
+    model, facts = tuned_chain(train.X, train.Y, PIXEL_CS[:1] if quick else PIXEL_CS, chain_as_is)
     return [Row("pixels, linear chain", RIGHT, right(model.predict(test.X), test.Y), facts)]
 
 
@@ -149,26 +149,36 @@ def viterbi(answers: Sequence[np.ndarray], pairs: np.ndarray) -> Sequence[np.nda
     return ChainTask(N_LETTERS).argmax_batch(answers, stack)
 
 
+def chain(C: float) -> StructBoostTagger:
+    """The linear chain on standardised features."""
+    settings = {"tol": TOL, "max_rounds": MAX_PASSES, "random_state": 0}
+    return StructBoostTagger(weak_learner="linear", C=C, **settings)
+
+
+def chain_as_is(C: float) -> StructuredSVM:
+    """The linear chain on features as they are: a rare pixel shall not weigh more than others."""
+    settings = {"tol": TOL, "max_epochs": MAX_PASSES, "random_state": 0}
+    return StructuredSVM(ChainTask(N_LETTERS), C=C, **settings)
+
+
 def tuned_chain(
-    X: Sequence[np.ndarray], Y: Sequence[np.ndarray], Cs: Sequence[float]
-) -> tuple[StructBoostTagger, dict[str, Any]]:
+    X: Sequence[np.ndarray],
+    Y: Sequence[np.ndarray],
+    Cs: Sequence[float],
+    make: Callable[[float], Any] = chain,
+) -> tuple[Any, dict[str, Any]]:
     """The linear chain at the C of the most right letters in parts of the training words."""
     values = []
     for C in Cs:
         of_parts = []
         for kept, held in KFold(PARTS, shuffle=True, random_state=0).split(X):
-            model = chain(C).fit([X[i] for i in kept], [Y[i] for i in kept])
+            model = make(C).fit([X[i] for i in kept], [Y[i] for i in kept])
             of_parts.append(right(model.predict([X[i] for i in held]), [Y[i] for i in held]))
         values.append(float(np.mean(of_parts)))
     facts = {"C": Cs[int(np.argmax(values))], "validation": values}
     with cpu_seconds(facts):
-        model = chain(facts["C"]).fit(X, Y)
+        model = make(facts["C"]).fit(X, Y)
     return model, {**facts, "gap": model.history_[-1]["gap"]}
-
-
-def chain(C: float) -> StructBoostTagger:
-    settings = {"tol": TOL, "max_rounds": MAX_PASSES, "random_state": 0}
-    return StructBoostTagger(weak_learner="linear", C=C, **settings)
 
 
 def svc() -> Any:

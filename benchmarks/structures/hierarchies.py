@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import average_precision_score
-from sklearn.neural_network import MLPClassifier
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -39,6 +41,9 @@ TRAIN, CHOOSE, TEST = range(3)
 HELD_OUT = 0.2
 TOGETHER = "together"
 WEIGHTS = (0.0, 0.5, 1.0, 2.0)
+DIRECTIONS = 100  # of the labels of training rows, by which trees are grown
+NETWORKS = 2  # from other weights each, averaged
+MANY_LABELS = 1000  # too many for the network with an output each
 
 
 class Rows(NamedTuple):
@@ -55,6 +60,7 @@ def read(path: Path) -> Rows:
     """The parts of the file; a fifth of the training rows is held out where it holds out none."""
     with np.load(path) as file:
         X, Y, part, counts = (file[name] for name in ("X", "Y", "split", "evaluated"))
+        Y = Y.astype(np.int64)  # scikit-learn's LabelBinarizer mixes up bytes of over 255 labels
         if "edges" in file:
             edges = file["edges"]
         else:
@@ -77,6 +83,8 @@ def alone_and_together(data: Rows, quick: bool) -> list[Row]:
     """Each classifier with its best settings, and their mean at the best weights."""
     at_choice, at_test, rows = [], [], []
     for label, candidates in CLASSIFIERS.items():
+        if label == NETWORK and data.Y.shape[1] > MANY_LABELS:
+            candidates = candidates[:-1]
         tried = [
             shares(make, data, data.part == TRAIN, data.part == CHOOSE)
             for make in candidates[: 1 if quick else None]
@@ -87,21 +95,25 @@ def alone_and_together(data: Rows, quick: bool) -> list[Row]:
         at_test.append(shares(candidates[best], data, data.part != TEST, data.part == TEST))
         facts = {"chosen": best, "validation": values}
         rows.append(Row(f"{label}, closed", METRIC, score(data, TEST, at_test[-1]), facts))
-    weights = [own for own in product(WEIGHTS, repeat=len(at_choice)) if sum(own) > 0]
+    mixed = [own for own in product(WEIGHTS, repeat=len(at_choice)) if sum(own) > 0]
+    weights = sorted({tuple(np.divide(own, sum(own)).tolist()) for own in mixed})
     trials = [score(data, CHOOSE, np.average(at_choice, 0, own)) for own in weights]
     chosen = weights[int(np.argmax(trials))]
     value = score(data, TEST, np.average(at_test, 0, chosen))
     return [*rows, Row(TOGETHER, METRIC, value, {"chosen": chosen, "validation": max(trials)})]
 
 
-def shares(make: Callable[[int], Any], data: Rows, train: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Probabilities of all labels."""
-    model = make_pipeline(SimpleImputer(), StandardScaler(), make(data.X.shape[1]))
-    with catch_warnings():
-        simplefilter("ignore", ConvergenceWarning)  # networks stop after their passes
-        model.fit(data.X[train], data.Y[train])
-    answers = model.predict_proba if hasattr(model, "predict_proba") else model.predict
-    return np.clip(answers(data.X[at]), 0.0, 1.0)
+def shares(make: "Make", data: Rows, train: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Probabilities of all labels, the mean of some models."""
+    found = []
+    for last in make(data.X.shape[1], data.Y.shape[1]):
+        model = make_pipeline(SimpleImputer(), StandardScaler(), last)
+        with catch_warnings():
+            simplefilter("ignore", ConvergenceWarning)  # networks stop after their passes
+            model.fit(data.X[train], data.Y[train])
+        answers = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+        found.append(np.clip(answers(data.X[at]), 0.0, 1.0))
+    return np.asarray(np.mean(found, axis=0))
 
 
 def score(data: Rows, part: int, found: np.ndarray) -> float:
@@ -112,23 +124,41 @@ def score(data: Rows, part: int, found: np.ndarray) -> float:
     )
 
 
-def forest(rows: int, share: float, n_features: int) -> Any:
+Make = Callable[[int, int], Sequence[Any]]
+
+
+def forest(rows: int, share: float, n_features: int, n_labels: int) -> Sequence[Any]:
     settings = {"min_samples_leaf": rows, "max_features": share, "random_state": 0}
-    return ExtraTreesRegressor(200, **settings)
+    return [by_directions(ExtraTreesRegressor(100, **settings), n_labels)]
 
 
-def kernel(name: str, width: float, n_features: int) -> Any:
-    return KernelRidge(alpha=1.0, kernel=name, gamma=width / n_features)
+def by_directions(model: Any, n_labels: int) -> Any:
+    """A model of the main directions of the labels: faster, and rare labels share what is known."""
+    directions = PCA(min(DIRECTIONS, n_labels), random_state=0)
+    return TransformedTargetRegressor(model, transformer=directions, check_inverse=False)
 
 
-def network(passes: int, rows: int, n_features: int) -> Any:
-    return MLPClassifier((500,), max_iter=passes, batch_size=rows, random_state=0)
+def kernel(name: str, width: float, alpha: float, n_features: int, n_labels: int) -> Sequence[Any]:
+    return [KernelRidge(alpha=alpha, kernel=name, gamma=width / n_features)]
 
 
-CLASSIFIERS: dict[str, Sequence[Callable[[int], Any]]] = {
-    "extra trees": [partial(forest, *own) for own in ((2, 0.2), (5, 0.2))],
-    "kernel ridge": [partial(kernel, *own) for own in product(("rbf", "laplacian"), (0.7, 1.5))],
-    "network": [partial(network, *own) for own in ((30, 200), (100, 32))],
+def network(make: Any, alpha: float, passes: int, n_features: int, n_labels: int) -> Sequence[Any]:
+    """Networks with 500 hidden units, for squares of directions or for the likelihood of labels."""
+    settings = {"alpha": alpha, "max_iter": passes, "batch_size": 32}
+    made = [make(hidden_layer_sizes=(500,), random_state=k, **settings) for k in range(NETWORKS)]
+    return made if make is MLPClassifier else [by_directions(own, n_labels) for own in made]
+
+
+NETWORK = "network"
+KERNELS = (
+    *(("rbf", 0.7, 1.0), ("rbf", 1.5, 0.1), ("rbf", 3.0, 0.1)),
+    *(("laplacian", 1.5, 1.0), ("laplacian", 1.5, 0.1)),
+)
+NETS = ((MLPRegressor, 1.0, 10), (MLPRegressor, 0.1, 40), (MLPClassifier, 0.01, 40))
+CLASSIFIERS: dict[str, Sequence[Make]] = {
+    "extra trees": [partial(forest, *own) for own in ((3, 0.5), (1, 0.3))],
+    "kernel ridge": [partial(kernel, *own) for own in KERNELS],
+    NETWORK: [partial(network, *own) for own in NETS],
 }
 
 

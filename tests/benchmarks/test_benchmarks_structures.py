@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import LabelBinarizer
 
 from benchmarks.papers import structures
 from benchmarks.structures import chains, hierarchies, label_sets, pairs, whole_sets
@@ -130,6 +131,25 @@ def test_scores_of_a_hierarchy_are_closed_and_count_where_they_are_evaluated():
     found = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.0]])
     # 0.9, 0.9, 0.8 are right, and the label above has the score of the one below it.
     assert hierarchies.score(data, hierarchies.TEST, found) == 1.0
+
+
+def test_models_of_all_directions_of_the_labels_are_those_of_the_labels():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 4)), rng.integers(0, 2, (40, 5))
+    (alone,) = hierarchies.kernel("rbf", 1.0, 1.0, 4, 5)
+    centred = Y - Y.mean(axis=0)
+    wanted = alone.fit(X, centred).predict(X[:7]) + Y.mean(axis=0)
+    found = hierarchies.by_directions(alone, 5).fit(X, Y).predict(X[:7])
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
+def test_many_labels_of_a_file_reach_scikit_learn_unmixed(tmp_path):
+    Y = np.eye(300, dtype=np.uint8)
+    split, parents = np.zeros(300, np.int8), np.full(300, -1)
+    arrays = {"X": Y, "Y": Y, "split": split, "evaluated": split == 0, "parents": parents}
+    np.savez(tmp_path / "own.npz", **arrays)
+    data = hierarchies.read(tmp_path / "own.npz")
+    np.testing.assert_array_equal(LabelBinarizer().fit_transform(data.Y), Y)
 
 
 def test_models_on_answers_are_trained_for_a_loss_or_for_the_likelihood():
