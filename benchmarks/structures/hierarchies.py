@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -40,10 +39,9 @@ METRIC = "AU(PRC)"
 TRAIN, CHOOSE, TEST = range(3)
 HELD_OUT = 0.2
 TOGETHER = "together"
-WEIGHTS = (0.0, 0.5, 1.0, 2.0)
+MEMBERS = 8
 DIRECTIONS = 100  # of the labels of training rows, by which trees are grown
-NETWORKS = 2  # from other weights each, averaged
-MANY_LABELS = 1000  # too many for the network with an output each
+MANY_LABELS = 400  # too many for networks with an output each
 
 
 class Rows(NamedTuple):
@@ -80,27 +78,49 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 
 
 def alone_and_together(data: Rows, quick: bool) -> list[Row]:
-    """Each classifier with its best settings, and their mean at the best weights."""
-    at_choice, at_test, rows = [], [], []
-    for label, candidates in CLASSIFIERS.items():
-        if label == NETWORK and data.Y.shape[1] > MANY_LABELS:
-            candidates = candidates[:-1]
-        tried = [
-            shares(make, data, data.part == TRAIN, data.part == CHOOSE)
-            for make in candidates[: 1 if quick else None]
-        ]
-        values = [score(data, CHOOSE, found) for found in tried]
-        best = int(np.argmax(values))
-        at_choice.append(tried[best])
-        at_test.append(shares(candidates[best], data, data.part != TEST, data.part == TEST))
-        facts = {"chosen": best, "validation": values}
-        rows.append(Row(f"{label}, closed", METRIC, score(data, TEST, at_test[-1]), facts))
-    mixed = [own for own in product(WEIGHTS, repeat=len(at_choice)) if sum(own) > 0]
-    weights = sorted({tuple(np.divide(own, sum(own)).tolist()) for own in mixed})
-    trials = [score(data, CHOOSE, np.average(at_choice, 0, own)) for own in weights]
-    chosen = weights[int(np.argmax(trials))]
-    value = score(data, TEST, np.average(at_test, 0, chosen))
-    return [*rows, Row(TOGETHER, METRIC, value, {"chosen": chosen, "validation": max(trials)})]
+    """Each classifier with its best settings, and the mean of those that are best together."""
+    few = quick or data.Y.shape[1] > MANY_LABELS
+    makes = {
+        (label, k): make
+        for label, candidates in CLASSIFIERS.items()
+        for k, make in enumerate(candidates)
+        if k == 0 or not (few if label == NETWORK else quick)
+    }
+    tried = {
+        key: shares(make, data, data.part == TRAIN, data.part == CHOOSE)
+        for key, make in makes.items()
+    }
+    values = {key: score(data, CHOOSE, found) for key, found in tried.items()}
+    members = best_together(tried, partial(score, data, CHOOSE))
+    by_label = {label: [key for key in makes if key[0] == label] for label in CLASSIFIERS}
+    best = {label: max(own, key=lambda key: values[key]) for label, own in by_label.items()}
+    at_test = {
+        key: shares(makes[key], data, data.part != TEST, data.part == TEST)
+        for key in {*members, *best.values()}
+    }
+    rows = []
+    for label, key in best.items():
+        facts = {"chosen": key[1], "validation": [values[own] for own in by_label[label]]}
+        rows.append(Row(f"{label}, closed", METRIC, score(data, TEST, at_test[key]), facts))
+    value = score(data, TEST, np.mean([at_test[key] for key in members], axis=0))
+    return [*rows, Row(TOGETHER, METRIC, value, {"chosen": members})]
+
+
+def best_together(found: dict[Any, np.ndarray], value: Callable[[np.ndarray], float]) -> list[Any]:
+    """Keys, some repeatedly, whose mean has the largest value: one more at a time.
+
+    Forward selection with replacement of Caruana and others, ICML 2004, section 2.
+    """
+    members: list[Any] = []
+    total, best = np.zeros(()), -np.inf
+    for n in range(1, MEMBERS + 1):
+        values = {key: value((total + own) / n) for key, own in found.items()}
+        new = max(values, key=lambda key: values[key])
+        if values[new] <= best:
+            break
+        members.append(new)
+        total, best = total + found[new], values[new]
+    return members
 
 
 def shares(make: "Make", data: Rows, train: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -142,10 +162,12 @@ def kernel(name: str, width: float, alpha: float, n_features: int, n_labels: int
     return [KernelRidge(alpha=alpha, kernel=name, gamma=width / n_features)]
 
 
-def network(make: Any, alpha: float, passes: int, n_features: int, n_labels: int) -> Sequence[Any]:
-    """Networks with 500 hidden units, for squares of directions or for the likelihood of labels."""
+def network(
+    make: Any, alpha: float, passes: int, n: int, n_features: int, n_labels: int
+) -> Sequence[Any]:
+    """Some networks, for squares of directions or for the likelihood of labels."""
     settings = {"alpha": alpha, "max_iter": passes, "batch_size": 32}
-    made = [make(hidden_layer_sizes=(500,), random_state=k, **settings) for k in range(NETWORKS)]
+    made = [make(hidden_layer_sizes=(500,), random_state=k, **settings) for k in range(n)]
     return made if make is MLPClassifier else [by_directions(own, n_labels) for own in made]
 
 
@@ -154,9 +176,9 @@ KERNELS = (
     *(("rbf", 0.7, 1.0), ("rbf", 1.5, 0.1), ("rbf", 3.0, 0.1)),
     *(("laplacian", 1.5, 1.0), ("laplacian", 1.5, 0.1)),
 )
-NETS = ((MLPRegressor, 1.0, 10), (MLPRegressor, 0.1, 40), (MLPClassifier, 0.01, 40))
+NETS = ((MLPRegressor, 1.0, 10, 4), (MLPClassifier, 0.01, 40, 2))
 CLASSIFIERS: dict[str, Sequence[Make]] = {
-    "extra trees": [partial(forest, *own) for own in ((3, 0.5), (1, 0.3))],
+    "extra trees": [partial(forest, *own) for own in ((3, 0.8), (1, 0.3))],
     "kernel ridge": [partial(kernel, *own) for own in KERNELS],
     NETWORK: [partial(network, *own) for own in NETS],
 }
