@@ -5,7 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +27,8 @@ QUICK_SENTENCES = 200
 # Features that training sentences have less often are left out.
 MIN_COUNT = 3
 # C for each training sentence; c2 of CRFsuite, the weight of the squared norm.
-CS = (0.1, 0.05, 0.2, 0.025)
-C2S = (1.0, 0.5, 2.0, 0.25)
+CS = (0.1, 0.2)
+C2S = (0.5, 0.25)
 TOL, MAX_PASSES = 0.02, 25
 HELD_OUT = 0.2
 
@@ -77,19 +77,34 @@ def tokens_of(path: Path) -> list[list[tuple[str, str, str]]]:
 
 
 def described(sentence: Sequence[tuple[str, str, str]]) -> list[list[str]]:
-    """Words, pairs of words, and one to three parts of speech around each token."""
+    """Words, affixes, shapes and one to three parts of speech around each token, and pairs."""
     outside = ["_", "_"]
     words = [*outside, *(word for word, _, _ in sentence), *outside]
     pos = [*outside, *(pos for _, pos, _ in sentence), *outside]
+    shapes = [shape(word) for word in words]
     out = []
     for t in range(2, len(words) - 2):
         found = [f"w{k} {words[t + k]}" for k in range(-2, 3)]
         found += [f"ww{k} {words[t + k]} {words[t + k + 1]}" for k in (-1, 0)]
+        found.append(f"around {words[t - 1]} {words[t + 1]}")
         for n in (1, 2, 3):
             spans = range(-2, 4 - n)
             found += [f"p{n}{k} {' '.join(pos[t + k : t + k + n])}" for k in spans]
-        out.append(found)
+        found += [f"wp{k} {words[t]} {pos[t + k]}" for k in (-1, 0, 1)]
+        found += [f"pw{k} {pos[t]} {words[t + k]}" for k in (-1, 1)]
+        own = words[t].lower()
+        found += [f"first {own[:n]}" for n in (2, 3)] + [f"last {own[-n:]}" for n in (2, 3, 4)]
+        found += [f"shape{k} {shapes[t + k]}" for k in (-1, 0, 1)]
+        out.append(list(dict.fromkeys(found)))
     return out
+
+
+def shape(word: str) -> str:
+    """Kinds of letters of a word, repeated ones once: ``Aa-0`` for ``Boeing-747``."""
+    kinds = (
+        "A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in word
+    )
+    return "".join(kind for kind, _ in groupby(kinds))
 
 
 def chunks(tags: Sequence[str]) -> set[tuple[int, int, str]]:
