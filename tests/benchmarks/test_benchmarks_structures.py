@@ -7,7 +7,7 @@ import pytest
 from sklearn.preprocessing import LabelBinarizer
 
 from benchmarks.papers import structures
-from benchmarks.structures import chains, hierarchies, label_sets, pairs, whole_sets
+from benchmarks.structures import chains, chunks, hierarchies, label_sets, pairs, whole_sets
 from benchmarks.structures.rows import Row
 from structboost import HierarchicalMultiLabelTask, MatchingTask, check_task
 from structboost.task import StackedParts
@@ -141,6 +141,28 @@ def test_models_of_all_directions_of_the_labels_are_those_of_the_labels():
     wanted = alone.fit(X, centred).predict(X[:7]) + Y.mean(axis=0)
     found = hierarchies.by_directions(alone, 5).fit(X, Y).predict(X[:7])
     np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
+def test_answers_that_are_best_together_are_found_one_by_one():
+    rng = np.random.default_rng(0)
+    target = np.array([0.0, 1.0, 0.0, 1.0])
+    found = {name: rng.random(4) for name in "abcd"} | {"low": target - 0.3, "high": target + 0.6}
+
+    def value(mean):
+        return -float(np.abs(mean - target).sum())
+
+    members = hierarchies.best_together(found, value)
+    assert members == ["low", "high", "low"]  # -0.3 + 0.6 - 0.3: nothing is left to gain
+    assert value(np.mean([found[name] for name in members], axis=0)) == pytest.approx(0.0)
+
+
+def test_words_of_a_chunk_are_described_by_their_letters_and_their_neighbours():
+    tokens = [("Boeing-747", "NNP", "B-NP"), ("a", "DT", "B-NP")]
+    first, second = chunks.described(tokens)
+    assert chunks.shape("Boeing-747") == "Aa-0"
+    letters = {"first bo", "first boe", "last 47", "last 747", "last -747", "shape0 Aa-0"}
+    assert letters | {"around _ a", "wp1 Boeing-747 DT", "pw1 NNP a"} <= set(first)
+    assert second.count("first a") == 1  # the beginnings of a short word are the same
 
 
 def test_many_labels_of_a_file_reach_scikit_learn_unmixed(tmp_path):
