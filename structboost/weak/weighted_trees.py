@@ -209,7 +209,9 @@ def _add_in_blocks(
             for p in range(n):
                 value = rows[begin + p, used[u]]
                 block[u, p] = of_missing if math.isnan(value) else value
-        sums[:] = 0.0
+        for c in range(out.shape[1]):
+            for p in range(width):
+                sums[c, p] = 0.0
         for t in range(len(place)):
             for p in range(width):
                 answers[p] = 0
