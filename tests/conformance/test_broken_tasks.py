@@ -1,0 +1,482 @@
+"""check_task: each task breaks one property, at sample 3 where it can; the message names both."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from structboost.conformance.check_task import check_task
+from structboost.contract.parts import stack_parts
+from structboost.exceptions import TaskError
+from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from tests.helpers.listed_outputs import Batched, Choose, FirstTwoOnly, Listed, candidates, is_third
+
+
+class OtherWidth(Choose):
+    def parts(self, x):
+        return x[:, :2] if is_third(x) else x
+
+
+class FlatParts(Choose):
+    def parts(self, x):
+        return x[:, 0] if is_third(x) else x
+
+
+class NotFinite(Choose):
+    def parts(self, x):
+        return x * np.inf if is_third(x) else x
+
+
+class RandomParts(Choose):
+    def parts(self, x):
+        return x + np.random.default_rng().normal() if is_third(x) else x
+
+
+class StrayPart(Choose):
+    def joint_feature(self, x, y):
+        return [y + 10 * is_third(x)], [0], [1.0]
+
+
+class StrayChannel(Choose):
+    def joint_feature(self, x, y):
+        return [y], [int(is_third(x))], [1.0]
+
+
+class BrokenPart(Choose):
+    def joint_feature(self, x, y):
+        return [y + 0.5 * is_third(x)], [0], [1.0]
+
+
+class NanWeight(Choose):
+    def joint_feature(self, x, y):
+        return [y], [0], [np.nan if is_third(x) else 1.0]
+
+
+class WrongShape(Choose):
+    def joint_feature(self, x, y):
+        return np.zeros((len(x) + 1, 1))
+
+
+class RandomJointFeature(Choose):
+    def joint_feature(self, x, y):
+        return [y], [0], [np.random.default_rng().normal()]
+
+
+class RaisingJointFeature(Choose):
+    def joint_feature(self, x, y):
+        if is_third(x):
+            raise KeyError("no such box")
+        return [y], [0], [1.0]
+
+
+class LossOfTruth(Choose):
+    def loss(self, y, y_pred):
+        return 1.0
+
+
+class NegativeLoss(Choose):
+    def loss(self, y, y_pred):
+        return float(y) - float(y_pred)
+
+
+class NanLoss(Choose):
+    def loss(self, y, y_pred):
+        return 0.0 if y == y_pred else np.nan
+
+
+class Augments(Choose):
+    """Forgets the loss."""
+
+    def argmax(self, x, scores, y=None):
+        return int(np.argmax(scores))
+
+
+class WrongSign(Choose):
+    def argmax(self, x, scores, y=None):
+        return super().argmax(x, -scores, y)
+
+
+class Shy(Choose):
+    """Never says 0, and enumerates nothing: only true outputs of others can tell."""
+
+    outputs = Task.outputs
+
+    def argmax(self, x, scores, y=None):
+        return 1 + super().argmax(x[1:], scores[1:], None if y is None else y - 1)
+
+
+class RandomArgmax(Choose):
+    def argmax(self, x, scores, y=None):
+        return int(np.random.default_rng().integers(len(x)))
+
+
+class NoSuchOutput(Choose):
+    def argmax(self, x, scores, y=None):
+        return len(x)
+
+
+class ChangesScores(Choose):
+    def argmax(self, x, scores, y=None):
+        if y is not None:
+            scores[:, 0] += abs(np.arange(len(x)) - y)
+        return int(np.argmax(scores[:, 0]))
+
+
+class ChangesInput(Choose):
+    def loss(self, y, y_pred):
+        return 0.0
+
+    def parts(self, x):
+        if is_third(x):
+            x[0, 0] = 7.0
+        return x
+
+
+class BadPredict(Choose):
+    def predict(self, x, scores):
+        return scores["x"]
+
+
+class BadStack(Choose):
+    def stack(self, X):
+        return stack_parts(self.kinds, [x + is_third(x) for x in X])
+
+
+class BadOffsets(Choose):
+    def stack(self, X):
+        whole = super().stack(X)
+        return StackedParts(whole.rows, {"x": whole.offsets["x"][:-1]})
+
+
+class NoStack(Choose):
+    def stack(self, X):
+        return np.concatenate(X)
+
+
+class BatchOfTruths(Choose):
+    """A batch form that never finds a violated output."""
+
+    def separate(self, X, Y, scores):
+        nothing = Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        return Separation(np.zeros(len(Y)), {"x": nothing}, {"x": np.zeros(len(Y) + 1, np.int64)})
+
+
+def changed(found, **changes):
+    fields = {"losses": found.losses, "differences": found.differences, "indptr": found.indptr}
+    return Separation(**{**fields, **changes})
+
+
+class LocalRows(Choose):
+    """Numbers parts within the example."""
+
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        m = found.differences["x"]
+        first = np.repeat(scores.offsets["x"][:-1], np.diff(found.indptr["x"]))
+        return changed(found, differences={"x": Measure(m.parts - first, m.channels, m.values)})
+
+
+class TooFewOutputs(Choose):
+    def separate(self, X, Y, scores):
+        found = super().separate(X[:-1], Y[:-1], scores)
+        return found
+
+
+class BadIndptr(Choose):
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        return changed(found, indptr={"x": found.indptr["x"] + 1})
+
+
+class BadBatchLoss(Choose):
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        return changed(found, losses=np.where(np.arange(len(Y)) == 3, np.nan, found.losses))
+
+
+class BadBatchWeight(Choose):
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        m = found.differences["x"]
+        return changed(found, differences={"x": Measure(m.parts, m.channels + 1, m.values)})
+
+
+class BatchChangesScores(Choose):
+    def separate(self, X, Y, scores):
+        scores.rows["x"][0] += 1.0
+        return super().separate(X, Y, scores)
+
+
+class BatchChangesInput(Choose):
+    def separate(self, X, Y, scores):
+        X[3][0, 0] = 9.0
+        return super().separate(X, Y, scores)
+
+
+class BatchRaises(Choose):
+    def separate(self, X, Y, scores):
+        raise IndexError("out of luck")
+
+
+class SlacksWithoutWeights(Choose):
+    def separate_slacks(self, X, Y, scores, limit):
+        found = self.separate(X, Y, scores)
+        return Separation(found.losses, found.differences, found.indptr, slacks=np.arange(len(Y)))
+
+
+class RepeatedSlacks(Choose):
+    def separate_slacks(self, X, Y, scores, limit):
+        found = self.separate(X, Y, scores)
+        n = len(Y)
+        return Separation(
+            found.losses, found.differences, found.indptr, np.zeros(n, np.int64), np.full(n, 1 / n)
+        )
+
+
+class LightSlacks(Choose):
+    def separate_slacks(self, X, Y, scores, limit):
+        found = self.separate(X, Y, scores)
+        n = len(Y)
+        return Separation(
+            found.losses, found.differences, found.indptr, np.arange(n), np.full(n, 0.5 / n)
+        )
+
+
+class Unpicklable(Choose):
+    def __init__(self):
+        self.lock = threading.Lock()
+
+
+class Forgetful(Choose):
+    """Loses its state when pickled."""
+
+    def __init__(self):
+        self.factor = 2.0
+
+    def __getstate__(self):
+        return {"factor": 3.0}
+
+    def parts(self, x):
+        return self.factor * x
+
+
+class NoKinds(Choose):
+    kinds = {}
+
+
+class WrongKind(Choose):
+    kinds = {"x": 1}
+
+
+class NoChannels(Choose):
+    kinds = {"x": PartKind(n_channels=0)}
+
+
+class FallingResponse(Choose):
+    kinds = {"x": PartKind(response=(1.0, -1.0))}
+
+
+class RefusesTruth(Choose):
+    def is_valid(self, x, y):
+        return 0 <= y < len(x) and not (is_third(x) and y == candidates()[1][3])
+
+
+class LeavesOutputs(Choose):
+    """Its joint feature takes what is no output."""
+
+    def joint_feature(self, x, y):
+        return [y % len(x)], [0], [1.0]
+
+    def argmax(self, x, scores, y=None):
+        return super().argmax(x, scores, y) + (len(x) if is_third(x) else 0)
+
+    def is_valid(self, x, y):
+        return 0 <= y < len(x)
+
+
+class ListsTooMany(Choose):
+    def outputs(self, x):
+        return range(len(x) + is_third(x))
+
+    def is_valid(self, x, y):
+        return 0 <= y < len(x)
+
+
+class RaisingIsValid(Choose):
+    def is_valid(self, x, y):
+        return {}[y]
+
+
+class DoublesLoss(Listed):
+    def loss_scores(self, x, y):
+        return 2 * super().loss_scores(x, y)
+
+
+class ForgetsOneLoss(Listed):
+    def loss_scores(self, x, y):
+        return super().loss_scores(x, y) * (np.arange(len(x)) < 2)[:, None]
+
+
+class FlatLossScores(Listed):
+    def loss_scores(self, x, y):
+        return super().loss_scores(x, y)[:, 0]
+
+
+class NanLossScores(Listed):
+    def loss_scores(self, x, y):
+        return np.full((len(x), 1), np.nan)
+
+
+class NegativeLossScores(Listed):
+    kinds = {"x": PartKind(response=(0.0, 1.0))}
+
+    def loss_scores(self, x, y):
+        return super().loss_scores(x, y) - 1.0
+
+
+class BatchOfWorst(Batched):
+    def argmax_batch(self, X, scores, Y=None):
+        return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
+
+
+class BatchOfWorstPlain(Choose):
+    """Only the plain outputs are wrong: those that predictions are made of."""
+
+    def argmax_batch(self, X, scores, Y=None):
+        if Y is not None:
+            return super().argmax_batch(X, scores, Y)
+        return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
+
+
+class BatchOfAllTheSame(Batched):
+    def argmax_batch(self, X, scores, Y=None):
+        return [0] * len(X)
+
+
+class BatchOfTooFew(Batched):
+    def argmax_batch(self, X, scores, Y=None):
+        return super().argmax_batch(X, scores)[1:]
+
+
+class BatchOfStrangers(Batched):
+    def argmax_batch(self, X, scores, Y=None):
+        return [
+            y + len(x) * is_third(x)
+            for x, y in zip(X, super().argmax_batch(X, scores), strict=True)
+        ]
+
+
+class BatchIgnoresTruths(Choose):
+    """Without loss scores the batch form gets the truths, and must add the loss."""
+
+    def argmax_batch(self, X, scores, Y=None):
+        return super().argmax_batch(X, scores)
+
+
+class NoArgmax(Choose):
+    argmax = Task.argmax
+    outputs = Task.outputs
+
+
+class ListsNothing(Choose):
+    argmax = Task.argmax
+
+    def outputs(self, x):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (OtherWidth, r"parts\(X\[3\]\) gave shape .* expected \(n_parts, 3\)"),
+        (FlatParts, r"parts\(X\[3\]\) gave shape"),
+        (NotFinite, r"parts\(X\[3\]\) has NaN or infinite"),
+        (RandomParts, r"parts\(X\[3\]\) is not deterministic"),
+        (StrayPart, r"joint_feature\(X\[3\], y\) names a part outside"),
+        (StrayChannel, r"joint_feature\(X\[3\], y\) names a channel outside"),
+        (
+            BrokenPart,
+            r"joint_feature\(X\[3\], y\) names a part or channel that is not a whole number",
+        ),
+        (NanWeight, r"joint_feature\(X\[3\], y\) has NaN"),
+        (WrongShape, r"joint_feature\(X\[0\], y\) gave shape"),
+        (RandomJointFeature, r"joint_feature\(X\[0\], Y\[0\]\) is not deterministic"),
+        (RaisingJointFeature, r"joint_feature raised KeyError for X\[3\]: 'no such box'"),
+        (LossOfTruth, r"loss\(Y\[0\], Y\[0\]\) is 1; the loss of the true output must be 0"),
+        (NegativeLoss, r"loss\(Y\[\d+\], y_pred\) is -.* >= 0"),
+        (NanLoss, r"loss\(Y\[\d+\], y_pred\) is nan"),
+        (
+            Augments,
+            r"argmax\(X\[\d+\], scores, Y\[\d+\]\) is beaten: its output has loss plus score",
+        ),
+        (FirstTwoOnly, r"argmax\(X\[\d+\], scores\) is beaten"),
+        (WrongSign, r"argmax\(X\[\d+\], scores\) is beaten"),
+        (Shy, r"is beaten: .*output Y\[\d+\] has"),
+        (RandomArgmax, r"argmax\(X\[\d+\], scores\) is not deterministic"),
+        (NoSuchOutput, r"joint_feature\(X\[0\], y\) names a part outside"),
+        (ChangesScores, r"argmax changed its argument 'scores' in place for X\[0\]"),
+        (ChangesInput, r"parts changed its argument 'x' in place for X\[3\]"),
+        (BadPredict, r"predict raised IndexError for X\[0\]"),
+        (BadStack, r"stack\(X\) differs from parts\(X\[3\]\)"),
+        (BadOffsets, r"stack\(X\).offsets\['x'\] must rise from 0"),
+        (NoStack, r"stack\(X\) returned ndarray"),
+        (BatchOfTruths, r"separate and argmax disagree on X\[\d+\]"),
+        (
+            LocalRows,
+            r"separate gave the output of X\[\d+\] weight on row \d+ of kind 'x', which is "
+            r"not a part",
+        ),
+        (TooFewOutputs, r"separate gave 11 outputs for 12 examples"),
+        (BadIndptr, r"separate: indptr of kind 'x' must rise from 0"),
+        (BadBatchLoss, r"separate gave output 3 the loss nan"),
+        (BadBatchWeight, r"separate: output 0 has a part or channel of kind 'x' out of range"),
+        (BatchChangesScores, r"separate changed the scores in place"),
+        (BatchChangesInput, r"separate changed X\[3\] in place"),
+        (BatchRaises, r"separate raised IndexError: out of luck"),
+        (
+            SlacksWithoutWeights,
+            r"separate_slacks must give each of its 12 numbered slacks a weight",
+        ),
+        (
+            RepeatedSlacks,
+            r"separate_slacks must give each of its 12 outputs a slack number of its own",
+        ),
+        (LightSlacks, r"separate_slacks with a limit of \d+ has the risk"),
+        (Unpicklable, r"task cannot be pickled"),
+        (Forgetful, r"other results for X\[0\] after pickling"),
+        (
+            RefusesTruth,
+            r"is_valid\(X\[3\], y\) is False for the true output Y\[3\]; it must be True",
+        ),
+        (
+            LeavesOutputs,
+            r"is_valid\(X\[3\], y\) is False for the output of argmax\(X\[3\], scores\)",
+        ),
+        (ListsTooMany, r"is_valid\(X\[3\], y\) is False for output \d of task.outputs\(X\[3\]\)"),
+        (RaisingIsValid, r"is_valid raised KeyError for X\[0\]"),
+        (DoublesLoss, r"loss_scores and loss disagree on X\[\d+\]: .* has the loss"),
+        (ForgetsOneLoss, r"loss_scores and loss disagree on X\[\d+\]"),
+        (
+            FlatLossScores,
+            r"loss_scores\(X\[0\], Y\[0\]\) for kind 'x' must be .* has shape \(\d,\)",
+        ),
+        (NanLossScores, r"loss_scores\(X\[0\], Y\[0\]\) for kind 'x' must be finite"),
+        (NegativeLossScores, r"loss_scores\(X\[0\], Y\[0\]\) is negative for kind 'x'"),
+        (BatchOfWorst, r"argmax_batch and argmax disagree on X\[\d+\]"),
+        (BatchOfWorstPlain, r"argmax_batch and argmax disagree on .*: the output has the score"),
+        (BatchOfAllTheSame, r"argmax_batch and argmax disagree on X\[\d+\]"),
+        (BatchOfTooFew, r"argmax_batch gave 11 outputs for 12 examples"),
+        (BatchOfStrangers, r"joint_feature\(X\[3\], y\) names a part outside"),
+        (BatchIgnoresTruths, r"argmax_batch and argmax disagree on X\[\d+\]"),
+        (NoArgmax, r"NoArgmax defines neither argmax\(x, scores\) nor outputs\(x\)"),
+        (ListsNothing, r"outputs\(x\) is empty; give at least one output"),
+        (NoKinds, r"task.kinds is {}"),
+        (WrongKind, r"task.kinds\['x'\] is 1"),
+        (NoChannels, r"task.kinds\['x'\].n_channels is 0"),
+        (FallingResponse, r"task.kinds\['x'\].response is \(1.0, -1.0\)"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_broken_property_is_named(task, message):
+    with pytest.raises(TaskError, match=message):
+        check_task(task(), *candidates())

@@ -1,0 +1,300 @@
+"""check_task: sound tasks pass; what is tried, and at which scores."""
+
+import itertools
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import StructBoost
+from structboost.conformance.check_task import check_task
+from structboost.conformance.equality import deeply_equal
+from structboost.contract.calls import predictions, separation
+from structboost.exceptions import TaskError
+from structboost.task import KeptTruth, PartKind, StackedParts, Task
+from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
+from structboost.tasks.ranking import PairOrder
+from tests.helpers.listed_outputs import (
+    Batched,
+    Choose,
+    FirstTwoOnly,
+    Listed,
+    Pairs,
+    candidates,
+    pairs,
+)
+
+
+def test_sound_tasks_pass():
+    check_task(Choose(), *candidates())
+    check_task(Pairs(), *pairs())
+    check_task(Listed(), *candidates())
+    check_task(Batched(), *candidates())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.floats(0.001, 30.0))
+def test_whoever_adds_the_loss_the_separation_is_the_same(seed, scale):
+    X, Y = candidates(seed=seed)
+    rng = np.random.default_rng(seed)
+    stack = Choose().stack(X)
+    scores = StackedParts({"x": scale * rng.normal(size=(len(stack.rows["x"]), 1))}, stack.offsets)
+    expected = Choose().separate(X, Y, scores)
+    for task in (Listed(), Batched()):
+        assert deeply_equal(task.separate(X, Y, scores), expected)
+    plain = [Choose().argmax(x, scores.example(i)) for i, x in enumerate(X)]
+    assert predictions(Batched(), X, scores) == predictions(Listed(), X, scores) == plain
+
+
+def test_a_kept_truth_is_asked_for_once_and_changes_nothing():
+    class Counts(Pairs):
+        asked = 0
+
+        def joint_feature(self, x, y):
+            self.asked += 1
+            return super().joint_feature(x, y)
+
+    X, Y = pairs()
+    task, truth = Counts(), pickle.loads(pickle.dumps(KeptTruth()))
+    stack = task.stack(X)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows = {kind: np.abs(rng.normal(size=(len(r), 1))) for kind, r in stack.rows.items()}
+        scores = StackedParts(rows, stack.offsets)
+        before = task.asked
+        found = separation(task, X, Y, scores, truth=truth)
+        assert task.asked - before == len(X) * (1 + (seed == 0))
+        assert deeply_equal(found, task.separate(X, Y, scores))
+
+
+def test_built_in_tasks_pass():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    check_task(BinaryTask(), X, rng.choice([-1, 1], 40))
+    check_task(MulticlassTask(4), X, rng.integers(0, 4, 40))
+    queries = [rng.normal(size=(n, 2)) for n in (6, 6, 9, 1, 4)]
+    outputs = [rng.integers(0, 3, len(q)) for q in queries]
+    check_task(RankingTask(), queries, outputs, comparable_outputs=False)
+
+
+def test_ranking_beats_every_set_of_swapped_pairs():
+    x, y = np.zeros((4, 1)), np.array([0, 1, 0, 1])
+    better_worse = [(1, 0), (1, 2), (3, 0), (3, 2)]
+    orders = []
+    for swapped in itertools.product((0, 1), repeat=4):
+        counts = np.zeros(4)
+        for (i, j), swap in zip(better_worse, swapped, strict=True):
+            counts[i] += (1 - 2 * swap) / 8
+            counts[j] -= (1 - 2 * swap) / 8
+        orders.append(PairOrder(counts, sum(swapped) / 4))
+    check_task(RankingTask(), [x], [y], outputs=[orders], comparable_outputs=False)
+
+
+def test_beyond_200_examples_a_part_is_tried():
+    rng = np.random.default_rng(0)
+    check_task(MulticlassTask(3), rng.normal(size=(230, 2)), rng.integers(0, 3, 230))
+
+
+class NeedsInputs(Choose):
+    """Its argmax is called on the inputs."""
+
+    reads_inputs = False
+
+
+class PeeksAtInputs(BinaryTask):
+    """Its answer depends on whether there are inputs."""
+
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        return found if X is not None else replace(found, losses=0.5 * found.losses)
+
+
+def test_tasks_that_need_no_inputs_do_without():
+    rng = np.random.default_rng(0)
+    with pytest.raises(TaskError, match=r"separate\(None, Y, scores\) differs .* reads_inputs"):
+        check_task(PeeksAtInputs(), rng.normal(size=(20, 2)), np.tile([1, -1], 10))
+    with pytest.raises(TaskError, match=r"separate raised TypeError"):
+        check_task(NeedsInputs(), *candidates())
+
+
+def test_true_output_and_given_outputs_are_tried():
+    class Last(FirstTwoOnly):
+        outputs = Task.outputs
+
+    X = [np.ones((3, 1))]
+    with pytest.raises(TaskError, match=r"output 2 of task.outputs\(X\[0\]\) has"):
+        check_task(FirstTwoOnly(), X, [0])
+    with pytest.raises(TaskError, match=r"the true output Y\[0\] has"):
+        check_task(Last(), X, [2])
+    with pytest.raises(TaskError, match=r"outputs\[0\]\[0\] has"):
+        check_task(Last(), X, [0], outputs=[[2]])
+
+
+def test_own_outputs_at_other_scores_are_tried():
+    class Moody(Choose):
+        """Looks at the first half or at the second, as the scores are large or small."""
+
+        outputs = Task.outputs
+
+        def argmax(self, x, scores, y=None):
+            start = 0 if np.abs(scores).max() > 5 else 2
+            return start + int(np.argmax(scores[start : start + 2, 0]))
+
+    X = [np.ones((4, 1)) for _ in range(5)]
+    with pytest.raises(TaskError, match="its own output at other scores"):
+        check_task(Moody(), X, [1] * 5)
+
+
+class Neighbours(Choose):
+    """Choose a candidate that the last one does not forbid; nothing but ``is_valid`` says which."""
+
+    outputs = Task.outputs
+
+    def argmax(self, x, scores, y=None):
+        value = scores[:, 0] + (0 if y is None else abs(np.arange(len(x)) - y))
+        value[int(x[-1, 0])] = -np.inf
+        return int(np.argmax(value))
+
+
+class DeclaredNeighbours(Neighbours):
+    def is_valid(self, x, y):
+        return 0 <= y < len(x) and y != int(x[-1, 0])
+
+
+class ShyOfThree(Choose):
+    """Never says 0 where there are three parts."""
+
+    outputs = Task.outputs
+
+    def argmax(self, x, scores, y=None):
+        shy = len(x) == 3
+        return shy + super().argmax(x[shy:], scores[shy:], None if y is None else y - shy)
+
+
+class DeclaredShy(ShyOfThree):
+    def is_valid(self, x, y):
+        return 0 <= y < len(x)
+
+
+def test_is_valid_keeps_outputs_of_other_examples_out_and_lets_more_in():
+    X = [np.full((3 + i % 2, 1), i % 3) for i in range(12)]
+    Y = [(i + 1) % 3 for i in range(12)]
+    with pytest.raises(TaskError, match=r"is beaten: .*the output Y\[\d+\] has"):
+        check_task(Neighbours(), X, Y)
+    check_task(DeclaredNeighbours(), X, Y)
+    with pytest.raises(TaskError, match=r"is_valid\(X\[0\], y\) is False for outputs\[0\]\[1\]"):
+        check_task(DeclaredNeighbours(), X[:1], Y[:1], outputs=[[1, 0]])
+
+    # Only X[0], of two parts, has the output 0: only is_valid says that X[1] has it as well.
+    X, Y = [np.ones((2, 1))] + [np.ones((3, 1))] * 5, [0, 1, 1, 1, 1, 1]
+    check_task(ShyOfThree(), X, Y)
+    with pytest.raises(
+        TaskError, match=r"argmax\(X\[1\], scores\) is beaten: .*the output Y\[0\] has"
+    ):
+        check_task(DeclaredShy(), X, Y)
+
+
+class Tags(Task):
+    """A tag for every part; ``counted`` and ``added``: whether loss and argmax count wrong tags or
+    average them."""
+
+    kinds = {"x": PartKind(3)}
+    counted = added = True
+
+    def parts(self, x):
+        return x
+
+    def joint_feature(self, x, y):
+        return np.arange(len(y)), y, np.ones(len(y))
+
+    def loss(self, y, y_pred):
+        wrong = float(np.sum(y != y_pred))
+        return wrong if self.counted else wrong / len(y)
+
+    def argmax(self, x, scores, y=None):
+        if y is not None:
+            scores = scores + (np.arange(3) != y[:, None]) * (1.0 if self.added else 1.0 / len(x))
+        return scores.argmax(axis=1)
+
+
+class CountedAndAveraged(Tags):
+    added = False
+
+
+class AveragedAndCounted(Tags):
+    counted = False
+
+
+class Averaged(Tags):
+    counted = added = False
+
+
+@pytest.mark.parametrize("n_parts", [2, 3, 5])
+@pytest.mark.parametrize("n_examples", [1, 3])
+def test_a_loss_that_the_argmax_scales_otherwise_is_found(n_parts, n_examples):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = [rng.normal(size=(n_parts, 2)) for _ in range(n_examples)]
+        Y = [rng.integers(0, 3, n_parts) for _ in range(n_examples)]
+        if seed == 0:
+            check_task(Tags(), X, Y)
+            check_task(Averaged(), X, Y)
+        for broken in (CountedAndAveraged(), AveragedAndCounted()):
+            with pytest.raises(
+                TaskError, match=r"scores, Y\[\d\]\) is beaten: .*add the loss as it is"
+            ):
+                check_task(broken, X, Y, random_state=seed)
+
+
+def test_inexact_argmax_may_be_beaten():
+    class Declared(FirstTwoOnly):
+        exact_argmax = False
+
+        def __reduce__(self):
+            return (FirstTwoOnly, ())
+
+    X, _ = candidates()
+    check_task(Declared(), X, [0] * len(X))
+
+
+def test_several_kinds():
+    class NoEdges(Pairs):
+        def parts(self, x):
+            return {"node": x[:2]}
+
+    class NotADict(Pairs):
+        def joint_feature(self, x, y):
+            return np.array(y, dtype=float)[:, None]
+
+    with pytest.raises(TaskError, match=r"parts\(X\[0\]\) has no entry for kind 'edge'"):
+        check_task(NoEdges(), *pairs())
+    with pytest.raises(TaskError, match=r"joint_feature\(X\[0\]\) must return a dict"):
+        check_task(NotADict(), *pairs())
+
+
+def test_arguments():
+    X, Y = candidates()
+    with pytest.raises(TaskError, match="X has 12 examples and Y 11"):
+        check_task(Choose(), X, Y[:-1])
+    with pytest.raises(TaskError, match="X is empty"):
+        check_task(Choose(), [], [])
+    with pytest.raises(TaskError, match="outputs has 1 entries for 12 examples"):
+        check_task(Choose(), X, Y, outputs=[[0]])
+    with pytest.raises(TaskError, match="subclass of Task"):
+        check_task("Choose", X, Y)
+
+
+class PlainBinary(BinaryTask):
+    """Says that it needs no inputs, and leaves the batch form as it is."""
+
+    separate = Task.separate
+
+
+def test_plain_methods_do_without_inputs_too():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.tile([1, -1], 10)
+    check_task(PlainBinary(), X, y)
+    one, other = (StructBoost(task, C=10.0).fit(X, y) for task in (PlainBinary(), BinaryTask()))
+    assert one.objective_ == pytest.approx(other.objective_, rel=0.02)

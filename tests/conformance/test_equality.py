@@ -1,0 +1,50 @@
+"""Equality and copies of nested values."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from structboost.conformance.equality import deep_copy, deeply_equal
+from structboost.task import Measure, StackedParts
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "equal"),
+    [
+        (np.array([1.0, np.nan]), np.array([1.0, np.nan]), True),
+        (np.array([1.0]), np.array([1]), False),
+        (np.array([1, 2]), np.array([1, 3]), False),
+        (
+            np.array([np.zeros(2), "a"], dtype=object),
+            np.array([np.zeros(2), "a"], dtype=object),
+            True,
+        ),
+        ({"a": [1, (2, np.ones(2))]}, {"a": [1, (2, np.ones(2))]}, True),
+        ({"a": 1}, {"b": 1}, False),
+        ([1], (1,), False),
+        (float("nan"), float("nan"), True),
+        (float("nan"), 1.0, False),
+        (Holder(np.ones(2)), Holder(np.ones(2)), True),
+        (Holder(np.ones(2)), Holder(np.zeros(2)), False),
+        (
+            Measure(np.ones(1), np.ones(1), np.ones(1)),
+            Measure(np.ones(1), np.ones(1), np.zeros(1)),
+            False,
+        ),
+        (StackedParts({"x": np.ones(2)}, {}), StackedParts({"x": np.ones(2)}, {}), True),
+        (object(), object(), True),
+    ],
+)
+def test_deep_equality(a, b, equal):
+    assert deeply_equal(a, b) is equal
+    assert deeply_equal(a, deep_copy(a))
+
+
+def test_deep_copy_of_what_has_none():
+    assert deep_copy(threading.Lock()) is None

@@ -1,0 +1,67 @@
+"""check_task: codes and marginals agree with the argmax."""
+
+import numpy as np
+import pytest
+
+from structboost.conformance.check_task import check_task
+from structboost.exceptions import TaskError
+from structboost.task import Marginals
+from structboost.tasks import BinaryTask, MulticlassTask
+from structboost.tasks.chain import ChainTask
+
+
+def test_codes_agree_with_the_argmax():
+    class Swapped(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(codes=codes.codes[::-1])
+
+    class Negative(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(losses=-codes.losses)
+
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
+    check_task(MulticlassTask(3), X, y)
+    check_task(BinaryTask(), X, np.where(y > 0, 1, -1))
+    with pytest.raises(TaskError, match=r"codes and separate disagree on X\[0\]"):
+        check_task(Swapped(3), X, y)
+    with pytest.raises(TaskError, match="losses must be >= 0"):
+        check_task(Negative(3), X, y)
+
+
+class SummedChain(ChainTask):
+    """A chain whose marginals, or whose sum, are broken on purpose."""
+
+    def __init__(self, fault):
+        super().__init__(2)
+        self.fault = fault
+
+    def marginals_batch(self, X, scores):
+        expected, log_sums = super().marginals_batch(X, scores)
+        if self.fault == "marginals":
+            expected["step"] *= 1.01
+        if self.fault == "sum":
+            log_sums = log_sums - 3.0
+        if self.fault == "batch" and len(X) > 1:
+            expected["token"] = expected["token"][::-1]
+        return Marginals(expected, log_sums)
+
+    def outputs(self, x):
+        return super().outputs(x) if self.fault == "batch" else None
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("marginals", "is not the gradient of log_sum"),
+        ("sum", "below the score"),
+        ("batch", "marginals_batch of X.* differs from marginals"),
+    ],
+)
+def test_broken_marginals_are_found(fault, message):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
+    Y = [rng.integers(2, size=len(x)) for x in X]
+    with pytest.raises(TaskError, match=message):
+        check_task(SummedChain(fault), X, Y)
