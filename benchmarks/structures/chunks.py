@@ -26,9 +26,10 @@ OURS, CRFSUITE = "linear chain, hinge", "CRFsuite, L-BFGS"
 QUICK_SENTENCES = 200
 # Features that training sentences have less often are left out.
 MIN_COUNT = 3
-# C for each training sentence; c2 of CRFsuite, the weight of the squared norm.
+# C for each training sentence, and c2 of CRFsuite, the weight of the squared norm. With fewer
+# features 0.1 was the best of four C on the held-out sentences, and 0.5 better than c2 = 1.
 CS = (0.1, 0.2)
-C2S = (0.5, 0.25)
+C2S = (0.5,)
 TOL, MAX_PASSES = 0.02, 25
 HELD_OUT = 0.2
 
@@ -179,12 +180,15 @@ def tuned(
 ) -> list[Row]:
     """The value of the largest F1 on a fifth of the training sentences, then all of them."""
     train, test = data
-    order = np.random.RandomState(0).permutation(len(train.Y))
-    n_kept = round((1 - HELD_OUT) * len(order))
-    kept, held = train.take(order[:n_kept]), train.take(order[n_kept:])
-    tried = [fit(kept, held, value)[0] for value in values[: 1 if quick else None]]
-    found, facts = fit(train, test, values[int(np.argmax(tried))])
-    return [Row(method, METRIC, found, facts | {"validation": tried})]
+    chosen, trials = values[0], {}
+    if len(values) > 1 and not quick:
+        order = np.random.RandomState(0).permutation(len(train.Y))
+        n_kept = round((1 - HELD_OUT) * len(order))
+        kept, held = train.take(order[:n_kept]), train.take(order[n_kept:])
+        trials = {"validation": [fit(kept, held, value)[0] for value in values]}
+        chosen = values[int(np.argmax(trials["validation"]))]
+    found, facts = fit(train, test, chosen)
+    return [Row(method, METRIC, found, facts | trials)]
 
 
 RUNS = (
