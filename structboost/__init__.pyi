@@ -60,6 +60,7 @@ from .masters.norm_bounded import NormBounded as NormBounded
 from .masters.norm_bounded_hinge import NormBoundedHinge as NormBoundedHinge
 from .masters.one_slack import OneSlack as OneSlack
 from .masters.stage_wise import StageWise as StageWise
+from .masters.stage_wise_likelihood import StageWiseLikelihood as StageWiseLikelihood
 from .masters.stage_wise_ranking import StageWiseRanking as StageWiseRanking
 from .plotting.c_path import CPathDisplay as CPathDisplay
 from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay

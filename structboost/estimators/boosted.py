@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
 from structboost.masters.exponential import Exponential
+from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.task import Task
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import checked_choice, shown
@@ -33,8 +34,8 @@ _OBJECTIVE = (
     "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
     "spread", "engine", "checkpoint", "taxonomy", "class_weight", "loss", "monotonic_cst",
 )  # fmt: skip
-# The stage-wise defaults grow the trees of a round on half of the rows.  No step is above 1, or a
-# tree without errors would outvote all others.
+# The stage-wise defaults grow the trees of a round on half of the rows.  No step of an exponential
+# loss is above 1, or a weak learner without errors would outvote all others.
 _ROW_SHARE = 0.5
 LARGEST_STEP = 1.0
 
@@ -133,8 +134,8 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
         stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
     weak_learner : str or callable
-        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees of
-        depth 3 if nothing is given (see above), else stumps.
+        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees if
+        nothing is given (see above), else stumps.
     random_state : int, RandomState or None
         Seed for all that is drawn.  With None the stage-wise default still draws the same rows in
         every fit.
@@ -142,6 +143,9 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
 
     formulation: str | Formulation = AUTO
     weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
+
+    # Options of the trees that are boosted stage-wise.
+    _of_trees: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def _is_left_open(self) -> bool:
@@ -163,7 +167,9 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
         settings["weak_learner"] = self._weak_learners()
         if self._is_left_open:
             random_state = 0 if self.random_state is None else self.random_state
-            trees = partial(TreeFamily, row_share=_ROW_SHARE, random_state=random_state)
+            trees = partial(
+                TreeFamily, row_share=_ROW_SHARE, random_state=random_state, **self._of_trees
+            )
             learners = "stump" if getattr(self, "_is_sparse", False) else trees
             return settings | {"C": np.inf, "weak_learner": learners, "columns_per_channel": 1}
         return settings
@@ -178,8 +184,9 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
 class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
-    By default it boosts trees stage-wise on the exponential loss, each round on half of the rows,
-    which needs no C and has no certificate (docs/decisions/default-classifier.md).  As soon as C,
+    By default it boosts trees stage-wise for the likelihood of the labels
+    (:class:`structboost.StageWiseLikelihood`), each round on half of the rows, which needs no C and
+    has no certificate (docs/decisions/default-classifier.md).  As soon as C,
     ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
     ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint``, ``taxonomy``,
     ``monotonic_cst`` or ``class_weight`` is given, it minimises the hinge
@@ -201,8 +208,12 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     # Again, because the other base class says otherwise.
     weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
 
+    _of_trees: ClassVar[Mapping[str, Any]] = {"depth": 5, "confident": True}
+
     def _stage_wise(self) -> Formulation:
-        return Exponential(tau_max=1, largest_weight=LARGEST_STEP)
+        if getattr(self, "_is_sparse", False):
+            return Exponential(tau_max=1, largest_weight=LARGEST_STEP)
+        return StageWiseLikelihood()
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """The pricing rule; ``label_augmented`` needs the label codes of a taxonomy."""

@@ -23,6 +23,7 @@ from structboost.masters.exponential import Exponential
 from structboost.masters.logistic import Logistic
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise import StageWise
+from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.validation import shown
 from structboost.weak.category_sets import SetColumns
 from structboost.weak.lookup_table import LinearAndSteps, SumOfScorers
@@ -33,7 +34,10 @@ from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
 _ML = "ai.onnx.ml"
 # Probabilities are the softmax of so many times the scores.
-_SHARPNESS = {Exponential: 2.0, StageWise: 2.0, ConditionalLikelihood: 1.0, Logistic: 1.0}
+_SHARPNESS = {
+    StageWiseLikelihood: 2.0, Exponential: 2.0, StageWise: 2.0, ConditionalLikelihood: 1.0,
+    Logistic: 1.0,
+}  # fmt: skip
 
 
 def to_onnx(model: Any, *, kind: str | None = None) -> Any:

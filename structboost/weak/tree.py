@@ -31,13 +31,16 @@ from structboost.weak.category_sets import (
 from structboost.weak.histogram import histograms
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
-from structboost.weak.tree_growth import answer, grow, row_hashes
+from structboost.weak.tree_growth import answer, grow, leaf_sums, row_hashes
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Most numbers in the histograms of the roots: 32 megabytes.
 _MOST_ENTRIES = 1 << 22
 # Share of the rows that trees are grown on which share the weight with many others.
 _ROW_SHARE = 0.5
+# A confident answer is so many times the share of the weight in its leaf: a byte holds it.
+_SURE = 127
+_TINY = np.finfo(np.float64).tiny
 
 
 class Tree(NamedTuple):
@@ -163,6 +166,10 @@ class TreeFamily(WeakLearnerFamily):
     directions : sequence of int, optional
         For each feature 1, -1 or 0: whether the answer must rise with it, fall, or may do as it
         likes.  What is missing is free.
+    confident : bool
+        Whether a leaf answers how sure it is, as Gentle AdaBoost does (Friedman, Hastie and
+        Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an
+        average row is added, as a whole number.  The answers must be -1 and 1.
     """
 
     name = "tree"
@@ -184,6 +191,7 @@ class TreeFamily(WeakLearnerFamily):
         random_state: Any = None,
         categorical: Sequence[int] = (),
         directions: Sequence[int] | None = None,
+        confident: bool = False,
     ) -> None:
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
@@ -195,6 +203,12 @@ class TreeFamily(WeakLearnerFamily):
         self._directions = Directions(self.binned, np.asarray(given, np.int8))
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
+        self.confident = confident
+        if confident and (tuple(response) != (-1, 1) or self._directions.of_columns.any()):
+            raise ValueError(
+                "confident is True, which needs the answers -1 and 1, and no directions; set "
+                "confident=False."
+            )
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
@@ -239,14 +253,15 @@ class TreeFamily(WeakLearnerFamily):
 
         Edges are those on all rows, or estimates from the rows drawn.
         """
+        drawn = duals
         if self.row_share < 1:
-            duals = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
-        duals = np.ascontiguousarray(duals, np.float64)
+            drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
+        drawn = np.ascontiguousarray(drawn, np.float64)
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
-            found += self._grow(duals, first, min(first + at_once, n_channels))
+            found += self._grow(drawn, duals, first, min(first + at_once, n_channels))
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
@@ -309,10 +324,8 @@ class TreeFamily(WeakLearnerFamily):
             if bin_ != BY_SET or not self._is_category[feature]:
                 whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
         thresholds = self._thresholds(np.array(made.features), np.array(made.bins))
-        if list(made.thresholds) != thresholds.tolist() or not set(made.leaves) <= {
-            self.low,
-            self.high,
-        }:
+        answers = range(-_SURE, _SURE + 1) if self.confident else (self.low, self.high)
+        if list(made.thresholds) != thresholds.tolist() or not set(made.leaves) <= set(answers):
             raise DamagedFileError("a tree is none of these features")
         return made
 
@@ -336,10 +349,10 @@ class TreeFamily(WeakLearnerFamily):
             return np.zeros((len(learners), n_nodes, 0), np.uint64)
         return np.array([words_of(t.sets) for t in learners]).reshape(-1, n_nodes, N_WORDS)
 
-    def _grow(self, duals: FloatArray, first: int, last: int) -> list[Candidate]:
-        """Trees of the channels ``first <= channel < last``."""
+    def _grow(self, drawn: FloatArray, duals: FloatArray, first: int, last: int) -> list[Candidate]:
+        """Trees of the channels ``first <= channel < last``, whose splits are of the drawn rows."""
         binned, n_bins = self.binned, self._n_bins
-        own = duals[:, first:last]
+        own = drawn[:, first:last]
         n_channels, n_nodes = last - first, 2**self.depth - 1
         signed = np.empty((len(own), 2 * n_channels))
         np.maximum(own, 0.0, out=signed[:, :n_channels])
@@ -350,11 +363,14 @@ class TreeFamily(WeakLearnerFamily):
         weights = np.zeros((n_channels, n_nodes + 1))
         sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
         grow(
-            binned.codes, n_bins, binned.blocks, *binned.rare, duals, first, roots,
+            binned.codes, n_bins, binned.blocks, *binned.rare, drawn, first, roots,
             np.empty((self.depth, self._n_entries)), self.depth, self._is_category,
             self._directions.of_columns, features, bins, sets, weights,
         )  # fmt: skip
-        leaves = self._leaves(features, bins, sets, weights)
+        if self.confident:
+            leaves = self._confident_leaves(features, bins, sets, duals[:, first:last], weights)
+        else:
+            leaves = self._leaves(features, bins, sets, weights)
         edges = (leaves * weights).sum(axis=1)
         numbers: list[tuple[int, ...]] = [()] * n_channels
         if self._n_words:
@@ -373,6 +389,20 @@ class TreeFamily(WeakLearnerFamily):
                 strict=True,
             )
         ]
+
+    def _confident_leaves(
+        self,
+        features: IntArray,
+        bins: IntArray,
+        sets: NDArray[np.uint64],
+        duals: FloatArray,
+        weights: FloatArray,
+    ) -> FloatArray:
+        """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
+        weights[:], masses = 0.0, np.zeros_like(weights)
+        leaf_sums(self.binned.codes, features, bins, sets, duals, weights, masses)
+        of_row = masses.sum(axis=1, keepdims=True) / len(duals)
+        return np.asarray(np.rint(_SURE * weights / np.maximum(masses + of_row, _TINY)))
 
     def _leaves(
         self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64], weights: FloatArray

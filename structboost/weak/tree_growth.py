@@ -370,6 +370,27 @@ def answer(
 
 
 @compiled
+def leaf_sums(
+    codes: NDArray[Any],
+    features: IntArray,
+    bins: IntArray,
+    sets: NDArray[np.uint64],
+    duals: FloatArray,
+    weights: FloatArray,
+    masses: FloatArray,
+) -> None:
+    """Add the duals of all rows, and their absolute values, to the leaves of trees."""
+    n_nodes = features.shape[1]
+    leaf = np.empty((1, codes.shape[1]), np.int64)
+    numbers = np.arange(n_nodes + 1).reshape(1, -1)
+    for t in range(len(features)):
+        answer(codes, features[t : t + 1], bins[t : t + 1], sets[t : t + 1], numbers, leaf)
+        for i in range(codes.shape[1]):
+            weights[t, leaf[0, i]] += duals[i, t]
+            masses[t, leaf[0, i]] += abs(duals[i, t])
+
+
+@compiled
 def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
     """A number for each row, the same for equal rows: steps of splitmix64."""
     out = np.zeros(codes.shape[1], np.uint64)

@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from structboost import (
-    Exponential,
     RankingTask,
+    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
@@ -62,8 +62,8 @@ def test_stage_wise_trees_are_the_default_until_something_is_said_of_the_objecti
     default = StructBoostClassifier(max_rounds=20).fit(X, y)
     same = StructBoostClassifier(
         C=float("inf"),
-        formulation=Exponential(tau_max=1, largest_weight=1.0),
-        weak_learner=partial(TreeFamily, row_share=0.5, random_state=0),
+        formulation=StageWiseLikelihood(),
+        weak_learner=partial(TreeFamily, depth=5, confident=True, row_share=0.5, random_state=0),
         columns_per_channel=1,
         max_rounds=20,
     ).fit(X, y)

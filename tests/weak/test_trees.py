@@ -199,3 +199,27 @@ def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
         fitted(OneSlack(stabilize=False, ridge=1))
     with pytest.raises(ValueError, match="ridge is -1"):
         fitted(OneSlack(ridge=-1))
+
+
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
+    rng = np.random.default_rng(5)
+    X, duals = rng.integers(0, 9, size=(80, 4)).astype(float), rng.normal(size=(80, n_channels))
+    family = TreeFamily(X, (-1, 1), depth=2, row_share=0.5, random_state=1, confident=True)
+    plain = TreeFamily(X, (-1, 1), depth=2, row_share=0.5, random_state=1)
+    splits = {c.channel: c.learner for c in plain.price(duals, 1)}
+    for found in family.price(duals, 1):
+        tree, d = found.learner, duals[:, found.channel]
+        assert tree[:2] == splits[found.channel][:2]
+        at = family.leaf_numbers(tree)
+        for leaf, answer in enumerate(tree.leaves):
+            own = d[at == leaf]
+            assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + np.abs(d).mean()))
+        answers = family.responses([tree])[0]
+        assert answers.dtype == np.int8
+        np.testing.assert_array_equal(family.table([tree]).responses(X)[0], answers)
+        assert found.edge == pytest.approx(answers @ d)
+        assert family.restored(tree) == tree
+    for wrong in ({"directions": [1, 0, 0, 0]}, {"response": (0, 1)}):
+        with pytest.raises(ValueError, match="confident"):
+            TreeFamily(**{"features": X, "response": (-1, 1), "confident": True} | wrong)
