@@ -36,6 +36,7 @@ from structboost.linear.kept_cuts import (
     add_up,
     cached_violations,
     fill_products,
+    gather_entries,
     no_cuts,
     sweep,
 )
@@ -90,7 +91,7 @@ class BlockFrankWolfe:
         self._sums = np.zeros(parts.n_weights)
         self._score_scratch = np.zeros(parts.n_scores)
         self._step_scratch = np.zeros(parts.n_scores)
-        self._first_entry = np.zeros(parts.n_scores, np.int64)
+        self._places = np.full(parts.n_scores, -1)
         self.weights = self._sums
         self._project()
 
@@ -123,7 +124,10 @@ class BlockFrankWolfe:
         return np.maximum(hinges, cached)
 
     def add(self, found: FoundOutputs, scores: FloatArray) -> None:
-        """Cache the outputs that are violated by more than the cached ones; drop idle cuts."""
+        """Cache the outputs that are violated by more than the cached ones; drop idle cuts.
+
+        Reads the flat ``scores`` at :attr:`touched` only.
+        """
         old = self._cuts
         best = cached_violations(tuple(old), scores)
         new = np.flatnonzero(found.violations > best + _NEW_CUT * (1.0 + np.abs(found.violations)))
@@ -139,16 +143,20 @@ class BlockFrankWolfe:
         lengths = merged(np.diff(old.first_entry), np.diff(found.first_entry)[new])
         starts = merged(old.first_entry, found.first_entry[new] + len(old.entry_score))
         first_entry = starts_of(lengths)
-        entries = np.repeat(starts - first_entry[:-1], lengths) + np.arange(first_entry[-1])
-        entry_score = np.concatenate((old.entry_score, found.entry_score))[entries]
+        n_entries = int(first_entry[-1])
+        entry_score, entry_value = np.empty(n_entries, np.int64), np.empty(n_entries)
+        # Scores that the cuts of each example touch, each once: no two examples share one.
+        touched = np.empty(n_entries, np.int64)
+        n_touched = gather_entries(
+            starts, first_entry,
+            np.concatenate((old.entry_score, found.entry_score)),
+            np.concatenate((old.entry_value, found.entry_value)),
+            entry_score, entry_value, self._places, touched,
+        )  # fmt: skip
+        touched = touched[:n_touched]
+        support = entry_score[touched]
         counts = np.bincount(owner, minlength=n)
         first_cut, first_product = starts_of(counts), starts_of(counts**2)
-        # Scores that the cuts of each example touch, each once: no two examples share one.
-        at = np.arange(len(entry_score))
-        first = self._first_entry
-        first[entry_score[::-1]] = at[::-1]
-        touched = np.flatnonzero(first[entry_score] == at)
-        support = entry_score[touched]
         self._cuts = Cuts(
             first_cut,
             merged(old.losses, found.losses[new]),
@@ -156,7 +164,7 @@ class BlockFrankWolfe:
             merged(old.idle, np.zeros(len(new), np.int64)),
             first_entry,
             entry_score,
-            np.concatenate((old.entry_value, found.entry_value))[entries],
+            entry_value,
             first_product,
             np.zeros(first_product[-1]),
             np.searchsorted(touched, first_entry[first_cut]),
@@ -165,7 +173,6 @@ class BlockFrankWolfe:
         )
         numbers = merged(np.arange(len(old.losses)), np.full(len(new), -1))
         self._fill_products(numbers, old)
-        self._add_up()
 
     def recenter(self, offset: FloatArray, loss_scale: float) -> None:
         """Ask for ``1/2 |W - offset|^2`` from now on, and multiply the losses.
@@ -198,6 +205,11 @@ class BlockFrankWolfe:
         self._add_up()
 
     @property
+    def touched(self) -> IntArray:
+        """The flat scores that cached cuts touch."""
+        return self._cuts.support_score
+
+    @property
     def loss(self) -> float:
         """``sum alpha Delta``."""
         return float(self._cuts.multipliers @ self._cuts.losses)
@@ -225,11 +237,13 @@ class BlockFrankWolfe:
 
     def visit(self, examples: IntArray) -> tuple[float, int]:
         """Steps on the cuts of examples, in random order; their gaps before, number of steps."""
-        return sweep(
+        gap, n_steps = sweep(
             self._random.permutation(examples), tuple(self._cuts), self._loss_scale, self._budgets,
-            self._parts.features, self._sums, self.weights, self._score_scratch,
-            self._step_scratch, self._gaps, self._parts.has_bounds,
+            self._parts.features, self._sums, self._score_scratch, self._step_scratch, self._gaps,
+            self._parts.has_bounds,
         )  # fmt: skip
+        self._project()
+        return gap, n_steps
 
     def improve(self, target: float) -> FloatArray:
         """Pass over the cached cuts until the gap restricted to them is about ``target``.
@@ -274,6 +288,7 @@ class BlockFrankWolfe:
             tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
             self._parts.features,
             np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
+            self._places,
         )  # fmt: skip
 
     def _add_up(self) -> None:

@@ -19,6 +19,8 @@ _FASTMATH = {"reassoc", "contract", "nsz"}
 # A block is solved to this share of its violation, in at most so many steps.
 _BLOCK_ACCURACY = 0.1
 _MAX_BLOCK_STEPS = 50
+# What a product of features costs beside its length.
+_OVERHEAD = 8
 
 
 class Cuts(NamedTuple):
@@ -84,22 +86,59 @@ def cached_violations(fields: CutFields, scores: FloatArray) -> FloatArray:
     return best
 
 
+@compiled
+def gather_entries(
+    starts: IntArray,
+    first_entry: IntArray,
+    scores: IntArray,
+    values: FloatArray,
+    entry_score: IntArray,
+    entry_value: FloatArray,
+    seen: IntArray,
+    touched: IntArray,
+) -> int:
+    """Fill the entries of cuts, which begin at ``starts`` in ``scores`` and ``values``.
+
+    ``touched`` gets the first entry of each score; returns their number.  ``seen``, of the length
+    of the flat scores, is less than 0 before and after.
+    """
+    n = 0
+    for c in range(len(starts)):
+        shift = starts[c] - first_entry[c]
+        for e in range(first_entry[c], first_entry[c + 1]):
+            score = scores[e + shift]
+            entry_score[e] = score
+            entry_value[e] = values[e + shift]
+            if seen[score] < 0:
+                seen[score] = 0
+                touched[n] = e
+                n += 1
+    for t in touched[:n]:
+        seen[entry_score[t]] = -1
+    return n
+
+
 @compiled(fastmath=_FASTMATH)
 def _score_support(
-    cuts: Cuts, i: int, features: Features, weights: FloatArray, scores: FloatArray
+    cuts: Cuts, i: int, features: Features, sums: FloatArray, scores: FloatArray, has_bounds: bool
 ) -> None:
-    """Scores of example i that its cuts touch."""
+    """Scores of example i that its cuts touch, at the weights ``max(sums, 0)`` if bounded."""
     values, numbers = features
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         x = cuts.support_feature[s]
         w = cuts.support_weight[s]
+        bounded = has_bounds and cuts.support_bounded[s]
         total = 0.0
         if cuts.support_active[s]:
             for f in range(x, x + cuts.support_length[s]):
-                total += weights[w + numbers[f]]
+                weight = sums[w + numbers[f]]
+                total += max(weight, 0.0) if bounded else weight
+        elif bounded:
+            for f in range(cuts.support_length[s]):
+                total += values[x + f] * max(sums[w + f], 0.0)
         else:
             for f in range(cuts.support_length[s]):
-                total += values[x + f] * weights[w + f]
+                total += values[x + f] * sums[w + f]
         scores[cuts.support_score[s]] = total
 
 
@@ -137,28 +176,6 @@ def _add_steps(cuts: Cuts, i: int, features: Features, steps: FloatArray, sums: 
 
 
 @compiled
-def _project_support(
-    cuts: Cuts,
-    i: int,
-    features: Features,
-    changed: NDArray[np.bool_],
-    sums: FloatArray,
-    weights: FloatArray,
-) -> None:
-    """The block of nu where example i changed sums: ``W = max(A, 0)`` if bounded, else ``A``."""
-    numbers = features[1]
-    first = cuts.first_support[i]
-    for s in range(first, cuts.first_support[i + 1]):
-        if not changed[s - first]:
-            continue
-        bounded = cuts.support_bounded[s]
-        w = cuts.support_weight[s]
-        for f in range(cuts.support_length[s]):
-            at = w + numbers[cuts.support_feature[s] + f] if cuts.support_active[s] else w + f
-            weights[at] = 0.0 if bounded and sums[at] < 0.0 else sums[at]
-
-
-@compiled
 def add_up(fields: CutFields, features: Features, steps: FloatArray, sums: FloatArray) -> None:
     """Add ``sum alpha dPsi`` over all cuts to ``sums``."""
     cuts = Cuts(*fields)
@@ -180,10 +197,10 @@ def fill_products(
     one_cut: FloatArray,
     scores: FloatArray,
     steps: FloatArray,
+    places: IntArray,
 ) -> None:
     """Products <dPsi, dPsi'> of the cuts; ``old``: their old numbers, -1 for new cuts."""
     cuts = Cuts(*fields)
-    numbers = features[1]
     for i in range(len(cuts.first_cut) - 1):
         first = cuts.first_cut[i]
         n = cuts.first_cut[i + 1] - first
@@ -192,24 +209,120 @@ def fill_products(
         known = old_products[old_first_product[i] : old_first_product[i + 1]].reshape(
             (n_old, n_old)
         )
+        n_new = 0
         for c in range(n):
-            a = old[first + c] - old_first_cut[i]
-            if old[first + c] >= 0:
-                for d in range(n):
-                    if old[first + d] >= 0:
-                        products[c, d] = known[a, old[first + d] - old_first_cut[i]]
+            if old[first + c] < 0:
+                n_new += 1
                 continue
-            _add_cut(cuts, first + c, 1.0, steps)
-            _add_steps(cuts, i, features, steps, one_cut)
-            _score_support(cuts, i, features, one_cut, scores)
+            a = old[first + c] - old_first_cut[i]
             for d in range(n):
-                products[c, d] = _cut_value(cuts, first + d, scores)
-                products[d, c] = products[c, d]
-            for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
-                w = cuts.support_weight[s]
-                for f in range(cuts.support_length[s]):
-                    x = cuts.support_feature[s] + f
-                    one_cut[w + numbers[x] if cuts.support_active[s] else w + f] = 0.0
+                if old[first + d] >= 0:
+                    products[c, d] = known[a, old[first + d] - old_first_cut[i]]
+        if n_new > 1 and _has_few_pairs(cuts, i, n_new):
+            _products_by_scores(cuts, i, old, features[0], places, products)
+        elif n_new:
+            _products_by_weights(cuts, i, old, features, one_cut, scores, steps, products)
+
+
+@compiled
+def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
+    """Whether pairs of scores of one channel cost less than adding up ``n_new`` cuts."""
+    first, last = cuts.first_support[i], cuts.first_support[i + 1]
+    weight, length = cuts.support_weight[first:last], cuts.support_length[first:last]
+    left = 2 * n_new * (length.sum() + _OVERHEAD * len(length))
+    if cuts.support_active[first:last].any() or len(length) ** 2 > 2 * left:
+        return False
+    for s in range(len(length)):
+        if length[s]:
+            for t in range(s + 1):
+                if weight[s] == weight[t]:
+                    left -= length[t] + _OVERHEAD
+    return bool(left > 0)
+
+
+@compiled(fastmath=_FASTMATH)
+def _products_by_scores(
+    cuts: Cuts,
+    i: int,
+    old: IntArray,
+    values: NDArray[Any],
+    places: IntArray,
+    products: FloatArray,
+) -> None:
+    """Products of the new cuts of example i, from those of the features of its scores."""
+    first, last = cuts.first_support[i], cuts.first_support[i + 1]
+    score, length = cuts.support_score[first:last], cuts.support_length[first:last]
+    feature, weight = cuts.support_feature[first:last], cuts.support_weight[first:last]
+    # A channel without features begins where the next one does: its scores are left out.
+    n = 0
+    own = np.empty(len(score), np.int64)
+    for s in range(len(score)):
+        if length[s]:
+            places[score[s]] = n
+            own[n] = s
+            n += 1
+    of_scores = np.zeros((n, n))
+    for a in range(n):
+        s = own[a]
+        for b in range(a + 1):
+            t = own[b]
+            if weight[s] == weight[t]:
+                total = 0.0
+                for f in range(length[s]):
+                    total += values[feature[s] + f] * values[feature[t] + f]
+                of_scores[a, b] = total
+                of_scores[b, a] = total
+    one_cut = np.empty(n)
+    at, entry = cuts.first_entry[cuts.first_cut[i] : cuts.first_cut[i + 1] + 1], cuts.entry_score
+    for c in range(len(products)):
+        if old[cuts.first_cut[i] + c] >= 0:
+            continue
+        one_cut[:] = 0.0
+        for e in range(at[c], at[c + 1]):
+            a, value = places[entry[e]], cuts.entry_value[e]
+            if a >= 0:
+                for b in range(n):
+                    one_cut[b] += value * of_scores[a, b]
+        for d in range(len(products)):
+            if d < c and old[cuts.first_cut[i] + d] < 0:
+                continue
+            total = 0.0
+            for e in range(at[d], at[d + 1]):
+                if places[entry[e]] >= 0:
+                    total += cuts.entry_value[e] * one_cut[places[entry[e]]]
+            products[c, d] = total
+            products[d, c] = total
+    for s in own[:n]:
+        places[score[s]] = -1
+
+
+@compiled
+def _products_by_weights(
+    cuts: Cuts,
+    i: int,
+    old: IntArray,
+    features: Features,
+    one_cut: FloatArray,
+    scores: FloatArray,
+    steps: FloatArray,
+    products: FloatArray,
+) -> None:
+    """Products of the new cuts of example i: the scores that the weights of each of them give."""
+    first, numbers = cuts.first_cut[i], features[1]
+    for c in range(len(products)):
+        if old[first + c] >= 0:
+            continue
+        _add_cut(cuts, first + c, 1.0, steps)
+        _add_steps(cuts, i, features, steps, one_cut)
+        _score_support(cuts, i, features, one_cut, scores, False)
+        for d in range(len(products)):
+            products[c, d] = _cut_value(cuts, first + d, scores)
+            products[d, c] = products[c, d]
+        for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+            w = cuts.support_weight[s]
+            for f in range(cuts.support_length[s]):
+                x = cuts.support_feature[s] + f
+                one_cut[w + numbers[x] if cuts.support_active[s] else w + f] = 0.0
 
 
 @compiled
@@ -260,7 +373,6 @@ def _visit(
     budget: float,
     features: Features,
     sums: FloatArray,
-    weights: FloatArray,
     scores: FloatArray,
     steps: FloatArray,
     has_bounds: bool,
@@ -268,7 +380,7 @@ def _visit(
     """Steps on the block of example i; returns its gap before them, and their number."""
     first = cuts.first_cut[i]
     n = cuts.first_cut[i + 1] - first
-    _score_support(cuts, i, features, weights, scores)
+    _score_support(cuts, i, features, sums, scores, has_bounds)
     gradient = np.zeros(n + 1)
     multipliers = np.empty(n + 1)
     multipliers[n] = budget
@@ -289,13 +401,7 @@ def _visit(
             if change != 0.0:
                 cuts.multipliers[first + c] = multipliers[c]
                 _add_cut(cuts, first + c, change, steps)
-        at = cuts.first_support[i]
-        changed = np.empty(cuts.first_support[i + 1] - at, np.bool_)
-        for s in range(len(changed)):
-            changed[s] = steps[cuts.support_score[at + s]] != 0.0
         _add_steps(cuts, i, features, steps, sums)
-        if has_bounds:
-            _project_support(cuts, i, features, changed, sums, weights)
     return gap, n_steps
 
 
@@ -307,7 +413,6 @@ def sweep(
     budgets: FloatArray,
     features: Features,
     sums: FloatArray,
-    weights: FloatArray,
     scores: FloatArray,
     steps: FloatArray,
     gaps: FloatArray,
@@ -322,7 +427,7 @@ def sweep(
             gaps[i] = 0.0
             continue
         gaps[i], made = _visit(
-            i, cuts, loss_scale, budgets[i], features, sums, weights, scores, steps, has_bounds
+            i, cuts, loss_scale, budgets[i], features, sums, scores, steps, has_bounds
         )
         total += gaps[i]
         n_steps += made

@@ -81,12 +81,15 @@ class ColumnScores:
         """Number of examples."""
         return len(self.offsets[self.layouts[0].kind]) - 1
 
-    def flat(self, scores: StackedParts) -> FloatArray:
-        """Scores by kind as one array, row after row, kind after kind."""
-        return np.concatenate([scores.rows[a.kind].ravel() for a in self.layouts])
+    def flatten(self, scores: StackedParts, places: IntArray, flat: FloatArray) -> None:
+        """Fill these ``places`` of the scores as one array, row after row, kind after kind."""
+        of_kind, rows, channels = self._places(places)
+        for number, a in enumerate(self.layouts):
+            own = np.flatnonzero(of_kind == number)
+            flat[places[own]] = scores.rows[a.kind][rows[own], channels[own]]
 
     def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
-        """The inverse of :meth:`flat`."""
+        """Scores as one array, row after row, kind after kind, by kind."""
         spans = {a.kind: (a.first_score, a.n_rows, a.n_channels) for a in self.layouts}
         return {kind: flat[at : at + n * m].reshape(n, m) for kind, (at, n, m) in spans.items()}
 
@@ -98,12 +101,10 @@ class ColumnScores:
         self, scores: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
         """Gather the features of flat ``scores``; returns what ``LinearScores.place`` does."""
-        of_kind = np.searchsorted([a.first_score for a in self.layouts], scores, side="right") - 1
+        of_kind, rows, channels = self._places(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
-        rows, channels = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
         for number, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
             own = np.flatnonzero(of_kind == number)
-            rows[own], channels[own] = np.divmod(scores[own] - a.first_score, a.n_channels)
             lengths[own] = np.diff(starts)[channels[own]]
             first_weight[own] = a.first_weight + starts[channels[own]]
         first_feature = starts_of(lengths)
@@ -117,6 +118,13 @@ class ColumnScores:
         self.features = values, np.zeros(0, np.int64)
         bounded, active = np.ones(len(scores), np.bool_), np.zeros(len(scores), np.bool_)
         return first_feature[:-1], first_weight, lengths, bounded, active
+
+    def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Number of the kind, row and channel of flat ``scores``."""
+        first = np.array([a.first_score for a in self.layouts])
+        of_kind = np.searchsorted(first, scores, side="right") - 1
+        n_channels = np.array([a.n_channels for a in self.layouts])
+        return of_kind, *np.divmod(scores - first[of_kind], n_channels[of_kind])
 
 
 @compiled

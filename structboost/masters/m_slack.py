@@ -64,6 +64,8 @@ class MSlackMaster(SlackProgramMaster):
         # A generator of its own: results do not depend on what else is drawn.
         random, budgets = np.random.RandomState(0), C * oracle.example_weights
         self._blocks = BlockFrankWolfe(self._scores, budgets, False, random, _MAX_IDLE)
+        # Scores of the last pass, where cuts touch them.
+        self._flat = np.zeros(self._scores.n_scores)
         # Where the next pass looks: the weights of the last step, and the next center.
         self._iterate = np.zeros(oracle.n_columns)
         self._objective = np.inf
@@ -127,25 +129,26 @@ class MSlackMaster(SlackProgramMaster):
         """Proximal steps until the gap is at most ``tolerance``; whether it was reached."""
         self._tell_columns()
         for _ in range(most_passes):
-            found, scores = self._look(self._iterate)
+            found = self._look(self._iterate)
             self._take_proof()
             if self._blocks.n_cuts and self.primal - self.dual_value <= tolerance * self.primal:
                 return True
             self._adapt_step()
-            self._blocks.add(found, scores)
+            self._blocks.add(found, self._flat)
             step, columns = self._step or 1.0, self._scores.columns
             self._blocks.recenter(self._iterate[columns] / step - 1.0, 1.0 / step)
             self._blocks.sweep(_SWEEPS)
             self._iterate[columns] = step * self._blocks.weights
         return False
 
-    def _look(self, weights: FloatArray) -> tuple[FoundOutputs, FloatArray]:
-        """Most violated outputs at ``weights``, which are kept if they are the best; scores."""
+    def _look(self, weights: FloatArray) -> FoundOutputs:
+        """Most violated outputs at ``weights``, which are kept if they are the best."""
         found, _, risk, scores = self.oracle.outputs_at(weights)
         self._objective = float(weights.sum()) + self.C * risk
         if self._objective < self.primal:
             self.weights, self.risk = weights.copy(), risk
-        return merge_kinds(found, self._scores, scores), self._scores.flat(scores)
+        self._scores.flatten(scores, self._blocks.touched, self._flat)
+        return merge_kinds(found, self._scores, scores)
 
     def _take_proof(self) -> None:
         """Divide the multipliers of the blocks by the largest edge of a column: a bound."""
