@@ -56,7 +56,7 @@ def classification_examples(
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has 1 class only, {classes[0]!r}; a classifier needs examples of at least two "
+            f"y has 1 class only, {shown(classes[0])}; a classifier needs examples of at least two "
             "classes."
         )
     weights = checked_weights(sample_weight, len(X))
@@ -87,7 +87,7 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
         classes = np.unique(np.concatenate(_unique_of_blocks(y)))
     if len(classes) < 2:
         raise ValueError(
-            f"y has 1 class only, {classes[0]!r}; a classifier needs examples of at least two "
+            f"y has 1 class only, {shown(classes[0])}; a classifier needs examples of at least two "
             "classes."
         )
 
@@ -185,7 +185,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         classes = np.unique(y) if classes is None else classes
         if len(classes) < 2:
             raise ValueError(
-                f"y has 1 class only, {classes[0]!r}; a classifier needs at least two."
+                f"y has 1 class only, {shown(classes[0])}; a classifier needs at least two."
             )
         indicator, form = (y[:, None] == classes).astype(np.int64), "single"
     if len(classes) < 2:

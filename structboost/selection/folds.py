@@ -101,14 +101,20 @@ def split_rows(
     order = order[counts[numbers[order]] > 1]
     if not len(order):
         raise ValueError(
-            f"C is 'auto', which holds out examples, and there are {len(strata)} (one of each "
-            "class, where there are classes); give at least two, or give C as a number."
+            f"C is 'auto', which holds out examples, and {_of_one_each(len(strata))}; give more "
+            "examples, or give C as a number."
         )
     n_parts = _FOLDS_OF_FEW if len(strata) < _FEW else _PARTS
     part = np.full(len(strata), -1)
     part[order] = np.arange(len(order)) % n_parts
     held = [part == i for i in range(n_parts if len(strata) < _FEW else 1)]
     return [(rows[~out], rows[out]) for out in held if out.any()]
+
+
+def _of_one_each(n_examples: int) -> str:
+    if n_examples == 1:
+        return "there is one distinct example"
+    return f"each of the {n_examples} distinct examples is the only one of its class"
 
 
 def _rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:

@@ -193,7 +193,10 @@ def test_numbered_slacks_without_their_examples_refuse_weights():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="1 class only"):
+    alone = "'auto', .* each of the 3 distinct examples is the only one of its class; give more ex"
+    with pytest.raises(ValueError, match=alone):
+        StructBoostClassifier(weak_learner="stump").fit(np.ones((len(y), 2)), y)
+    with pytest.raises(ValueError, match=r"1 class only, 0\.0; a classifier needs"):
         StructBoostClassifier().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="one level of relevance"):
         StructBoostRanker().fit(X, np.zeros(len(X)))
