@@ -31,9 +31,11 @@ from structboost.weak.families import WeakLearners, checked_members, families_of
 from structboost.weak.pricing import PricingRule, rule_of
 
 _LEAVE_CHECKPOINT = "take formulation='one_slack' and stumps or trees, or leave checkpoint=None"
-# How the smallest C is searched for: coarsely, and no further than what beats the empty model.
+# How the smallest C is searched for: coarsely, no further than what beats the empty model, and not
+# for long: in so many passes, or so many times those of the fit that was empty.
 _PROBE_ROUNDS = 20
 _BEATEN = 0.99
+_PROBE_PASSES, _PASSES_RATIO = 100, 10
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class Plan:
     ) -> float | None:
         """C above which the model of ``empty`` is not empty, by fits of a few rounds.
 
-        None where no C was found, or weight costs nothing, so that no C matters.
+        None where weight costs nothing, so that no C matters, or where none was found within
+        the passes that the search may take.
         """
         if empty.master.min_edge <= 0:
             return None
@@ -120,9 +123,12 @@ class Plan:
         start, empty_risk = float(settings.C), last["primal"] / float(settings.C)
         probing = replace(self, checkpoint=None)
         loop: Loop | None = None
+        passes_left = max(_PROBE_PASSES, _PASSES_RATIO * last["oracle_calls"])
 
         def fit(C: float) -> tuple[float, float]:
-            nonlocal loop
+            nonlocal loop, passes_left
+            if passes_left <= 0:
+                return 0.0, empty_risk
             per_channel = settings.columns_per_channel
             probe = Settings(C, max_rounds=_PROBE_ROUNDS, columns_per_channel=per_channel)
             if loop is None:
@@ -132,6 +138,7 @@ class Plan:
             loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
             if loop.state.interrupted:
                 raise KeyboardInterrupt
+            passes_left -= loop.state.history[-1]["oracle_calls"]
             total = float(loop.master.weights.sum())
             return total, (loop.master.primal - total) / C
 
@@ -250,6 +257,11 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
     remedy = (
         "No larger C helps: no weak learner has an edge. Give features that tell the outputs apart."
     )
+    if any(loop.state.smallest_C is not None for loop in empty):
+        remedy = (
+            "Fits at larger C were empty, too, as far as they were tried. Take a much larger C, or "
+            "another formulation or loss."
+        )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
     given = ", ".join(f"{loop.settings.C:g}" for loop in empty)

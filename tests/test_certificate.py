@@ -8,7 +8,12 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from sklearn.datasets import load_breast_cancer, load_wine, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_wine,
+    make_classification,
+    make_multilabel_classification,
+)
 
 from structboost import (
     BinaryTask,
@@ -17,6 +22,7 @@ from structboost import (
     EmptyModelWarning,
     MultiBoostCWClassifier,
     MulticlassTask,
+    MultiLabelTask,
     StructBoost,
     StructBoostClassifier,
     loop,
@@ -154,6 +160,23 @@ def test_the_smallest_C_is_that_of_a_linear_program(seed):
     assert fitted.model_.weights.any()
     # Proved by the first pricing alone: a lower bound.
     assert fitted.history_[0]["smallest_C"] <= expected * (1 + 1e-9)
+
+
+def test_the_search_for_the_smallest_C_takes_no_more_passes_than_it_may():
+    class Counted(MultiLabelTask):
+        passes = 0
+
+        def separate(self, *arguments, **options):
+            self.passes += 1
+            return super().separate(*arguments, **options)
+
+    # No set has a probability above a half: no C that the search can reach gives a model.
+    X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
+    task = Counted(5, loss="subset")
+    with pytest.warns(EmptyModelWarning, match="Fits at larger C were empty, too"):
+        empty = StructBoost(task, C=50.0, tol=0.05, engine="serial").fit(X, Y)
+    assert empty.history_[-1]["smallest_C"] is None
+    assert task.passes < 30 * empty.history_[-1]["oracle_calls"]
 
 
 def test_a_path_warns_once_of_all_that_are_empty():

@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
+from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.explained import Explained
@@ -21,6 +22,7 @@ from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
+from structboost.masters.base import Formulation
 from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
@@ -50,6 +52,11 @@ class StructBoostMultiLabelClassifier(
         Labels of ``y`` then bring those above them, and predictions always have them.  Wrong labels
         weigh less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
         ``outputs`` and ``pairs`` keep their defaults.
+    formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
+        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
+        ``"one_slack"``, the hinge of the loss, but for the subset loss: ``"log"``, the likelihood
+        of sets.  The hinge of that loss has the empty model for its optimum where no set has a
+        probability above a half.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` is one linear
         function of the standardised features, by :class:`structboost.StructuredSVM`.
@@ -69,6 +76,7 @@ class StructBoostMultiLabelClassifier(
     outputs: str = "all"
     pairs: bool = False
     hierarchy: Any = None
+    formulation: str | Formulation = AUTO
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and the labels of its rows.
@@ -213,6 +221,14 @@ class StructBoostMultiLabelClassifier(
             )
         self.classes_ = labels
         return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
+
+    def _formulation(self) -> str | Formulation:
+        if not is_same(self.formulation, AUTO):
+            return self.formulation
+        return "log" if self.loss == "subset" else "one_slack"
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        return super()._settings(task) | {"formulation": self._formulation()}
 
     def _trainer(self, task: Task, **settings: Any) -> Any:
         if is_same(self.weak_learner, "linear"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
@@ -66,6 +67,15 @@ def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
     classifier.save(tmp_path / "model")
     loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(X), found)
+
+
+def test_sets_of_which_none_is_likely_are_learned_as_wholes():
+    X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
+    classifier = StructBoostMultiLabelClassifier(C=100, loss="subset", max_rounds=10)
+    assert classifier.fit(X[:300], Y[:300]).score(X[300:], Y[300:]) > 0.22
+    assert classifier.get_params()["formulation"] == "auto"
+    # The empty model, which the hinge of this loss may have for its optimum, predicts no label.
+    assert (Y[300:] == 0).all(axis=1).mean() < 0.18
 
 
 def test_one_label_for_each_sample_gives_one_of_the_labels(tmp_path):
