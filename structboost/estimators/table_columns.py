@@ -19,7 +19,15 @@ Categories = Mapping[int, Sequence[Any]]
 
 def frame_of(X: Any) -> Any:
     """A data frame of any library that narwhals knows; None for all else."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        names = list(getattr(X, "column_names", X.columns))  # Arrow's columns are arrays
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"X has {names.count(twice)} columns named {twice!r}; give each column a name of its "
+            "own, or pass X as an array."
+        ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -38,7 +46,7 @@ def categorical_columns(X: Any, wanted: Any) -> list[int]:
     """
     frame = frame_of(X)
     if wanted is None or (isinstance(wanted, str) and wanted == FROM_DTYPE):
-        if wanted is None or frame is None or not _has_unique_names(X):
+        if wanted is None or frame is None:
             return []
         kinds = (nw.Categorical, nw.Enum, nw.String)
         return [i for i, dtype in enumerate(frame.schema.values()) if isinstance(dtype, kinds)]
@@ -128,10 +136,6 @@ def _values(X: Any, f: int) -> Sequence[Any]:
 def _name(X: Any, f: int) -> Any:
     frame = frame_of(X)
     return f if frame is None else frame.columns[f]
-
-
-def _has_unique_names(X: Any) -> bool:
-    return bool(getattr(getattr(X, "columns", None), "is_unique", True))
 
 
 def _is_missing(value: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
@@ -29,12 +30,29 @@ def validated_table(
     options |= {"ensure_all_finite": "allow-nan" if tags.allow_nan and not is_sparse else True}
     if tags.sparse:
         options["accept_sparse"] = "csr"
-    checked = validate_data(estimator, X, y, dtype=dtype, **options)
+    try:
+        checked = validate_data(estimator, X, y, dtype=dtype, **options)
+    except ValueError as error:
+        # scikit-learn recommends an estimator of its own here, and does not name the sample.
+        if "contains NaN" in str(error) and not is_sparse:
+            _raise_for_missing(np.asarray(X, np.float64), error)
+        raise
     if not is_sparse:
         return checked
     if isinstance(checked, tuple):
         return _sparse_rows(checked[0]), *checked[1:]
     return _sparse_rows(checked)
+
+
+def _raise_for_missing(X: NDArray[np.float64], error: ValueError) -> None:
+    """Raise the ValueError that names the first missing entry, if ``X`` has any."""
+    missing = np.argwhere(np.isnan(X))
+    if len(missing):
+        row, column = missing[0]
+        raise ValueError(
+            f"X contains NaN, first in sample {row}, feature {column}, which weak learners other "
+            "than stumps and trees do not take; fill it, such as by sklearn.impute.SimpleImputer."
+        ) from error
 
 
 def _sparse_rows(X: Any) -> SparseRows:

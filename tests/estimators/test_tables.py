@@ -156,3 +156,9 @@ def test_directions_that_cannot_be_kept_are_refused():
         StructBoostClassifier(monotonic_cst=[1, 0]).fit(numbers, np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match="needs stumps or trees, and weak_learner is 'svm'"):
         StructBoostClassifier(monotonic_cst=[1, 0], weak_learner="svm").fit(numbers, y)
+
+
+def test_columns_of_one_name_are_refused():
+    frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="X has 2 columns named 'a'; give each column a name"):
+        StructBoostClassifier().fit(frame, [0, 1, 0, 1])

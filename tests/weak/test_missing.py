@@ -210,5 +210,5 @@ def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
         StructBoost(RankingTask(), C=1.0, weak_learner="lda").fit([X], [y])
     classifier = StructBoostClassifier(weak_learner="svm")
     assert not classifier.__sklearn_tags__().input_tags.allow_nan
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="X contains NaN, first in sample 4, feature 0"):
         classifier.fit(X, y)
