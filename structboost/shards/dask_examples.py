@@ -82,7 +82,11 @@ class DaskTrainingSet(TrainingSet):
         """Features of all parts of a kind, or of a sample of many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])
-        rows = np.arange(n_rows) if exact or n_rows <= SAMPLED_ROWS else sampled_rows(n_rows)
+        rows = (
+            np.arange(n_rows)
+            if exact or n_rows <= SAMPLED_ROWS
+            else sampled_rows(n_rows, SAMPLED_ROWS)
+        )
         ends = np.searchsorted(rows, starts[self._first])
         picked = []
         for p, partition in enumerate(self._partitions):

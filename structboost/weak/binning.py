@@ -185,7 +185,7 @@ def bin_thresholds(
         )
     sampled = not exact and len(features) > SAMPLED_ROWS
     if sampled:
-        features = features[sampled_rows(len(features))]
+        features = features[sampled_rows(len(features), SAMPLED_ROWS)]
     of_columns: list[FloatArray] = []
     thinned: list[bool] = []
     feature: list[int] = []
@@ -216,7 +216,7 @@ def bin_thresholds(
     return Thresholds(flat, indptr, np.array(thinned, np.bool_), gaps)
 
 
-def sampled_rows(n_rows: int, n: int = SAMPLED_ROWS) -> IntArray:
+def sampled_rows(n_rows: int, n: int) -> IntArray:
     """``n`` of ``n_rows`` rows, ascending: one of each stretch of equal length."""
     starts = np.arange(n + 1) * n_rows // n
     within = np.random.RandomState(0).random_sample(n)

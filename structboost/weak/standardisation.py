@@ -49,7 +49,7 @@ class Standardisation(NamedTuple):
         if not n_rows:
             return cls(np.zeros(n_features), np.full(n_features, np.inf), bias, 1.0)
         if n_rows > SAMPLED_ROWS:
-            features = features[sampled_rows(n_rows)]
+            features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
         centers = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(n_features)
         scales = np.sqrt(np.square(features - centers).mean(axis=0))
         constant = features.max(axis=0) == features.min(axis=0) if bias else scales == 0

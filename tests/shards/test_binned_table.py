@@ -40,7 +40,7 @@ def test_a_table_on_disk_trains_the_same_bits(engine, tmp_path, monkeypatch):
 def test_thresholds_of_many_rows_are_those_of_a_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(binning, "SAMPLED_ROWS", 100)
     X, _ = classes(1000)
-    sample = binning.sampled_rows(1000)
+    sample = binning.sampled_rows(1000, 100)
     assert len(np.unique(sample)) == 100
     assert sample[-1] < 1000
     assert (np.diff(sample) > 0).all()
