@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
 from structboost import StructBoostMultiLabelClassifier
 
 X, Y = make_multilabel_classification(1500, 12, n_classes=5, n_labels=2, random_state=3)
-train, test = slice(0, 400), slice(400, None)
+train, test = slice(0, 300), slice(300, None)
 measures = {
     "share of wrong labels": hamming_loss,
     "share of wrong sets": zero_one_loss,
