@@ -46,7 +46,7 @@ bench: $(VENV)/.installed-bench
 
 docs: venv
 	$(INSTALL) --group docs
-	$(RUN) -m sphinx -q -W --keep-going -b html docs build/docs
+	$(RUN) -m sphinx -q -W --keep-going $(SPHINX_OPTIONS) -b html docs build/docs
 	@echo "The site is in build/docs/index.html"
 
 clean:
