@@ -92,7 +92,7 @@ def test_figures_of_the_records_are_those_of_the_page(tmp_path):
     (found,) = write_index(tmp_path, HEADLINES, command_line.NAMES)
     assert found.error == pytest.approx(1.5)
     text = (tmp_path / "index.md").read_text()
-    assert "| **1.50** | 1.00 | structboost | HistGradientBoosting |" in text
+    assert "| **1.50** | - | structboost | HistGradientBoosting |" in text
     assert "| 1 of 2 | 0123456, abcdef0 |" in text
     assert "more\nerror on 1 of 1 lines, and takes longer on 0" in text
 
