@@ -55,6 +55,7 @@ def steps() -> dict[str, Callable[[], object]]:
     for family in FAMILIES:
         found[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
     found["a union"] = partial(_classifier, weak_learner=["linear", "stump"], spread=0.1)
+    found["categories"] = _categories
     for formulation in FORMULATIONS:
         found[f"formulation={formulation!r}"] = partial(_classifier, formulation=formulation)
     found["track"] = lambda: warm_up(tracking.StructBoostTracker())
@@ -141,6 +142,11 @@ def _estimator(name: str) -> None:
 def _classifier(**parameters: Any) -> None:
     made = estimators.StructBoostClassifier(C=10.0, max_rounds=5, **parameters)
     made.fit(_X, _CLASSES).predict(_X)
+
+
+def _categories() -> None:
+    X = np.column_stack((_X, _CLASSES))
+    estimators.StructBoostClassifier(max_rounds=5, categorical_features=[3]).fit(X, _CLASSES)
 
 
 def _segmenter() -> None:

@@ -31,7 +31,7 @@ from structboost.weak.category_sets import (
 from structboost.weak.histogram import histograms
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
-from structboost.weak.tree_growth import answer, grow, leaf_sums, row_hashes
+from structboost.weak.tree_growth import grow, leaf_numbers, row_hashes
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Most numbers in the histograms of the roots: 32 megabytes.
@@ -290,10 +290,8 @@ class TreeFamily(WeakLearnerFamily):
         features = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
         bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
-        out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
-        sets = self._sets(learners)
-        answer(self.binned.codes, features, bins, sets, leaves.reshape(-1, n_nodes + 1), out)
-        return out
+        numbers = self._leaf_numbers(features, bins, self._sets(learners))
+        return np.take_along_axis(leaves.reshape(-1, n_nodes + 1), numbers, axis=1)
 
     def table(self, learners: Sequence[Tree]) -> TreeTable:
         """The trees as arrays."""
@@ -303,9 +301,10 @@ class TreeFamily(WeakLearnerFamily):
         leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1)
         gaps = self.binned.bins.gaps
         low = None if gaps is None else gaps.low[columns].astype(np.uint8)
-        if not self._n_words:
+        sets = self._sets(learners)
+        if sets is None:
             return TreeTable(self._feature(columns), threshold, leaf, low)
-        sets, inside = for_all_categories(self._sets(learners), self._n_bins[columns])
+        sets, inside = for_all_categories(sets, self._n_bins[columns])
         low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
         return TreeTable(self._feature(columns), threshold, leaf, low.astype(np.uint8), sets)
 
@@ -342,11 +341,11 @@ class TreeFamily(WeakLearnerFamily):
         gaps = self.binned.bins.gaps
         return columns if gaps is None else gaps.feature[columns]
 
-    def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64]:
-        """Sets of the nodes, shape (n_learners, n_nodes, n_words)."""
-        n_nodes = 2**self.depth - 1
+    def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64] | None:
+        """Sets of the nodes, shape (n_learners, n_nodes, N_WORDS); None without categories."""
         if not self._n_words:
-            return np.zeros((len(learners), n_nodes, 0), np.uint64)
+            return None
+        n_nodes = 2**self.depth - 1
         return np.array([words_of(t.sets) for t in learners]).reshape(-1, n_nodes, N_WORDS)
 
     def _grow(self, drawn: FloatArray, duals: FloatArray, first: int, last: int) -> list[Candidate]:
@@ -361,11 +360,14 @@ class TreeFamily(WeakLearnerFamily):
         features = np.zeros((n_channels, n_nodes), np.int64)
         bins = np.full((n_channels, n_nodes), -1)
         weights = np.zeros((n_channels, n_nodes + 1))
-        sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
+        sets = room = None
+        if self._n_words:
+            sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
+            room = np.zeros(self._n_words, np.uint64)
         grow(
             binned.codes, n_bins, binned.blocks, *binned.rare, drawn, first, roots,
             np.empty((self.depth, self._n_entries)), self.depth, self._is_category,
-            self._directions.of_columns, features, bins, sets, weights,
+            self._directions.of_columns, features, bins, sets, room, weights,
         )  # fmt: skip
         if self.confident:
             leaves = self._confident_leaves(features, bins, sets, duals[:, first:last], weights)
@@ -373,7 +375,7 @@ class TreeFamily(WeakLearnerFamily):
             leaves = self._leaves(features, bins, sets, weights)
         edges = (leaves * weights).sum(axis=1)
         numbers: list[tuple[int, ...]] = [()] * n_channels
-        if self._n_words:
+        if sets is not None:
             numbers = [
                 tuple(
                     number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True)
@@ -394,34 +396,47 @@ class TreeFamily(WeakLearnerFamily):
         self,
         features: IntArray,
         bins: IntArray,
-        sets: NDArray[np.uint64],
+        sets: NDArray[np.uint64] | None,
         duals: FloatArray,
         weights: FloatArray,
     ) -> FloatArray:
         """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
-        weights[:], masses = 0.0, np.zeros_like(weights)
-        leaf_sums(self.binned.codes, features, bins, sets, duals, weights, masses)
+        masses = np.empty_like(weights)
+        for t, leaf in enumerate(self._leaf_numbers(features, bins, sets)):
+            weights[t] = np.bincount(leaf, duals[:, t], weights.shape[1])
+            masses[t] = np.bincount(leaf, np.abs(duals[:, t]), weights.shape[1])
         of_row = masses.sum(axis=1, keepdims=True) / len(duals)
         return np.asarray(np.rint(_SURE * weights / np.maximum(masses + of_row, _TINY)))
 
     def _leaves(
-        self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64], weights: FloatArray
+        self,
+        features: IntArray,
+        bins: IntArray,
+        sets: NDArray[np.uint64] | None,
+        weights: FloatArray,
     ) -> FloatArray:
         """The best leaves of trees with these splits and weights, shape (n_trees, n_leaves)."""
         if not self._directions.of_columns.any():
             return np.where(weights > 0, self.high, self.low)
-        numbers = [[number_of(words) for words in nodes] for nodes in sets]
+        numbers = [[0] * len(nodes) for nodes in bins]
+        if sets is not None:
+            numbers = [[number_of(words) for words in nodes] for nodes in sets]
         trees = zip(features.tolist(), bins.tolist(), numbers, weights, strict=True)
         answers = self.low, self.high
         return np.array([self._directions.best_leaves(*tree, answers) for tree in trees])
 
-    def leaf_numbers(self, tree: Tree) -> IntArray:
+    def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
-        out = np.empty((1, self.binned.n_rows), np.int64)
-        leaves = np.arange(2**self.depth)[None]
         nodes = np.array([tree.features]), np.array([tree.bins]), self._sets([tree])
-        answer(self.binned.codes, *nodes, leaves, out)
-        return np.asarray(out[0])
+        return np.asarray(self._leaf_numbers(*nodes)[0])
+
+    def _leaf_numbers(
+        self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
+    ) -> NDArray[np.int16]:
+        """Leaves of every training part in trees with these nodes, shape (n_trees, n_parts)."""
+        out = np.empty((len(features), self.binned.n_rows), np.int16)
+        leaf_numbers(self.binned.codes, features, bins, sets, out)
+        return out
 
 
 @compiled

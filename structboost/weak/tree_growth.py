@@ -41,7 +41,8 @@ def grow(
     directions: NDArray[np.int8],
     features: IntArray,
     bins: IntArray,
-    sets: NDArray[np.uint64],
+    sets: NDArray[np.uint64] | None,
+    room: NDArray[np.uint64] | None,
     weights: FloatArray,
 ) -> None:
     """Grow the trees of the channels from ``first`` on, each split of least Gini impurity.
@@ -60,8 +61,11 @@ def grow(
         As :func:`best_split` takes them.
     features, bins : ndarray of int64, shape (n_channels, 2^depth - 1)
         Filled; bin -1: no split; bin -2: a split by a set.
-    sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words)
-        Filled: the bins that go left, where a node splits by a set.
+    sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
+        Filled: the bins that go left, where a node splits by a set.  Without categories None, which
+        spares the compilation of all that is about sets.
+    room : ndarray of uint64, shape (n_words,), optional
+        Room for a set; None as ``sets`` is.
     weights : ndarray, shape (n_channels, 2^depth)
         Filled: sums of the duals in the leaves.
     """
@@ -74,7 +78,6 @@ def grow(
     # Weight of a row, zero outside of the node whose rows are counted, and the half it belongs to.
     masked, sizes = np.zeros(n_rows), np.empty(n_rows)
     halves = np.empty(n_rows, np.int64)
-    room = np.zeros(sets.shape[2], np.uint64)
     # Nodes to split: number, place of the histogram, rows.
     todo = np.empty((depth + 1, 4), np.int64)
     for c in range(len(features)):
@@ -117,8 +120,9 @@ def grow(
                     weights[c, node - n_nodes] += duals[rows[j], first + c]
                 continue
             features[c, node], bins[c, node] = f, b
-            for w in range(len(room)):
-                sets[c, node, w] = room[w]
+            if sets is not None and room is not None:
+                for w in range(sets.shape[2]):
+                    sets[c, node, w] = room[w]
             middle = _part(codes[f], b, room, rows, other, begin, end)
             left, right = 2 * node + 1, 2 * node + 2
             places = (place, place)
@@ -154,7 +158,7 @@ def best_split(
     positive: float,
     negative: float,
     smoothing: float,
-    left_set: NDArray[np.uint64],
+    left_set: NDArray[np.uint64] | None,
 ) -> tuple[int, int]:
     """Feature and bin of the split of least impurity; bin -1 where none is below the node's.
 
@@ -176,7 +180,7 @@ def best_split(
     at = 0
     for f in range(len(n_bins)):
         left_positive, left_negative = 0.0, 0.0
-        if is_category[f]:
+        if left_set is not None and is_category[f]:
             own = histogram[2 * at : 2 * (at + n_bins[f])]
             found = _best_set(own, positive, negative, limit, margin, smoothing, left_set)
             if found < limit:
@@ -260,7 +264,7 @@ def _best_set(
 def _part(
     code: NDArray[Any],
     bin_: int,
-    left_set: NDArray[np.uint64],
+    left_set: NDArray[np.uint64] | None,
     rows: NDArray[np.int32],
     other: NDArray[np.int32],
     begin: int,
@@ -271,7 +275,7 @@ def _part(
     for j in range(begin, end):
         row = rows[j]
         is_right = code[row] > bin_
-        if bin_ == -2:
+        if left_set is not None and bin_ == -2:
             is_right = not is_in_set(left_set, np.int64(code[row]))
         rows[n_left] = row
         other[n_right] = row
@@ -347,15 +351,14 @@ def _subtract(histogram: FloatArray, other: FloatArray) -> None:
 
 
 @compiled
-def answer(
+def leaf_numbers(
     codes: NDArray[Any],
     features: IntArray,
     bins: IntArray,
-    sets: NDArray[np.uint64],
-    leaves: NDArray[Any],
-    out: NDArray[Any],
+    sets: NDArray[np.uint64] | None,
+    out: NDArray[np.int16],
 ) -> None:
-    """Leaf value of every row for each tree, shape (n_trees, n_rows)."""
+    """Leaf of every row in each tree, counted from the left, shape (n_trees, n_rows)."""
     n_nodes = features.shape[1]
     for t in range(len(features)):
         for i in range(codes.shape[1]):
@@ -363,31 +366,10 @@ def answer(
             while k < n_nodes:
                 b = bins[t, k]
                 is_right = b >= 0 and codes[features[t, k], i] > b
-                if b == -2:
+                if sets is not None and b == -2:
                     is_right = not is_in_set(sets[t, k], np.int64(codes[features[t, k], i]))
                 k = 2 * k + 1 + is_right
-            out[t, i] = leaves[t, k - n_nodes]
-
-
-@compiled
-def leaf_sums(
-    codes: NDArray[Any],
-    features: IntArray,
-    bins: IntArray,
-    sets: NDArray[np.uint64],
-    duals: FloatArray,
-    weights: FloatArray,
-    masses: FloatArray,
-) -> None:
-    """Add the duals of all rows, and their absolute values, to the leaves of trees."""
-    n_nodes = features.shape[1]
-    leaf = np.empty((1, codes.shape[1]), np.int64)
-    numbers = np.arange(n_nodes + 1).reshape(1, -1)
-    for t in range(len(features)):
-        answer(codes, features[t : t + 1], bins[t : t + 1], sets[t : t + 1], numbers, leaf)
-        for i in range(codes.shape[1]):
-            weights[t, leaf[0, i]] += duals[i, t]
-            masses[t, leaf[0, i]] += abs(duals[i, t])
+            out[t, i] = k - n_nodes
 
 
 @compiled

@@ -25,6 +25,7 @@ def test_nothing_is_compiled_after_it(capsys):
     X, y = load_iris(return_X_y=True)
     with event.install_recorder("numba:compile") as recorded:
         StructBoostClassifier().fit(X, y).predict(X)
+        StructBoostClassifier(categorical_features=[0]).fit(X // 1, y).predict(X // 1)
         StructBoostClassifier(C=100, tol=0.01, spread=0.02, max_rounds=30).fit(X, y).predict(X)
         StructBoostClassifier(C=1, weak_learner=["linear", "stump"]).fit(X, y).predict(X)
         StructBoostRanker(C=10, max_rounds=10).fit(X, y).predict(X)
