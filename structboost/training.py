@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
 from structboost.columns import ColumnRegistry
+from structboost.contract.parts import check_declared
 from structboost.engines.base import Engine
 from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
@@ -60,6 +61,7 @@ class Plan:
         """Raise unless the plug-ins fit each other, and the settings of all runs fit them."""
         if not isinstance(self.task, Task):
             raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
+        check_declared(self.task.kinds)
         self.formulation.check()
         for settings in runs:
             settings.check(self.formulation)

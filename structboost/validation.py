@@ -79,7 +79,7 @@ def check_examples(X: Any, Y: Any) -> None:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
-    if not hasattr(X, "__len__"):
+    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset)):
         raise TypeError(
             f"X is {shown(X)}, no sequence; give a list of inputs, or [x] for one input x."
         )

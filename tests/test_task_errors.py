@@ -12,6 +12,7 @@ from structboost.engines.failure import Failure
 from structboost.exceptions import ExampleNote, count_examples_from, note_examples
 from structboost.shards import blocks
 from tests.engines.test_engines import ChainTask, problem
+from tests.helpers.listed_outputs import Listed
 
 
 class OddChainError(LookupError):
@@ -233,3 +234,44 @@ def test_labels_that_are_no_classes_name_the_sample(Y, message):
 def test_labels_may_be_objects():
     X, Y = np.eye(4), np.array([0, 1, 0, 1], object)
     assert StructBoost(MulticlassTask(2), C=10.0).fit(X, Y).predict(X) == [0, 1, 0, 1]
+
+
+def broken(**methods):
+    """A task that chooses a candidate, with other methods."""
+    return type("Broken", (Listed,), methods)()
+
+
+@pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"loss": lambda self, y, z: None}, r"loss\(Y\[0\], y_pred\) is None; give a number"),
+        ({"loss": lambda self, y, z: [1.0]}, r"loss\(Y\[0\], y_pred\) is \[1.0\]; give a number"),
+        (
+            {"loss_scores": lambda self, x, y: np.full((len(x), 1), np.nan if y == 2 else 1.0)},
+            r"loss_scores\(X\[1\], y\) has NaN or infinite entries for kind 'x'",
+        ),
+        (
+            {"loss_scores": lambda self, x, y: {"pixel": np.ones((len(x), 1))}},
+            r"loss_scores\(X\[0\], y\) has an entry for 'pixel'; the kinds of the task are \['x'\]",
+        ),
+        ({"parts": lambda self, x: x + 1j}, r"parts\(X\[0\]\) gave complex128 features"),
+        ({"kinds": {"x": 1}}, r"task.kinds\['x'\] is 1; give a PartKind"),
+        ({"kinds": ["x"]}, r"task.kinds is \['x'\]; give a dict"),
+    ],
+)
+def test_what_is_no_number_or_no_kind_ends_the_fit_by_name(make, methods, message):
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
+    with pytest.raises(TaskError, match=message):
+        make(broken(**methods), C=10.0).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
+def test_outputs_that_are_too_few_to_score_and_inputs_in_a_dict_are_named(make):
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
+    with pytest.raises(TypeError, match="no sequence; give a list of inputs"):
+        make(Listed(), C=10.0).fit(dict(enumerate(X)), Y)
+    with pytest.raises(ValueError, match="X has 8 examples and Y 3; they must be equally many"):
+        make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from structboost.conformance.equality import deeply_equal
 from structboost.conformance.sampled_outputs import OutputListing
 from structboost.conformance.single_examples import SingleExamples
 from structboost.conformance.watched_task import WatchedTask, stacked
+from structboost.contract.parts import check_declared
 from structboost.exceptions import TaskError
-from structboost.task import PartKind, Task
+from structboost.task import Task
 from structboost.validation import checked_positive, checked_whole_number
 
 # Examples whose own methods are called (the batch forms see all), and those tried after pickling.
@@ -121,22 +122,7 @@ def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
         raise TaskError(
             f"outputs has {len(outputs)} entries for {len(X)} examples; give one for each."
         )
-    kinds: Any = task.kinds
-    if not isinstance(kinds, Mapping) or not kinds:
-        raise TaskError(f"task.kinds is {kinds!r}; give a dict of names to PartKind, at least one.")
-    for kind, part in kinds.items():
-        name = f"task.kinds[{kind!r}]"
-        if not isinstance(part, PartKind):
-            raise TaskError(f"{name} is {part!r}; give a PartKind.")
-        if not isinstance(part.n_channels, (int, np.integer)) or part.n_channels < 1:
-            raise TaskError(
-                f"{name}.n_channels is {part.n_channels!r}; give a whole number from 1."
-            )
-        response = np.asarray(part.response)
-        if response.shape != (2,) or not np.isfinite(response).all() or response[0] >= response[1]:
-            raise TaskError(
-                f"{name}.response is {part.response!r}; give two numbers in rising order."
-            )
+    check_declared(task.kinds)
 
 
 def _check_pickling(mine: SingleExamples) -> None:

@@ -32,6 +32,11 @@ class OutputListing:
     """Outputs of the examples, one example after the other, bounded in number and in time.
 
     What one example leaves of ``max_seconds`` falls to those that follow.
+
+    Attributes
+    ----------
+    left_out : bool
+        Whether outputs of this example were left out.
     """
 
     def __init__(self, n_examples: int, max_outputs: int, max_seconds: float) -> None:
@@ -41,32 +46,32 @@ class OutputListing:
         self._seconds_left = max_seconds
         self._cut_short: list[int] = []
         self._began = self._share = 0.0
-        self._left_out = False
+        self.left_out = False
 
     def start_example(self) -> None:
         """Go to the next example: its time runs from now on."""
         self._began = time.monotonic()
         self._share = self._seconds_left / self._n_left
-        self._left_out = False
+        self.left_out = False
 
     def end_example(self, i: int) -> None:
         """All its outputs were tried, or all that there was time for; it was example ``i``."""
         self._seconds_left = max(0.0, self._seconds_left - self._spent())
         self._n_left -= 1
-        if self._left_out:
+        if self.left_out:
             self._cut_short.append(i)
 
     def first_of(self, outputs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """The first outputs with their numbers."""
         for k, output in enumerate(outputs):
             if k >= self._max_outputs or self._spent() > _LISTING_SHARE * self._share:
-                self._left_out = True
+                self.left_out = True
                 return
             yield k, output
 
     def mixtures_of(self, pool: Sequence[Any], random: np.random.Generator) -> Iterator[Any]:
         """Random mixtures of two outputs in ``pool``, valid or not, if outputs were left out."""
-        if not self._left_out:
+        if not self.left_out:
             return
         for _ in range(max(1, int(_MIXED_SHARE * self._max_outputs))):
             first, second = (pool[k] for k in random.integers(len(pool), size=2))

@@ -17,7 +17,7 @@ from structboost.conformance.sampled_outputs import (
     check_not_beaten,
 )
 from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
-from structboost.contract.parts import stack_parts
+from structboost.contract.parts import check_known, stack_parts
 from structboost.exceptions import TaskError, count_examples_from
 from structboost.task import Task
 from structboost.validation import shown
@@ -151,6 +151,7 @@ class SingleExamples(WatchedTask):
         if added is None:
             return None
         given = added if isinstance(added, Mapping) else dict.fromkeys(self.task.kinds, added)
+        check_known(self.task.kinds, given, "loss_scores", i)
         rows = {}
         for kind, n in self.sizes[i].items():
             shape = (n, self.task.kinds[kind].n_channels)
@@ -192,8 +193,15 @@ class SingleExamples(WatchedTask):
         for k, output in listing.first_of(given):
             yield self.valid(i, f"outputs[{i}][{k}]", output)
         listed = self.attempt("outputs", i, lambda: self.task.outputs(self.X[i]))
+        has_truth = listed is None
         for k, output in listing.first_of(() if listed is None else listed):
+            has_truth = has_truth or self.loss(i, output, watched=False) <= TOLERANCE
             yield self.valid(i, f"output {k} of task.outputs(X[{i}])", output)
+        if not has_truth and not listing.left_out:
+            raise TaskError(
+                f"task.outputs(X[{i}]) does not list the true output Y[{i}]: none of them has the "
+                f"loss 0. List all outputs of an input, or correct Y[{i}]."
+            )
         if self.says_valid:
             for output in listing.mixtures_of(pool, self.random):
                 if self.is_valid(i, output):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from structboost.contract.separation import check_one_each, separation_at
+from structboost.contract.separation import check_one_each, loss_of, separation_at
 from structboost.exceptions import (
     TaskError,
     count_examples_from,
@@ -173,8 +173,11 @@ def _model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
     """Mean of :meth:`Task.loss`, weighted if there are weights."""
-    pairs = enumerate(zip(Y, outputs, strict=True))
-    losses = [on_example("loss", i, task.loss, *pair) for i, pair in pairs]
+    if len(Y) != len(outputs):
+        raise ValueError(
+            f"X has {len(outputs)} examples and Y {len(Y)}; they must be equally many."
+        )
+    losses = [loss_of(task, i, *pair) for i, pair in enumerate(zip(Y, outputs, strict=True))]
     return float(np.average(losses, weights=weights))
 
 

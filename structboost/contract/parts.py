@@ -80,7 +80,7 @@ def stack_parts(
     offsets: dict[str, IntArray] = {}
     for kind in kinds:
         blocks = [
-            on_example("parts", i, np.asarray, of_kind(kinds, value, kind, i, "parts"))
+            _numbers(of_kind(kinds, value, kind, i, "parts"), kind, i)
             for i, value in enumerate(parts)
         ]
         width = blocks[0].shape[-1] if blocks[0].ndim == 2 else -1
@@ -93,7 +93,13 @@ def stack_parts(
                     f"{hint if block.ndim == 1 else ''}",
                     i,
                 )
-            good = on_example("parts", i, np.isfinite, block)
+            if not width:
+                raise TaskError(
+                    f"parts(X[{{sample}}]) has no features for kind {kind!r}; give at least one, "
+                    "such as a constant.",
+                    i,
+                )
+            good = np.isfinite(block)
             if not good.all() and not (missing and (good | np.isnan(block)).all()):
                 raise TaskError(
                     f"parts(X[{{sample}}]) has {unusable(missing)} features for kind {kind!r}; "
@@ -103,6 +109,51 @@ def stack_parts(
         rows[kind] = np.concatenate(blocks, axis=0)
         offsets[kind] = np.concatenate(([0], np.cumsum([len(b) for b in blocks]))).astype(np.int64)
     return StackedParts(rows, offsets)
+
+
+def check_declared(kinds: Any) -> None:
+    """Raise TaskError unless :attr:`Task.kinds` is a dict of names to well-formed PartKind."""
+    if not isinstance(kinds, Mapping) or not kinds:
+        raise TaskError(f"task.kinds is {kinds!r}; give a dict of names to PartKind, at least one.")
+    for kind, part in kinds.items():
+        name = f"task.kinds[{kind!r}]"
+        if not isinstance(part, PartKind):
+            raise TaskError(f"{name} is {part!r}; give a PartKind.")
+        if not isinstance(part.n_channels, (int, np.integer)) or part.n_channels < 1:
+            raise TaskError(
+                f"{name}.n_channels is {part.n_channels!r}; give a whole number from 1."
+            )
+        response = np.asarray(part.response)
+        if response.shape != (2,) or not np.isfinite(response).all() or response[0] >= response[1]:
+            raise TaskError(
+                f"{name}.response is {part.response!r}; give two numbers in rising order."
+            )
+
+
+def check_known(
+    kinds: Mapping[str, PartKind], found: Mapping[str, Any], method: str, i: int
+) -> None:
+    """Raise TaskError if what a method returned for example ``i`` has a kind that is not one."""
+    unknown = [kind for kind in found if kind not in kinds]
+    if unknown:
+        raise TaskError(
+            f"{method}(X[{{sample}}], y) has an entry for {unknown[0]!r}; the kinds of the task "
+            f"are {list(kinds)}.",
+            i,
+        )
+
+
+def _numbers(value: Any, kind: str, i: int) -> NDArray[Any]:
+    """Parts of example ``i`` as an array of real numbers."""
+    block = on_example("parts", i, np.asarray, value)
+    # Blocks of another number of axes are refused by their shape.
+    if block.ndim == 2 and block.dtype.kind not in "fiub":
+        raise TaskError(
+            f"parts(X[{{sample}}]) gave {block.dtype.name} features for kind {kind!r}; give real "
+            "numbers.",
+            i,
+        )
+    return block
 
 
 def of_kind(

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.measures import Measure, joint_features
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import StackedParts, check_known
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.compiled import compiled
+from structboost.validation import shown
 
 if TYPE_CHECKING:
     from structboost.task import Task
@@ -83,11 +84,7 @@ class Separation:
         """
         check_one_each(outputs, len(Y))
         losses = np.array(
-            [
-                on_example("loss", i, task.loss, *pair)
-                for i, pair in enumerate(zip(Y, outputs, strict=True))
-            ],
-            dtype=np.float64,
+            [loss_of(task, i, *pair) for i, pair in enumerate(zip(Y, outputs, strict=True))]
         )
         wrong = np.flatnonzero(~(np.isfinite(losses) & (losses >= 0)))
         if len(wrong):
@@ -154,6 +151,7 @@ def _augmented_scores(
         if value is None:
             return None
         by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
+        check_known(task.kinds, by_kind, "loss_scores", i)
         for kind, rows in by_kind.items():
             added.setdefault(kind, []).append(np.asarray(rows))
     rows = dict(scores.rows)
@@ -167,7 +165,14 @@ def _augmented_scores(
                     f"expected (n_parts, n_channels) = {shape}.",
                     i,
                 )
-        rows[kind] = scores.rows[kind] + np.concatenate(blocks)
+        stacked = np.concatenate(blocks)
+        if not np.isfinite(stacked).all():
+            row = int(np.argmin(np.isfinite(stacked).all(axis=1)))
+            raise TaskError(
+                f"loss_scores(X[{{sample}}], y) has NaN or infinite entries for kind {kind!r}.",
+                int(np.searchsorted(scores.offsets[kind], row, side="right")) - 1,
+            )
+        rows[kind] = scores.rows[kind] + stacked
     return StackedParts(rows, scores.offsets)
 
 
@@ -187,6 +192,23 @@ def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
             f"argmax_batch gave {len(outputs)} outputs for {n_examples} examples; give one for "
             "each."
         )
+
+
+def loss_of(task: Task, i: int, y: Any, y_pred: Any) -> float:
+    """Loss of an output of example ``i`` as a float.
+
+    Raises
+    ------
+    TaskError
+        If the task returns no number.
+    """
+    value = on_example("loss", i, task.loss, y, y_pred)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TaskError(
+            f"loss(Y[{{sample}}], y_pred) is {shown(value)}; give a number.", i
+        ) from None
 
 
 def check_loss(value: float, i: int) -> float:

@@ -91,7 +91,15 @@ class SolvedBy(DecisionProblem):
         TaskError
             If that is no finite vector as long as the costs.
         """
-        found = np.asarray(self.function(costs))
+        # A function that sorts its costs in place would sort those of the user.
+        returned = self.function(costs.copy())
+        try:
+            found = np.asarray(returned)
+        except ValueError:
+            raise TaskError(
+                f"solve returned {shown(returned)}; it must return a decision of shape "
+                f"{costs.shape}."
+            ) from None
         if found.shape != costs.shape or found.dtype.kind not in "fiub":
             raise TaskError(
                 f"solve returned an array of shape {found.shape} and type {found.dtype}; it must "

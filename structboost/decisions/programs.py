@@ -7,7 +7,7 @@ from typing import Any
 
 import highspy
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
 
 from structboost._typing import FloatArray
@@ -15,8 +15,11 @@ from structboost.decisions.paths import check_reachable, checked_arcs
 from structboost.decisions.problem import DecisionProblem
 from structboost.exceptions import SolverError, TaskError
 from structboost.runtime.solver import quiet_highs
+from structboost.validation import shown
 
 _STATUS = highspy.HighsModelStatus
+# Largest costs that HiGHS gets as they are.
+_USUAL_COSTS = 1e-3, 1e6
 _OPTIONS = {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
 
 
@@ -32,7 +35,7 @@ class LinearProgram(DecisionProblem):
     A_ub, A_eq : array-like or sparse array, shape (n_rows, n_items), optional
     b_ub, b_eq : array-like, shape (n_rows,), optional
     bounds : (float, float) or array-like, shape (n_items, 2)
-        Smallest and largest value of all entries, or of each.
+        Smallest and largest value of all entries, or of each; None where there is none.
     integrality : bool or array-like of bool, shape (n_items,)
         Which entries must be whole numbers.
     maximize : bool
@@ -41,7 +44,8 @@ class LinearProgram(DecisionProblem):
     Raises
     ------
     ValueError
-        If the shapes do not fit, or there are no constraints to say how many items there are.
+        If the shapes do not fit, there are no constraints to say how many items there are, or a
+        lower bound is above its upper one.
     """
 
     def __init__(
@@ -67,8 +71,8 @@ class LinearProgram(DecisionProblem):
         n_ub = 0 if sides[0] is None else len(sides[0][1])
         self._low = np.where(np.arange(len(self._high)) < n_ub, -np.inf, self._high)
         self.n_items = int(self._matrix.shape[1])
-        self.bounds = np.broadcast_to(np.asarray(bounds, np.float64), (self.n_items, 2)).copy()
-        self.integrality = np.broadcast_to(np.asarray(integrality, bool), self.n_items).copy()
+        self.bounds = _checked_bounds(bounds, self.n_items)
+        self.integrality = _broadcast(integrality, bool, (self.n_items,), "integrality")
         self.maximize = maximize
         self._local = threading.local()
 
@@ -79,8 +83,9 @@ class LinearProgram(DecisionProblem):
         shape = (lp.num_row_, lp.num_col_)
         rows = [model.getRowEntries(r) for r in range(shape[0])]
         indptr = np.cumsum([0, *(len(index) for _, index, _ in rows)])
-        indices = np.concatenate([np.asarray(index) for _, index, _ in rows])
-        values = np.concatenate([np.asarray(value) for _, _, value in rows])
+        # A program may have bounds only.
+        indices = np.concatenate([np.zeros(0, int), *(index for _, index, _ in rows)])
+        values = np.concatenate([np.zeros(0), *(value for _, _, value in rows)])
         matrix = csr_array((values, indices, indptr), shape=shape)
         low, high = np.array(lp.row_lower_), np.array(lp.row_upper_)
         above, below = high < highspy.kHighsInf, low > -highspy.kHighsInf
@@ -107,7 +112,14 @@ class LinearProgram(DecisionProblem):
         """
         highs, basis = self._solver()
         n = len(costs)
-        highs.changeColsCost(n, np.arange(n, dtype=np.int32), np.asarray(costs, np.float64))
+        if n != self.n_items:
+            raise TaskError(f"There are {n} costs for {self.n_items} items; give one for each.")
+        objective = np.asarray(costs, np.float64)
+        # The tolerances of HiGHS are absolute: it takes costs below them for zero.
+        size = np.abs(objective).max(initial=0.0)
+        if size and not _USUAL_COSTS[0] <= size <= _USUAL_COSTS[1]:
+            objective = objective / size
+        highs.changeColsCost(n, np.arange(n, dtype=np.int32), objective)
         # Nothing of the last solve is left, not even its rounding.
         highs.clearSolver()
         if basis is not None:
@@ -216,7 +228,8 @@ class ShortestPath(LinearProgram):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the arcs used."""
-        return np.round(super().solve(costs))
+        # No arc is used minus zero times.
+        return np.round(super().solve(costs)) + 0.0
 
 
 def _rows(matrix: Any, b: Any, name: str) -> Any:
@@ -233,3 +246,28 @@ def _rows(matrix: Any, b: Any, name: str) -> Any:
     if not (np.isfinite(rows.data).all() and np.isfinite(sides).all()):
         raise ValueError(f"A_{name} or b_{name} has NaN or infinite entries; leave such rows out.")
     return rows, sides
+
+
+def _broadcast(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """Values for all items or for each, as an array of ``shape``."""
+    try:
+        return np.broadcast_to(np.asarray(values, dtype), shape).copy()
+    except (TypeError, ValueError):
+        wanted = "a pair, or a pair" if len(shape) == 2 else "one value, or one"
+        raise ValueError(
+            f"{name} is {shown(values)}; give {wanted} for each of {shape[0]} items."
+        ) from None
+
+
+def _checked_bounds(bounds: Any, n_items: int) -> FloatArray:
+    """Bounds of each item; None, which is NaN by now, is no bound."""
+    table: FloatArray = _broadcast(bounds, np.float64, (n_items, 2), "bounds")
+    table = np.where(np.isnan(table), (-np.inf, np.inf), table)
+    wrong = np.flatnonzero(table[:, 0] > table[:, 1])
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(
+            f"The bounds of item {i} are {table[i].tolist()}; the first must not be above the "
+            "second."
+        )
+    return table

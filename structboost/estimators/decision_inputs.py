@@ -18,6 +18,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.files.schema import Array, DamagedFileError, Part
 from structboost.tasks.predict_then_optimize import DecisionInput
+from structboost.validation import shown
 
 # Standard deviation of the start: its weight is hardly regularised.
 _SPREAD_OF_START = 10.0
@@ -34,16 +35,13 @@ class FeatureTables:
     def of(cls, X: Any) -> FeatureTables:
         """From what :meth:`PredictThenOptimize.fit` takes."""
         if isinstance(X, Sequence) and len(X) and isinstance(X[0], DecisionInput):
-            if any(x.problem is not None for x in X):
+            own = next((i for i, x in enumerate(X) if x.problem is not None), None)
+            if own is not None:
                 raise ValueError(
-                    "X[0] has a problem of its own; PredictThenOptimize has one problem for all, "
-                    "train StructuredSVM(PredictThenOptimizeTask(None, ...)) instead."
+                    f"X[{own}] has a problem of its own; PredictThenOptimize has one problem for "
+                    "all, train StructuredSVM(PredictThenOptimizeTask(None, ...)) instead."
                 )
-            parts = [
-                None if getattr(X[0], name) is None else [getattr(x, name) for x in X]
-                for name in ("instance", "items")
-            ]
-            tables = [None if p is None else np.asarray(p, np.float64) for p in parts]
+            tables = [_stacked(X, name) for name in ("instance", "items")]
         else:
             # Rows of NaN are named below.
             table = check_array(
@@ -82,6 +80,19 @@ class FeatureTables:
         if self.instance is None:
             return self.items
         return [DecisionInput(*row) for row in zip(self.instance, self.items, strict=True)]
+
+
+def _stacked(X: Sequence[DecisionInput], name: str) -> FloatArray | None:
+    """Features of one sort of all inputs; None if the first input has none."""
+    given = [getattr(x, name) for x in X]
+    shape = np.shape(given[0])
+    for i, values in enumerate(given):
+        if np.shape(values) != shape or (values is None) != (given[0] is None):
+            raise ValueError(
+                f"X[{i}].{name} is {shown(values)}, and X[0].{name} has the shape {shape}; give "
+                "all inputs features of one shape."
+            )
+    return None if given[0] is None else np.asarray(given, np.float64)
 
 
 def _check_features(table: FloatArray, ndim: int) -> None:
@@ -357,7 +368,12 @@ def checked_costs(costs: Any, n: int) -> NDArray[np.float64]:
         raise ValueError(
             "PredictThenOptimize requires y to be passed, but the target y is None: give costs."
         )
-    table = np.asarray(costs, np.float64)
+    try:
+        table = np.asarray(costs, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"costs is {shown(costs)} ({error}); give a row of numbers for each of {n} X."
+        ) from None
     if table.ndim != 2 or len(table) != n:
         raise ValueError(f"costs has shape {table.shape}; give a row of costs for each of {n} X.")
     return table

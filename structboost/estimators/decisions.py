@@ -130,6 +130,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
         problem = problem_of(self.problem)
         given = FeatureTables.of(X)
         table = checked_costs(costs, len(given))
+        if given.items is not None and given.items.shape[1] != table.shape[1]:
+            raise ValueError(
+                f"X has features of {given.items.shape[1]} items, and costs has {table.shape[1]} "
+                "columns; give one of each per item."
+            )
         self.n_features_in_, self._n_items = given.n_features, table.shape[1]
         task = PredictThenOptimizeTask(problem, given.features, n_items=table.shape[1])
         solved = task.best_decisions(given.inputs(), table)

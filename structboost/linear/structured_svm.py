@@ -24,6 +24,7 @@ from structboost.contract.calls import (
     stacked,
     stacked_inputs,
 )
+from structboost.contract.parts import check_declared
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
 from structboost.files.schema import DamagedFileError
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
@@ -281,6 +282,7 @@ class StructuredSVM(Documented, BaseEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.task, Task):
             raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
+        check_declared(self.task.kinds)
         checked_positive(self.C, "C")
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")

@@ -15,6 +15,8 @@ from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import checked_choice, shown
 
 _FEATURES = ("instance", "items", "both")
+# What an exact solver may lose by rounding, relative to the terms of the total.
+_SOLVER_SLIP = 1e-6
 
 
 class DecisionInput(NamedTuple):
@@ -113,7 +115,13 @@ class PredictThenOptimizeTask(Task):
     ) -> None:
         self.problem = None if problem is None else problem_of(problem)
         self.features = checked_choice(features, "features", _FEATURES)
-        n_items = n_items or getattr(self.problem, "n_items", None)
+        known = getattr(self.problem, "n_items", None)
+        if n_items is not None and known not in (None, n_items):
+            raise ValueError(
+                f"The problem has {known} items, and there are {n_items} costs of each instance; "
+                "give a cost for each item."
+            )
+        n_items = n_items or known
         self.kinds = {}
         if features != "items":
             if n_items is None:
@@ -182,7 +190,9 @@ class PredictThenOptimizeTask(Task):
             return super().separate(X, Y, scores)
         true = Y if isinstance(Y, TrueDecisions) else _table(Y)
         predicted = self.costs_table(scores, len(true))
-        found = self.problem.solve_all(predicted - 0.5 * true.costs)
+        asked = predicted - 0.5 * true.costs
+        found = self.problem.solve_all(asked)
+        self._check_best(asked, found, true.chosen)
         rows, items = np.nonzero(found != true.chosen)
         values = 2.0 * self._sign(None) * (true.chosen - found)[rows, items]
         indptr = np.searchsorted(rows, np.arange(len(true) + 1)).astype(np.int64)
@@ -194,6 +204,19 @@ class PredictThenOptimizeTask(Task):
             {kind: Measure(*parts[kind], values) for kind in self.kinds},
             dict.fromkeys(self.kinds, indptr),
         )
+
+    def _check_best(self, costs: FloatArray, found: FloatArray, others: FloatArray) -> None:
+        """Raise TaskError where a decision found is worse than another that is known."""
+        worse = self._sign(None) * np.einsum("ij,ij->i", costs, others - found)
+        sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(found))
+        wrong = np.flatnonzero(worse > _SOLVER_SLIP * (1.0 + sizes))
+        if len(wrong):
+            raise TaskError(
+                "The solver is not exact: at differences of costs that X[{sample}] leads to, "
+                f"another decision is better by {worse[wrong[0]]:.6g}. In training, costs have "
+                "either sign; take a solver for them, such as ShortestPath for paths.",
+                int(wrong[0]),
+            )
 
     def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
         """True outputs: the best decision at the true costs of each input.

@@ -27,6 +27,26 @@ class NotFinite(Choose):
         return x * np.inf if is_third(x) else x
 
 
+class NoNumbers(Choose):
+    def parts(self, x):
+        return x.astype(str) if is_third(x) else x
+
+
+class NoFeatures(Choose):
+    def parts(self, x):
+        return x[:, :0]
+
+
+class ForgetsOutputs(Choose):
+    def outputs(self, x):
+        return range(0)
+
+
+class LossOfNoKind(Choose):
+    def loss_scores(self, x, y):
+        return {"pixel": np.zeros((len(x), 1))}
+
+
 class RandomParts(Choose):
     def parts(self, x):
         return x + np.random.default_rng().normal() if is_third(x) else x
@@ -391,6 +411,10 @@ class ListsNothing(Choose):
         (OtherWidth, r"parts\(X\[3\]\) gave shape .* expected \(n_parts, 3\)"),
         (FlatParts, r"parts\(X\[3\]\) gave shape"),
         (NotFinite, r"parts\(X\[3\]\) has NaN or infinite"),
+        (NoNumbers, r"parts\(X\[3\]\) gave str\d* features .* give real numbers"),
+        (NoFeatures, r"parts\(X\[0\]\) has no features for kind 'x'; give at least one"),
+        (ForgetsOutputs, r"task.outputs\(X\[0\]\) does not list the true output Y\[0\]"),
+        (LossOfNoKind, r"loss_scores\(X\[0\], y\) has an entry for 'pixel'; .* are \['x'\]"),
         (RandomParts, r"parts\(X\[3\]\) is not deterministic"),
         (StrayPart, r"joint_feature\(X\[3\], y\) names a part outside"),
         (StrayChannel, r"joint_feature\(X\[3\], y\) names a channel outside"),

@@ -131,3 +131,31 @@ def test_arguments_are_checked():
         Choose(2, 3)
     with pytest.raises(TaskError, match="refuses every single item"):
         MatroidBasis(2, lambda items: False).solve(np.ones(2))
+    pair = [[1.0, 1]]
+    with pytest.raises(ValueError, match=r"bounds is \(1, 0, 2\); give a pair"):
+        LinearProgram(pair, [1.0], bounds=(1, 0, 2))
+    with pytest.raises(ValueError, match=r"The bounds of item 1 are \[2.0, 1.0\]"):
+        LinearProgram(pair, [1.0], bounds=[(0, 1), (2, 1)])
+    with pytest.raises(ValueError, match=r"integrality is \[True, False, True\]"):
+        LinearProgram(pair, [1.0], integrality=[True, False, True])
+    with pytest.raises(TaskError, match="3 costs for 2 items"):
+        LinearProgram(pair, [1.0]).solve(np.ones(3))
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_costs_of_any_size_have_the_same_decision(size):
+    program = LinearProgram(WEIGHTS, ROOM)
+    costs = np.random.default_rng(2).normal(size=(8, 4))
+    np.testing.assert_array_equal(program.solve_all(size * costs), program.solve_all(costs))
+
+
+def test_a_bound_may_be_none_and_a_model_of_highs_may_have_bounds_only():
+    program = LinearProgram(A_eq=[[1.0, 1]], b_eq=[3.0], bounds=(0, None))
+    np.testing.assert_array_equal(program.solve(np.array([2.0, 1.0])), [0, 3])
+    assert program.is_feasible(np.array([0.0, 3.0]))
+    model = highspy.Highs()
+    model.silent()
+    model.addVar(0.0, 1.0)
+    model.addVar(-1.0, 2.0)
+    box = LinearProgram.from_highs(model)
+    np.testing.assert_array_equal(box.solve(np.array([-1.0, 1.0])), [1, -1])

@@ -316,5 +316,11 @@ def test_errors_name_the_argument_and_the_instance():
         PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
     with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):
         model.fit(x, costs).predict(np.ones((2, 4)))
-    with pytest.raises(ValueError, match="problem of its own"):
-        model.fit([DecisionInput(row, problem=ROUTES) for row in x], costs)
+    with pytest.raises(ValueError, match=r"X\[19\] has a problem of its own"):
+        model.fit([*map(DecisionInput, x[:-1]), DecisionInput(x[19], problem=ROUTES)], costs)
+    with pytest.raises(ValueError, match=r"X\[19\].instance is None, and X\[0\].instance has"):
+        model.fit([*map(DecisionInput, x[:-1]), DecisionInput(items=np.ones((6, 2)))], costs)
+    with pytest.raises(ValueError, match=r"features of 2 items, and costs has \d+ columns"):
+        model.fit(np.ones((20, 2, 3)), costs)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        model.fit(x, [["a"]] * 20)

@@ -10,6 +10,7 @@ from scipy.optimize import linprog, minimize
 
 from structboost import (
     AcyclicPath,
+    Choose,
     DecisionInput,
     GridPath,
     Knapsack,
@@ -231,8 +232,40 @@ def test_arguments_are_checked():
         PredictThenOptimizeTask(3)
     with pytest.raises(TypeError, match="solve is 3"):
         SolvedBy(3)
+    with pytest.raises(ValueError, match=r"has 5 items, and there are 6 costs"):
+        PredictThenOptimizeTask(Choose(5, 2), n_items=6)
     with pytest.raises(ValueError, match="n_items is None"):
         PredictThenOptimizeTask(cheapest_route)
     with pytest.raises(ValueError, match="choose one of"):
         PredictThenOptimizeTask(ROUTES, "nodes")
     assert PredictThenOptimizeTask(AcyclicPath([(0, 1)], 0, 1)).kinds["instance"].n_channels == 1
+
+
+def wrong_below_zero(costs):
+    """The two cheapest items, as long as no cost is negative."""
+    return Choose(6, 2).solve(np.maximum(costs, 0.0))
+
+
+@pytest.mark.parametrize("train", [StructBoost, StructuredSVM])
+def test_a_solver_for_costs_of_one_sign_ends_the_fit(train):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    costs = np.exp(X @ rng.normal(size=(3, 6)))
+    task = PredictThenOptimizeTask(wrong_below_zero, n_items=6)
+    with pytest.raises(TaskError, match=r"solver is not exact: .* X\[\d+\] leads to"):
+        train(task, C=10.0).fit(X, task.best_decisions(X, costs))
+
+
+def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
+    def sorts(costs):
+        decision = Choose(6, 2).solve(costs)
+        costs.sort()
+        return decision
+
+    rng = np.random.default_rng(0)
+    X, costs = rng.normal(size=(5, 3)), rng.normal(size=(5, 6))
+    before = costs.copy()
+    PredictThenOptimizeTask(sorts, n_items=6).best_decisions(X, costs)
+    np.testing.assert_array_equal(costs, before)
+    with pytest.raises(TaskError, match=r"solve returned \(array.*shape \(6,\)"):
+        SolvedBy(lambda c: (np.zeros(6), 0.0)).solve(costs[0])
