@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from structboost.boosting import AUTO
 from structboost.engines.base import Engine
+from structboost.engines.registry import engine_of
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator, is_same
@@ -32,7 +33,7 @@ from structboost.weak.tree import TreeFamily
 # What is said of the objective, the weak learners and the solver.
 _OBJECTIVE = (
     "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
-    "spread", "engine", "checkpoint", "taxonomy", "class_weight", "loss", "monotonic_cst",
+    "spread", "checkpoint", "taxonomy", "loss",
 )  # fmt: skip
 # The stage-wise defaults grow the trees of a round on half of the rows.  No step of an exponential
 # loss is above 1, or a weak learner without errors would outvote all others.
@@ -151,7 +152,8 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
     def _is_left_open(self) -> bool:
         """Whether nothing is said of what is minimised, over which weak learners, and how."""
         own = [name for name in _OBJECTIVE if hasattr(type(self), name)]
-        return all(is_same(getattr(self, name), getattr(type(self), name)) for name in own)
+        said = any(not is_same(getattr(self, name), getattr(type(self), name)) for name in own)
+        return not said and engine_of(self.engine, self.n_jobs).in_process
 
     def _stage_wise(self) -> Formulation:
         """What is minimised where nothing is said of it."""
@@ -188,9 +190,9 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     (:class:`structboost.StageWiseLikelihood`), each round on half of the rows, which needs no C and
     has no certificate (docs/decisions/default-classifier.md).  As soon as C,
     ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint``, ``taxonomy``,
-    ``monotonic_cst`` or ``class_weight`` is given, it minimises the hinge
-    loss over stumps, to a certified gap.  Sparse tables are boosted over stumps in any case.
+    ``columns_per_channel``, ``spread``, ``checkpoint``, ``taxonomy`` or an engine of several
+    processes is given, it minimises the hinge loss over stumps, to a certified gap.  Sparse tables
+    are boosted over stumps in any case.
 
     Parameters
     ----------
@@ -209,6 +211,14 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
 
     _of_trees: ClassVar[Mapping[str, Any]] = {"depth": 5, "confident": True}
+
+    def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        if self._is_left_open:
+            raise ValueError(
+                f"X is a {type(X).__name__}, on which the default, trees that are boosted "
+                "stage-wise, cannot be trained; give C, such as C=10, to train stumps."
+            )
+        return super()._fit_in_place(X, y, sample_weight)
 
     def _stage_wise(self) -> Formulation:
         if getattr(self, "_is_sparse", False):

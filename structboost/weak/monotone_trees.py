@@ -13,12 +13,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import BY_SET
+
+# Answers between -1 and 1 that differ by less are equal.
+_ROUNDING = 1e-9
 
 # By feature: the bins that reach a leaf, as bits of a number.
 Region = dict[int, int]
@@ -74,15 +77,9 @@ class Directions:
             The low and the high one.
         """
         is_high = weights > 0
-        regions = list(self._regions(features, bins, sets))
-        pairs = [
-            (i, j)
-            for i, first in enumerate(regions)
-            for j, second in enumerate(regions)
-            if i != j and self._may_rise(first, second)
-        ]
-        if any(is_high[i] > is_high[j] for i, j in pairs):
-            places = np.repeat(np.arange(len(pairs)), 2), np.array(pairs).ravel()
+        pairs = self._pairs(features, bins, sets)
+        if (is_high[pairs[:, 0]] > is_high[pairs[:, 1]]).any():
+            places = np.repeat(np.arange(len(pairs)), 2), pairs.ravel()
             above = csr_array((np.tile([1.0, -1.0], len(pairs)), places))
             found = linprog(
                 -weights[: above.shape[1]],
@@ -93,6 +90,56 @@ class Directions:
             )
             is_high[: above.shape[1]] = found.x > 0.5
         return np.where(is_high, answers[1], answers[0])
+
+    def nearest_leaves(
+        self,
+        features: Sequence[int],
+        bins: Sequence[int],
+        sets: Sequence[int],
+        answers: FloatArray,
+        masses: FloatArray,
+    ) -> FloatArray:
+        """The answers that keep the directions and are nearest to given ones, shape (n_leaves,).
+
+        Near is meant in weighted least squares, whose dual is one of multipliers that are not
+        negative (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come in
+        as answers go wrong: most never do.
+
+        Parameters
+        ----------
+        features, bins, sets
+            As in :meth:`best_leaves`.
+        answers, masses : ndarray, shape (n_leaves,)
+            The answers wished for, and how much each counts.
+        """
+        low, high = self._pairs(features, bins, sets).T
+        scale = np.sqrt(masses / masses.max())
+        held = np.zeros(len(low), bool)
+        out = answers
+        while (fresh := (out[low] > out[high] + _ROUNDING) & ~held).any():
+            held |= fresh
+            rises = np.zeros((held.sum(), len(answers)))
+            rows = np.arange(len(rises))
+            rises[rows, high[held]], rises[rows, low[held]] = 1.0, -1.0
+            multipliers, _ = nnls((rises / scale).T, -scale * answers, maxiter=30 * rises.size)
+            out = answers + multipliers @ rises / scale**2
+        out = out.copy()
+        while (out[low] > out[high]).any():
+            np.maximum.at(out, high, out[low])
+        return out
+
+    def _pairs(self, features: Sequence[int], bins: Sequence[int], sets: Sequence[int]) -> IntArray:
+        """Leaves of which the first must not answer more than the second, shape (n_pairs, 2)."""
+        regions = list(self._regions(features, bins, sets))
+        return np.array(
+            [
+                (i, j)
+                for i, first in enumerate(regions)
+                for j, second in enumerate(regions)
+                if i != j and self._may_rise(first, second)
+            ],
+            np.int64,
+        ).reshape(-1, 2)
 
     def _regions(
         self, features: Sequence[int], bins: Sequence[int], sets: Sequence[int]

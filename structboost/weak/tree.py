@@ -204,10 +204,9 @@ class TreeFamily(WeakLearnerFamily):
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.confident = confident
-        if confident and (tuple(response) != (-1, 1) or self._directions.of_columns.any()):
+        if confident and tuple(response) != (-1, 1):
             raise ValueError(
-                "confident is True, which needs the answers -1 and 1, and no directions; set "
-                "confident=False."
+                "confident is True, which needs the answers -1 and 1; set confident=False."
             )
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
@@ -405,8 +404,17 @@ class TreeFamily(WeakLearnerFamily):
         for t, leaf in enumerate(self._leaf_numbers(features, bins, sets)):
             weights[t] = np.bincount(leaf, duals[:, t], weights.shape[1])
             masses[t] = np.bincount(leaf, np.abs(duals[:, t]), weights.shape[1])
-        of_row = masses.sum(axis=1, keepdims=True) / len(duals)
-        return np.asarray(np.rint(_SURE * weights / np.maximum(masses + of_row, _TINY)))
+        masses = np.maximum(masses + masses.sum(axis=1, keepdims=True) / len(duals), _TINY)
+        leaves = weights / masses
+        if self._directions.of_columns.any():
+            trees = self._nodes(features, bins, sets)
+            leaves = np.array(
+                [
+                    self._directions.nearest_leaves(*nodes, own, of_leaves)
+                    for nodes, own, of_leaves in zip(trees, leaves, masses, strict=True)
+                ]
+            )
+        return np.asarray(np.rint(_SURE * leaves))
 
     def _leaves(
         self,
@@ -418,12 +426,23 @@ class TreeFamily(WeakLearnerFamily):
         """The best leaves of trees with these splits and weights, shape (n_trees, n_leaves)."""
         if not self._directions.of_columns.any():
             return np.where(weights > 0, self.high, self.low)
+        answers = self.low, self.high
+        return np.array(
+            [
+                self._directions.best_leaves(*nodes, own, answers)
+                for nodes, own in zip(self._nodes(features, bins, sets), weights, strict=True)
+            ]
+        )
+
+    @staticmethod
+    def _nodes(
+        features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
+    ) -> list[tuple[list[int], list[int], list[int]]]:
+        """Features, bins and sets of each tree, as :class:`Directions` reads them."""
         numbers = [[0] * len(nodes) for nodes in bins]
         if sets is not None:
             numbers = [[number_of(words) for words in nodes] for nodes in sets]
-        trees = zip(features.tolist(), bins.tolist(), numbers, weights, strict=True)
-        answers = self.low, self.high
-        return np.array([self._directions.best_leaves(*tree, answers) for tree in trees])
+        return list(zip(features.tolist(), bins.tolist(), numbers, strict=True))
 
     def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from structboost import (
+    BinnedTable,
     RankingTask,
     StageWiseLikelihood,
     StructBoost,
@@ -24,6 +25,7 @@ from structboost import (
     TaskError,
     TreeFamily,
 )
+from structboost.engines.local import Threads
 from tests.helpers.scikit_learn import check_battery
 
 X, y = load_iris(return_X_y=True)
@@ -77,7 +79,7 @@ def test_stage_wise_trees_are_the_default_until_something_is_said_of_the_objecti
     for name, value in said.items():
         model = StructBoostClassifier(**{"C": 5.0, name: value}, max_rounds=5).fit(X, y)
         assert model.history_[-1]["bound"] is not None
-    trainer = StructBoostClassifier(engine="serial", max_rounds=5).fit(X, y)
+    trainer = StructBoostClassifier(exact=True, max_rounds=5).fit(X, y)
     assert trainer.C_path_
 
 
@@ -105,6 +107,26 @@ def test_class_weight_moves_the_balance():
     plain = StructBoostClassifier(C=10).fit(made, label)
     weighted = StructBoostClassifier(C=10, class_weight={0: 1, 1: 10}).fit(made, label)
     assert weighted.predict(made).sum() > plain.predict(made).sum()
+    by_default = StructBoostClassifier(max_rounds=5, class_weight={0: 1, 1: 10}).fit(made, label)
+    of_samples = StructBoostClassifier(max_rounds=5).fit(made, label, 1.0 + 9.0 * label)
+    scores = by_default.decision_function(made)
+    np.testing.assert_array_equal(scores, of_samples.decision_function(made))
+
+
+def test_the_default_says_what_a_table_on_disk_needs(tmp_path):
+    table = BinnedTable.from_array(tmp_path / "table", X)
+    with pytest.raises(ValueError, match="X is a BinnedTable, on which the default"):
+        StructBoostClassifier().fit(table, y)
+
+
+def test_who_computes_does_not_change_the_default():
+    data = load_breast_cancer(return_X_y=True)
+    by_default = StructBoostClassifier(max_rounds=3).fit(*data)
+    for engine in ("serial", Threads(2)):
+        model = StructBoostClassifier(max_rounds=3, engine=engine).fit(*data)
+        np.testing.assert_array_equal(
+            model.predict_proba(data[0]), by_default.predict_proba(data[0])
+        )
 
 
 def test_ranker_optimises_auc_and_respects_queries():

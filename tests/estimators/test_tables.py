@@ -122,14 +122,16 @@ def steps(model, name, frame):
     return np.array([model.decision_function(rows.assign(**{name: value})) for value in grid])
 
 
-@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("weak_learner", ["stump", "tree", None])
 @pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
 def test_scores_rise_and_fall_as_they_are_told(estimator, weak_learner):
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
     frame = frame.mask(rng.random(frame.shape) < 0.1)
-    options = {"C": 100.0, "max_rounds": 30, "weak_learner": weak_learner}
+    options = {"max_rounds": 30}
+    if weak_learner:
+        options |= {"C": 100.0, "weak_learner": weak_learner}
     free = estimator(**options).fit(frame, y)
     assert (np.diff(steps(free, "a", frame), axis=0) < 0).any()
     for given in ({"a": 1, "b": -1}, [1, -1, 0]):

@@ -220,6 +220,5 @@ def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
         np.testing.assert_array_equal(family.table([tree]).responses(X)[0], answers)
         assert found.edge == pytest.approx(answers @ d)
         assert family.restored(tree) == tree
-    for wrong in ({"directions": [1, 0, 0, 0]}, {"response": (0, 1)}):
-        with pytest.raises(ValueError, match="confident"):
-            TreeFamily(**{"features": X, "response": (-1, 1), "confident": True} | wrong)
+    with pytest.raises(ValueError, match="confident"):
+        TreeFamily(X, (0, 1), confident=True)
