@@ -17,7 +17,7 @@ from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.ensemble import Ensemble, load_model
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import facts_of
+from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.masters.base import Formulation
@@ -209,6 +209,7 @@ class BoostedEstimator(Documented, BaseEstimator):
             made.C_ = float(metadata["C"])
             made.n_iter_ = max(1, model.n_stages)
             made.n_features_in_ = next(iter(model.members.values())).n_features
-            if "feature_names" in metadata:
-                made.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
+            names = saved_names(metadata.get("feature_names"), made.n_features_in_)
+            if names is not None:
+                made.feature_names_in_ = np.array(names, dtype=object)
         return made, metadata

@@ -20,7 +20,7 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import facts_of, saved_classes
+from structboost.estimators.saved import facts_of, saved_classes, saved_names
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
@@ -182,7 +182,8 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
             (weights,) = model.weights.values()
             made.history_, made.objective_ = list(facts["history"]), float(facts["objective"])
             made.n_iter_, made.n_features_in_ = len(made.history_), len(weights) - 1
-            if "feature_names" in facts:
-                made.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
+            names = saved_names(facts.get("feature_names"), made.n_features_in_)
+            if names is not None:
+                made.feature_names_in_ = np.array(names, dtype=object)
             made.coef_, made.intercept_ = weights[:-1].T, weights[-1]
         return made

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.files.schema import DamagedFileError
+from structboost.validation import shown
 
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
@@ -46,3 +47,13 @@ def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
     if classes.ndim != 1 or len(classes) < 2:
         raise DamagedFileError(f"its classes have shape {classes.shape}")
     return classes
+
+
+def saved_names(names: Any, n_features: int) -> list[str] | None:
+    """Names of features in a file, or None; DamagedFileError unless each has one."""
+    if names is None:
+        return None
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or len(names) != n_features:
+        raise DamagedFileError(f"its features have the names {shown(names)}")
+    return list(names)

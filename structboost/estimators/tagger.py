@@ -16,14 +16,15 @@ from structboost._typing import FloatArray, IntArray
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import saved_classes
+from structboost.estimators.saved import saved_classes, saved_names
 from structboost.estimators.tokens import (
     TokenReader,
+    check_allowed,
     forbidden_numbers,
     tag_numbers,
     token_importances,
 )
-from structboost.files.schema import DamagedFileError
+from structboost.files.schema import DamagedFileError, whole_number
 from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
 from structboost.tasks.chain import ChainTask, labelled_stretches
@@ -43,7 +44,7 @@ class StructBoostTagger(StructBoostEstimator):
     ----------
     forbidden : sequence of (tag, tag), optional
         Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
-        None)`` a last one.
+        None)`` a last one.  Pairs of a tag that ``y`` has not say nothing.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
         tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"`` is
@@ -74,7 +75,7 @@ class StructBoostTagger(StructBoostEstimator):
         X : sequence
             Sequences of tokens, all of one form.
         y : sequence of sequences
-            Tags of each sequence, one for each token; None where a tag is unknown.
+            Tags of each sequence, one for each token; None or NaN where a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
 
@@ -87,6 +88,8 @@ class StructBoostTagger(StructBoostEstimator):
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
+        forbidden = forbidden_numbers(self.forbidden, self.classes_)
+        check_allowed(tags, forbidden, self.classes_)
         weights = checked_weights(sample_weight, len(rows))
         kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
         held: list[int] = []
@@ -104,9 +107,7 @@ class StructBoostTagger(StructBoostEstimator):
         validation = None
         if held:
             validation = labelled_stretches([rows[i] for i in held], [tags[i] for i in held])
-        task = ChainTask(
-            len(self.classes_), forbidden=forbidden_numbers(self.forbidden, self.classes_)
-        )
+        task = ChainTask(len(self.classes_), forbidden=forbidden)
         self._train(task, (inputs, outputs), validation, np.repeat(weights[kept], sizes))
         return self
 
@@ -174,9 +175,13 @@ class StructBoostTagger(StructBoostEstimator):
         with MODEL_FORMAT.damage(path):
             tagger.classes_ = saved_classes(metadata)
             tagger.forbidden = [(a, b) for a, b in metadata["forbidden"]] or None
-            tagger._reader = TokenReader(
-                metadata["names"], metadata["n_token_features"], is_active=metadata["is_active"]
-            )
+            n_features = whole_number(metadata["n_token_features"], "number of features", low=1)
+            names = saved_names(metadata["names"], n_features)
+            is_active = metadata["is_active"]
+            token = tagger.model_.members["token"]
+            if not is_active and n_features != token.n_features:
+                raise DamagedFileError(f"its tokens have {n_features} features")
+            tagger._reader = TokenReader(names, n_features, is_active=is_active)
             tagger.n_features_in_ = tagger._reader.n_features
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from sklearn.feature_extraction import DictVectorizer
 from structboost._typing import FloatArray, IntArray
 from structboost.validation import check_inputs, shown
 from structboost.weak.active_feature import active_features
+
+# What a DictVectorizer raises at values that it does not take.
+_REFUSED = TypeError, UnboundLocalError
 
 
 class TokenReader:
@@ -101,29 +104,43 @@ class TokenReader:
             lengths = np.array([x.shape[0] for x in X])
             _check_widths([x.shape for x in X])
             return sparse.csr_array(sparse.vstack(X, format="csr")), lengths
-        rows = [np.asarray(x) for x in X]
+        rows = [_dense(x, i) for i, x in enumerate(X)]
         _check_widths([row.shape for row in rows])
         return np.concatenate(rows), np.array([len(row) for row in rows])
 
     def _vectorized(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
         lengths = np.array([len(x) for x in X])
         vectorizer = DictVectorizer()
+        if not lengths.sum():
+            if self.n_features is None:
+                raise ValueError("X has no tokens; give at least one sequence that has some.")
+            return sparse.csr_array((0, self.n_features)), lengths
         if self.n_features is None:
-            table = vectorizer.fit_transform(chain.from_iterable(X))
+            table = _vectorised(vectorizer.fit_transform, X)
             self.names = vectorizer.feature_names_
         elif self.names is None:
             raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
         else:
             vectorizer.feature_names_ = self.names
             vectorizer.vocabulary_ = {name: k for k, name in enumerate(self.names)}
-            table = vectorizer.transform(chain.from_iterable(X))
-        return sparse.csr_array(table), lengths
+            table = _vectorised(vectorizer.transform, X)
+        table = sparse.csr_array(table)
+        bad = np.flatnonzero(~np.isfinite(table.data))
+        if len(bad):
+            token = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
+            i = int(np.searchsorted(np.cumsum(lengths), token, side="right"))
+            raise ValueError(
+                f"X[{i}][{token - int(lengths[:i].sum())}] has the value {table.data[bad[0]]} for "
+                f"the feature {vectorizer.feature_names_[table.indices[bad[0]]]!r}; leave it out "
+                "where it is missing."
+            )
+        return table, lengths
 
 
 def tag_numbers(
     y: Sequence[Any], lengths: Sequence[int], classes: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], list[IntArray]]:
-    """Tags as numbers, -1 where a tag is None.
+    """Tags as numbers, -1 where a tag is None or NaN.
 
     Parameters
     ----------
@@ -148,7 +165,9 @@ def tag_numbers(
     for i, (tags, n) in enumerate(zip(y, lengths, strict=True)):
         if isinstance(tags, str) or not hasattr(tags, "__len__") or len(tags) != n:
             raise ValueError(f"y[{i}] is {shown(tags)}; give a tag for each of the {n} tokens.")
-    flat = [tag.item() if isinstance(tag, np.generic) else tag for tag in chain.from_iterable(y)]
+    plain = (tag.item() if isinstance(tag, np.generic) else tag for tag in chain.from_iterable(y))
+    # NaN is how a frame says that a tag is missing.
+    flat = [None if isinstance(tag, float) and np.isnan(tag) else tag for tag in plain]
     if classes is None:
         classes = _sorted_classes({tag for tag in flat if tag is not None})
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
@@ -159,10 +178,42 @@ def tag_numbers(
 def forbidden_numbers(
     forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
 ) -> list[tuple[int | None, int | None]]:
-    """Forbidden pairs of tags as pairs of numbers; pairs of tags that never occur are left out."""
+    """Forbidden pairs of tags as pairs of numbers; pairs of tags that never occur are left out.
+
+    Raises
+    ------
+    ValueError
+        If an entry is no pair.
+    """
+    for pair in () if forbidden is None else forbidden:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ValueError(
+                f"forbidden has {shown(pair)}; give pairs (tag, next tag), None for the outside."
+            )
     place: dict[Any, int | None] = {tag: k for k, tag in enumerate(classes.tolist())}
     place[None] = None
     return [(place[a], place[b]) for a, b in forbidden or () if a in place and b in place]
+
+
+def check_allowed(
+    tags: Sequence[IntArray],
+    forbidden: Sequence[tuple[int | None, int | None]],
+    classes: NDArray[Any],
+) -> None:
+    """Raise ValueError if known tags, as numbers, follow each other that must not."""
+    names = {None: None} | dict(enumerate(classes.tolist()))
+    pairs = set(forbidden)
+    if not pairs:
+        return
+    for i, own in enumerate(tags):
+        ends = [None, *own.tolist(), None] if len(own) else []
+        found = next((pair for pair in pairwise(ends) if pair in pairs), None)
+        if found is not None:
+            before, after = (names[tag] for tag in found)
+            raise ValueError(
+                f"y[{i}] has the pair {(before, after)!r}, which is forbidden; correct its tags, "
+                "or allow the pair."
+            )
 
 
 def token_importances(feature: IntArray, sizes: FloatArray, n_features: int) -> FloatArray:
@@ -187,6 +238,42 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
 def is_of_dicts(x: Any) -> bool:
     """Whether a sequence is a list of dicts, one per token."""
     return isinstance(x, Sequence) and all(isinstance(token, Mapping) for token in x)
+
+
+def _vectorised(transform: Callable[[Iterable[Any]], Any], X: Sequence[Any]) -> Any:
+    """Rows of all tokens, by a method of a DictVectorizer; TypeError names the token."""
+    try:
+        return transform(chain.from_iterable(X))
+    except _REFUSED as error:
+        for i, x in enumerate(X):
+            for t, token in enumerate(x):
+                if not _is_vectorisable(token):
+                    raise TypeError(
+                        f"X[{i}][{t}] is {shown(token)}; give each feature a string as its name, "
+                        f"and a number, a bool or a string as its value ({error})."
+                    ) from None
+        raise
+
+
+def _is_vectorisable(token: Mapping[Any, Any]) -> bool:
+    try:
+        DictVectorizer().fit_transform([token])
+    except _REFUSED:
+        return False
+    return all(isinstance(name, str) for name in token)
+
+
+def _dense(x: Any, i: int) -> NDArray[Any]:
+    """Tokens of sequence ``i`` as an array of numbers; its shape is checked elsewhere."""
+    wanted = "give (n_tokens, n_features) numbers, or a dict of features for each token."
+    try:
+        rows: NDArray[Any] = x.toarray() if sparse.issparse(x) else np.asarray(x)
+    except ValueError:
+        raise ValueError(f"X[{i}] is {shown(x)}, whose tokens differ in length; {wanted}") from None
+    is_text = rows.dtype.kind in "US" or (rows.dtype.kind == "O" and rows.ndim > 0)
+    if is_text and not (isinstance(x, np.ndarray) and rows.ndim != 2):
+        raise ValueError(f"X[{i}] is {shown(x)}; {wanted}")
+    return rows
 
 
 def _check_widths(shapes: Sequence[tuple[int, ...]]) -> None:

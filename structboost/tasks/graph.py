@@ -233,11 +233,16 @@ class GraphTask(Task):
         """Edges by kind, checked."""
         out = {}
         for kind, ends in self.ends.items():
-            edges = np.asarray(_of(x.edges, kind)).reshape(-1, 2)
-            if not len(edges):
-                edges = edges.astype(np.int64)
+            edges = np.asarray(_of(x.edges, kind))
+            if not edges.size:
+                edges = np.zeros((0, 2), np.int64)
+            if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+                raise TaskError(
+                    f"Edges of kind {kind!r} have shape {edges.shape} and type {edges.dtype}; give "
+                    "whole numbers of shape (n_edges, 2), a row for each edge."
+                )
             sizes = [len(_of(x.nodes, end)) for end in ends]
-            inside = edges.dtype.kind in "iu" and ((edges >= 0) & (edges < sizes)).all()
+            inside = ((edges >= 0) & (edges < sizes)).all()
             if not inside or (ends[0] == ends[1] and (edges[:, 0] == edges[:, 1]).any()):
                 raise TaskError(
                     f"Edges of kind {kind!r} join a node to itself, or nodes that are not there; "

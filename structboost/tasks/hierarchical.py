@@ -52,10 +52,16 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         if not 0 < decay <= 1:
             raise TaskError(f"decay is {decay!r}; give a number above 0, up to 1.")
         self.decay = float(decay)
-        pairs = np.asarray(edges).reshape(-1, 2)
-        if len(pairs) and (
-            pairs.dtype.kind not in "iu" or not 0 <= pairs.min() <= pairs.max() < self.n_labels
-        ):
+        pairs = np.asarray(edges)
+        if not pairs.size:
+            pairs = np.zeros((0, 2), np.int64)
+        is_table = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+        if not is_table:
+            raise TaskError(
+                f"edges has shape {pairs.shape} and type {pairs.dtype}; give whole numbers of "
+                "shape (n_edges, 2), a pair (parent, child) for each edge."
+            )
+        if len(pairs) and not 0 <= pairs.min() <= pairs.max() < self.n_labels:
             raise TaskError(
                 f"edges has labels outside 0..{self.n_labels - 1}; give pairs (parent, child)."
             )

@@ -18,6 +18,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
 from structboost.runtime.compiled import compiled
+from structboost.validation import shown
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
 from structboost.weak.candidates import answer_type, best_ways
 from structboost.weak.table import LearnerTable
@@ -167,6 +168,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
     ) -> None:
         check_has_rows(features, self.name)
         rows = np.asarray(features).astype(np.int64)
+        _check_numbers(features, rows)
         self.n_features = rows.shape[1]
         self._type = answer_type(*response)
         self._turned = (0.0, -1.0) if min(response) < 0 else (1.0, 0.0)
@@ -267,3 +269,17 @@ def _add_gains(place: IntArray, gains: FloatArray, out: FloatArray) -> None:
             if k >= 0:
                 for c in range(out.shape[1]):
                     out[p, c] += gains[k, c]
+
+
+def _check_numbers(features: Any, rows: IntArray) -> None:
+    """Raise ValueError unless rows hold numbers of features, each once, and -1."""
+    ordered = np.sort(rows, axis=1)
+    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    wrong = (features != rows).any(axis=1) | (rows < -1).any(axis=1) | again.any(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"Part {row} is {shown(features[row].tolist())}; the weak learner 'active_feature' "
+            "takes numbers of active features, each once, as active_features(X) makes them. Take "
+            "'stump' for features as they are."
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -175,10 +177,20 @@ def test_early_stopping_and_other_families(tmp_path):
     ("X", "y", "message"),
     [
         ([], [], "X is empty"),
+        ([[], []], [[], []], "X has no tokens"),
         ([[{"a": 1}]], [], "1 sequences and y 0"),
         ([[{"a": 1}]], [["x", "y"]], r"y\[0\] is .*each of the 1 tokens"),
         ([[{"a": 1}]], ["x"], r"y\[0\] is 'x'"),
         ([[{"a": 1}, {"a": 1}]], [["x", None]], "1 different tags"),
+        ([[{"a": 1}, {"a": 1}]], [[2.0, np.nan]], "1 different tags"),
+        ([["a", "dog"]], [["x", "y"]], r"X\[0\] is \['a', 'dog'\]; give .* or a dict of features"),
+        ([[["w=a", "b"], ["w=c", "d"]]], [["x", "y"]], r"X\[0\] is .* or a dict of features"),
+        ([[["w=a"], ["w=c", "d"]]], [["x", "y"]], r"X\[0\] is .* whose tokens differ in length"),
+        (
+            [[{"a": 1}], [{"a": 1}, {"b": np.nan}]],
+            [["x"], ["x", "y"]],
+            r"X\[1\]\[1\] has the value nan for the feature 'b'",
+        ),
         ([[{"a": 1}, {"a": 1}]], [["x", 2]], "no order"),
         ([np.zeros((2, 2)), np.zeros((2, 3))], [[0, 1]] * 2, r"X\[1\] has shape \(2, 3\)"),
         ([np.zeros(2)], [[0, 1]], r"X\[0\] has shape \(2,\)"),
@@ -187,6 +199,62 @@ def test_early_stopping_and_other_families(tmp_path):
 def test_wrong_input_is_named(X, y, message):
     with pytest.raises(ValueError, match=message):
         StructBoostTagger().fit(X, y)
+
+
+@pytest.mark.parametrize("token", [{1: 2.0}, {"a": object()}, {"a": {"b": 1}}, {"a": np.True_}])
+def test_features_of_a_token_that_are_not_taken_are_named(token):
+    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; give each feature a string"):
+        StructBoostTagger().fit([[{"a": 1}], [{"a": 1}, token]], [["x"], ["y", "x"]])
+
+
+@pytest.mark.parametrize("pair", ["DN", ("D",), 3])
+def test_what_is_no_pair_of_tags_is_named(pair):
+    with pytest.raises(ValueError, match=r"forbidden has .*; give pairs \(tag, next tag\)"):
+        StructBoostTagger(forbidden=[pair]).fit([[{"a": 1}, {"a": 2}]], [["D", "N"]])
+
+
+@pytest.mark.parametrize("pair", [("D", "N"), (None, "D"), ("N", None)])
+def test_true_tags_that_are_forbidden_are_named(pair):
+    X = [[{"a": 1}], [{"a": 1}, {"a": 2}]]
+    tagger = StructBoostTagger(forbidden=[pair], C=10.0)
+    with pytest.raises(ValueError, match=rf"y\[1\] has the pair {re.escape(str(pair))}"):
+        tagger.fit(X, [[None], ["D", "N"]])
+    # Where the tag beside it is not known, nothing is wrong.
+    tagger.fit(X[1:] * 2, [["D", None], [None, "N"]] if pair[0] and pair[1] else [["N", "D"]] * 2)
+
+
+def test_sequences_may_be_dense_and_sparse_and_tags_nan():
+    X, y = sentences(30)
+    matrices, arrays = forms(X)
+    mixed = StructBoostTagger(C=30, max_rounds=5).fit(arrays[:15] + matrices[15:], y)
+    assert mixed.predict(arrays) == StructBoostTagger(C=30, max_rounds=5).fit(arrays, y).predict(
+        arrays
+    )
+    numbers = [["DNV".index(tag) for tag in tags] for tags in y]
+    unknown = [[None, *tags[1:]] for tags in numbers]
+    nan = [[np.nan, *tags[1:]] for tags in numbers]
+    found = [
+        StructBoostTagger(C=30, max_rounds=5).fit(arrays, own).predict(arrays)
+        for own in (unknown, nan)
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"formulation": "log"}, {"weak_learner": "linear", "tol": 0.5}]
+)
+def test_a_sequence_may_be_empty(parameters):
+    X, y = sentences(20)
+    tagger = StructBoostTagger(C=30, max_rounds=20, **parameters).fit([*X, []], [*y, []])
+    assert tagger.predict([[]]) == [[]]
+    assert tagger.predict([[], X[0]])[1] == tagger.predict(X[:1])[0]
+    assert tagger.predict_marginals([[]]) == [[]]
+
+
+def test_numbers_of_active_features_are_not_features_as_they_are():
+    X, y = sentences(10)
+    with pytest.raises(ValueError, match="'active_feature' takes numbers of active features"):
+        StructBoostTagger(weak_learner="active_feature", C=10.0).fit(forms(X)[1], y)
 
 
 def test_scikit_learn_is_told_that_inputs_are_no_tables():

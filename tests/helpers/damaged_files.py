@@ -20,6 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -33,6 +34,9 @@ from structboost import (
     PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
     StructuredSVM,
     TaskError,
 )
@@ -92,6 +96,83 @@ def use_patches(folder):
     return [model.scores(PIXELS).tolist(), model.feature_importances().tolist()]
 
 
+def mixed_table():
+    """Flowers as a frame: two columns of numbers with gaps, and one of categories."""
+    length = pd.cut(X[:, 0], 4, labels=["tiny", "short", "long", "huge"])
+    width = np.where(np.arange(len(X)) % 7 == 0, np.nan, X[:, 2])
+    return pd.DataFrame({"length": length, "width": width, "petal": X[:, 3]})
+
+
+def make_default(folder):
+    StructBoostClassifier(max_rounds=3).fit(mixed_table(), Y).save(folder / "file")
+
+
+def use_default(folder):
+    loaded = StructBoostClassifier.load(folder / "file")
+    table = mixed_table()
+    return [
+        loaded.predict_proba(table).tolist(),
+        loaded.feature_importances_.tolist(),
+        loaded.history_,
+    ]
+
+
+def sentences(is_of_dicts):
+    tokens = [["a", "dog", "ran"], ["dogs"], ["the", "dog", "saw", "a", "cat"]] * 4
+    tags = [["D", "N", "V"], ["N"], ["D", "N", "V", "D", "N"]] * 4
+    if is_of_dicts:
+        return [[{"word": w, "end": w[-1]} for w in words] for words in tokens], tags
+    return [[[len(w), w[-1] == "s", w[0] == "d"] for w in words] for words in tokens], tags
+
+
+def tagger(is_of_dicts, **parameters):
+    inputs, outputs = sentences(is_of_dicts)
+
+    def make(folder):
+        StructBoostTagger(C=10, max_rounds=4, forbidden=[("D", "V")], **parameters).fit(
+            inputs, outputs
+        ).save(folder / "file")
+
+    def use(folder):
+        loaded = StructBoostTagger.load(folder / "file")
+        return [
+            loaded.predict(inputs),
+            loaded.predict_marginals(inputs),
+            loaded.transitions_.tolist(),
+            loaded.history_,
+        ]
+
+    return Kind(make, "file", use)
+
+
+def sets_of_labels(**parameters):
+    labels = np.column_stack((X[:, 0] > 6, X[:, 2] > 3, Y > 0)).astype(int)
+
+    def make(folder):
+        StructBoostMultiLabelClassifier(C=10, max_rounds=3, **parameters).fit(X, labels).save(
+            folder / "file"
+        )
+
+    def use(folder):
+        loaded = StructBoostMultiLabelClassifier.load(folder / "file")
+        return [
+            loaded.predict(X).tolist(),
+            loaded.model_.scores(X, next(iter(loaded.model_.kinds))).tolist(),
+            loaded.history_,
+        ]
+
+    return Kind(make, "file", use)
+
+
+def make_ranker(folder):
+    StructBoostRanker(C=10, max_rounds=3, loss="ndcg@2").fit(X, Y, group=[30]).save(folder / "file")
+
+
+def use_ranker(folder):
+    loaded = StructBoostRanker.load(folder / "file")
+    return [loaded.predict(X).tolist(), loaded.history_]
+
+
 def svm(task, inputs, outputs):
     def make(folder):
         StructuredSVM(task, tol=0.1).fit(inputs, outputs).save(folder / "file")
@@ -104,16 +185,19 @@ def svm(task, inputs, outputs):
     return Kind(make, "file", use)
 
 
-def make_decisions(folder):
+def decisions(inputs, **parameters):
     costs = 5 + PIXELS[:, :3] @ PIXELS[:3, :4] + PIXELS[:, 3:7]
-    PredictThenOptimize(Choose(4, 2), C=1.0, tol=0.1).fit(PIXELS[:, :3], costs).save(
-        folder / "file"
-    )
 
+    def make(folder):
+        PredictThenOptimize(Choose(4, 2), C=1.0, tol=0.1, **parameters).fit(inputs, costs).save(
+            folder / "file"
+        )
 
-def use_decisions(folder):
-    loaded = PredictThenOptimize.load(folder / "file", Choose(4, 2))
-    return [loaded.predict_costs(PIXELS[:, :3]).tolist(), loaded.history_, loaded.path_]
+    def use(folder):
+        loaded = PredictThenOptimize.load(folder / "file", Choose(4, 2))
+        return [loaded.predict_costs(inputs).tolist(), loaded.history_, loaded.path_]
+
+    return Kind(make, "file", use)
 
 
 def checkpoint(**parameters):
@@ -211,8 +295,19 @@ KINDS = {
     "pieces": classifier(weak_learner="piecewise"),
     "patches": Kind(make_patches, "file", use_patches),
     "taxonomy": classifier(taxonomy=[[0, 1], [2]]),
+    "default classifier": Kind(make_default, "file", use_default),
+    "union": classifier(weak_learner=["linear", "stump", "tree"]),
+    "tagger of dicts": tagger(True, formulation="log"),
+    "tagger of arrays": tagger(False, weak_learner="linear"),
+    "sets of labels": sets_of_labels(loss="f1"),
+    "sets in a hierarchy": sets_of_labels(hierarchy=[(0, 2), (1, 2)]),
+    "sets seen": sets_of_labels(loss="subset", outputs="seen", pairs=True),
+    "ranker": Kind(make_ranker, "file", use_ranker),
     "svm": svm(MulticlassTask(3), X, Y),
-    "decisions": Kind(make_decisions, "file", use_decisions),
+    "decisions": decisions(PIXELS[:, :3]),
+    "boosted decisions": decisions(
+        PIXELS[:, :12].reshape(-1, 4, 3), weak_learner=["linear", "stump"], start="least_squares"
+    ),
     "checkpoint": checkpoint(),
     "checkpoint of trees": checkpoint(weak_learner="tree"),
     "table": table("bins.npz"),

@@ -194,6 +194,9 @@ def test_wrong_graphs_are_named():
     for x, message in [
         (GraphInput(nodes, [[0, 3]]), "not there; there are 3"),
         (GraphInput(nodes, [[1, 1]]), "to itself"),
+        (GraphInput(nodes, [[0, 1, 0], [1, 2, 2]]), r"shape \(2, 3\) .* a row for each edge"),
+        (GraphInput(nodes, [[0.0, 1.0]]), "type float64; give whole numbers"),
+        (GraphInput(nodes, None), "type object; give whole numbers"),
         (GraphInput(nodes, [[0, 1]], np.zeros((2, 1))), "features of 2"),
         (GraphInput({"word": nodes}, [[0, 1]]), "no entry for kind 'node'"),
     ]:

@@ -90,7 +90,9 @@ def test_a_learned_model_is_certified_and_right():
     ("edges", "decay", "message"),
     [
         ([[0, 3]], 1.0, r"outside 0\.\.2"),
-        ([[0, 0.5]], 1.0, "pairs"),
+        ([[0, 0.5]], 1.0, r"shape \(1, 2\) and type float64; give whole numbers"),
+        ([[0, 0, 1], [1, 2, 2]], 1.0, r"shape \(2, 3\) .* a pair \(parent, child\) for each"),
+        ([(0,)], 1.0, r"shape \(1, 1\)"),
         ([[0, 1], [1, 2], [2, 1]], 1.0, "circle, at label 1"),
         ([[0, 1]], 0.0, "decay is 0"),
     ],
