@@ -129,9 +129,8 @@ def tagger(is_of_dicts, **parameters):
     inputs, outputs = sentences(is_of_dicts)
 
     def make(folder):
-        StructBoostTagger(C=10, max_rounds=4, forbidden=[("D", "V")], **parameters).fit(
-            inputs, outputs
-        ).save(folder / "file")
+        settings = {"C": 10, "max_rounds": 4, "forbidden": [("D", "V")]} | parameters
+        StructBoostTagger(**settings).fit(inputs, outputs).save(folder / "file")
 
     def use(folder):
         loaded = StructBoostTagger.load(folder / "file")
@@ -298,7 +297,7 @@ KINDS = {
     "default classifier": Kind(make_default, "file", use_default),
     "union": classifier(weak_learner=["linear", "stump", "tree"]),
     "tagger of dicts": tagger(True, formulation="log"),
-    "tagger of arrays": tagger(False, weak_learner="linear"),
+    "tagger of arrays": tagger(False, weak_learner="linear", max_rounds=50),
     "sets of labels": sets_of_labels(loss="f1"),
     "sets in a hierarchy": sets_of_labels(hierarchy=[(0, 2), (1, 2)]),
     "sets seen": sets_of_labels(loss="subset", outputs="seen", pairs=True),
