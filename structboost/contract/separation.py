@@ -110,10 +110,12 @@ class Separation:
 
 
 class KeptTruth:
-    """Joint features of the true outputs of fixed examples, computed once and then kept."""
+    """Joint features and loss scores of the true outputs of fixed examples, computed once."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, Measure] | None = None
+        self._losses: dict[str, NDArray[Any]] | None = None
+        self._has_losses = True
 
     def joint_features(
         self, task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
@@ -122,6 +124,29 @@ class KeptTruth:
         if self._by_kind is None:
             self._by_kind = joint_features(task, X, Y, offsets)
         return self._by_kind
+
+    def loss_scores(
+        self, task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+    ) -> dict[str, NDArray[Any]] | None:
+        """:meth:`Task.loss_scores` by kind, rows of the stack; None if the task has none."""
+        if self._losses is None and self._has_losses:
+            self._losses = _stacked_loss_scores(task, X, Y, offsets)
+            self._has_losses = self._losses is not None
+        return self._losses
+
+    def of_rows(self, rows: Mapping[str, IntArray]) -> KeptTruth:
+        """What is known of the examples that own these ascending rows, numbered from 0."""
+        own = KeptTruth()
+        own._has_losses = self._has_losses
+        if self._losses is not None:
+            own._losses = {kind: added[rows[kind]] for kind, added in self._losses.items()}
+        if self._by_kind is not None:
+            own._by_kind = {}
+            for kind, measure in self._by_kind.items():
+                at = np.searchsorted(rows[kind], measure.parts)
+                found = np.append(rows[kind], -1)[at] == measure.parts
+                own._by_kind[kind] = measure.take(found)._replace(parts=at[found])
+        return own
 
 
 def separation_at(
@@ -133,18 +158,61 @@ def separation_at(
 ) -> Separation:
     """The default of :meth:`Task.separate`; it may keep the joint features of the truth."""
     inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
-    augmented = _augmented_scores(task, inputs, Y, scores)
-    if augmented is None:
-        outputs = task.argmax_batch(inputs, scores, Y)
+    truth = truth or KeptTruth()
+    added = truth.loss_scores(task, inputs, Y, scores.offsets)
+    # Scores of one part lie side by side: an argmax in Python is the slower the more they do not.
+    rows = {
+        kind: np.ascontiguousarray(own + added[kind] if added and kind in added else own)
+        for kind, own in scores.rows.items()
+    }
+    augmented = StackedParts(rows, scores.offsets)
+    if added is None:
+        outputs = task.argmax_batch(inputs, augmented, Y)
     else:
         outputs = task.argmax_batch(inputs, augmented)
     return Separation.from_outputs(task, inputs, Y, outputs, scores.offsets, truth)
 
 
-def _augmented_scores(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
-) -> StackedParts | None:
-    """Scores plus :meth:`Task.loss_scores`; None if the task has none."""
+def separation_of(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    scores: StackedParts,
+    examples: IntArray,
+    truth: KeptTruth,
+) -> Separation:
+    """:func:`separation_at` of some examples, in order; of the others the truth, without loss."""
+    rows = {
+        kind: np.concatenate([np.arange(*starts[i : i + 2]) for i in examples])
+        for kind, starts in scores.offsets.items()
+    }
+    sizes = {kind: np.diff(starts)[examples] for kind, starts in scores.offsets.items()}
+    own = StackedParts(
+        {kind: scores.rows[kind][at] for kind, at in rows.items()},
+        {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
+    )
+    numbers = examples.tolist()
+    found = separation_at(
+        task, [X[i] for i in numbers], [Y[i] for i in numbers], own, truth.of_rows(rows)
+    )
+    losses = np.zeros(scores.n_examples)
+    losses[examples] = found.losses
+    indptr = {}
+    for kind, starts in found.indptr.items():
+        counts = np.zeros(scores.n_examples, np.int64)
+        counts[examples] = np.diff(starts)
+        indptr[kind] = np.concatenate(([0], np.cumsum(counts)))
+    differences = {
+        kind: measure._replace(parts=rows[kind][measure.parts])
+        for kind, measure in found.differences.items()
+    }
+    return Separation(losses, differences, indptr)
+
+
+def _stacked_loss_scores(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+) -> dict[str, NDArray[Any]] | None:
+    """:meth:`Task.loss_scores` of all examples by kind; None if the task has none."""
     added: dict[str, list[NDArray[Any]]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)
@@ -154,9 +222,9 @@ def _augmented_scores(
         check_known(task.kinds, by_kind, "loss_scores", i)
         for kind, rows in by_kind.items():
             added.setdefault(kind, []).append(np.asarray(rows))
-    rows = dict(scores.rows)
+    stacked = {}
     for kind, blocks in added.items():
-        sizes = np.diff(scores.offsets[kind]).tolist()
+        sizes = np.diff(offsets[kind]).tolist()
         shapes = [(size, task.kinds[kind].n_channels) for size in sizes]
         for i, (block, shape) in enumerate(zip(blocks, shapes, strict=True)):
             if block.shape != shape:
@@ -165,15 +233,15 @@ def _augmented_scores(
                     f"expected (n_parts, n_channels) = {shape}.",
                     i,
                 )
-        stacked = np.concatenate(blocks)
-        if not np.isfinite(stacked).all():
-            row = int(np.argmin(np.isfinite(stacked).all(axis=1)))
+        rows = np.concatenate(blocks)
+        if not np.isfinite(rows).all():
+            row = int(np.argmin(np.isfinite(rows).all(axis=1)))
             raise TaskError(
                 f"loss_scores(X[{{sample}}], y) has NaN or infinite entries for kind {kind!r}.",
-                int(np.searchsorted(scores.offsets[kind], row, side="right")) - 1,
+                int(np.searchsorted(offsets[kind], row, side="right")) - 1,
             )
-        rows[kind] = scores.rows[kind] + stacked
-    return StackedParts(rows, scores.offsets)
+        stacked[kind] = rows
+    return stacked
 
 
 def _merged_difference(true: Measure, found: Measure, n_channels: int) -> Measure:

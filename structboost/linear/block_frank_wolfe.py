@@ -123,13 +123,18 @@ class BlockFrankWolfe:
             )
         return np.maximum(hinges, cached)
 
+    def cached_violations(self, scores: FloatArray) -> FloatArray:
+        """Largest violation of a cached cut of each example at the flat ``scores``; at least 0."""
+        best: FloatArray = cached_violations(tuple(self._cuts), scores)
+        return best
+
     def add(self, found: FoundOutputs, scores: FloatArray) -> None:
         """Cache the outputs that are violated by more than the cached ones; drop idle cuts.
 
         Reads the flat ``scores`` at :attr:`touched` only.
         """
         old = self._cuts
-        best = cached_violations(tuple(old), scores)
+        best = self.cached_violations(scores)
         new = np.flatnonzero(found.violations > best + _NEW_CUT * (1.0 + np.abs(found.violations)))
         new = new[self._budgets[new] > 0]
         kept = np.flatnonzero(old.idle < self._max_idle)

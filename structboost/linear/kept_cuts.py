@@ -66,7 +66,7 @@ def no_cuts(n_examples: int) -> Cuts:
     )  # fmt: skip
 
 
-@compiled
+@compiled(inline="always")
 def _cut_value(cuts: Cuts, cut: int, scores: FloatArray) -> float:
     """``<dM, scores>`` of a cut."""
     total = 0.0
@@ -118,6 +118,32 @@ def gather_entries(
     return n
 
 
+# Slices let the compiler use vector registers where sums of indices do not.
+@compiled(fastmath=_FASTMATH)
+def _dot(values: FloatArray, others: FloatArray) -> float:
+    """``<values, others>``."""
+    total = 0.0
+    for f in range(len(values)):
+        total += values[f] * others[f]
+    return total
+
+
+@compiled(fastmath=_FASTMATH)
+def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
+    """``<values, max(sums, 0)>``."""
+    total = 0.0
+    for f in range(len(values)):
+        total += values[f] * (sums[f] if sums[f] > 0.0 else 0.0)
+    return total
+
+
+@compiled(fastmath=_FASTMATH)
+def _add_times(step: float, values: FloatArray, sums: FloatArray) -> None:
+    """Add ``step * values`` to ``sums``."""
+    for f in range(len(values)):
+        sums[f] += step * values[f]
+
+
 @compiled(fastmath=_FASTMATH)
 def _score_support(
     cuts: Cuts, i: int, features: Features, sums: FloatArray, scores: FloatArray, has_bounds: bool
@@ -134,15 +160,15 @@ def _score_support(
                 weight = sums[w + numbers[f]]
                 total += max(weight, 0.0) if bounded else weight
         elif bounded:
-            for f in range(cuts.support_length[s]):
-                total += values[x + f] * max(sums[w + f], 0.0)
+            n = cuts.support_length[s]
+            total = _bounded_dot(values[x : x + n], sums[w : w + n])
         else:
             for f in range(cuts.support_length[s]):
                 total += values[x + f] * sums[w + f]
         scores[cuts.support_score[s]] = total
 
 
-@compiled
+@compiled(inline="always")
 def _add_cut(cuts: Cuts, cut: int, weight: float, steps: FloatArray) -> None:
     """Add ``weight`` times the joint-feature difference of a cut to ``steps``, one per score."""
     for e in range(cuts.first_entry[cut], cuts.first_entry[cut + 1]):
@@ -171,8 +197,8 @@ def _add_steps(cuts: Cuts, i: int, features: Features, steps: FloatArray, sums: 
                 for f in range(x, x + cuts.support_length[s]):
                     sums[w + numbers[f]] += step
             else:
-                for f in range(cuts.support_length[s]):
-                    sums[w + f] += step * values[x + f]
+                n = cuts.support_length[s]
+                _add_times(step, values[x : x + n], sums[w : w + n])
 
 
 @compiled
@@ -267,9 +293,8 @@ def _products_by_scores(
         for b in range(a + 1):
             t = own[b]
             if weight[s] == weight[t]:
-                total = 0.0
-                for f in range(length[s]):
-                    total += values[feature[s] + f] * values[feature[t] + f]
+                of_s = values[feature[s] : feature[s] + length[s]]
+                total = _dot(of_s, values[feature[t] : feature[t] + length[s]])
                 of_scores[a, b] = total
                 of_scores[b, a] = total
     one_cut = np.empty(n)

@@ -35,6 +35,11 @@ _MAX_LOOSE_PASSES = 4
 # Passes over the cuts after each.
 _SWEEPS = 3
 _MAX_IDLE = 5
+# Where outputs are found one by one, passes visit examples of this times the mean excess, but every
+# few passes, and those that would skip few, visit all.
+_DUE_EXCESS = 2.0
+_MOST_DUE = 0.8
+_FULL_PASS_EVERY = 5
 # How the length of the step follows what is left of the gap.
 _BALANCE = 2.0
 _LONGER, _SHORTER = 1.5, 0.8
@@ -69,6 +74,8 @@ class MSlackMaster(SlackProgramMaster):
         # Where the next pass looks: the weights of the last step, and the next center.
         self._iterate = np.zeros(oracle.n_columns)
         self._objective = np.inf
+        # How much more each example cost than its cuts knew, when it was visited last.
+        self._excess = np.zeros(len(oracle.example_weights))
         self._step = 0.0
         # Columns that the blocks know as features, and whether one of those went.
         self._n_known, self._dropped = oracle.n_columns, False
@@ -128,9 +135,9 @@ class MSlackMaster(SlackProgramMaster):
     def _solve_by_blocks(self, tolerance: float, most_passes: int) -> bool:
         """Proximal steps until the gap is at most ``tolerance``; whether it was reached."""
         self._tell_columns()
-        for _ in range(most_passes):
-            found = self._look(self._iterate)
+        for number in range(most_passes):
             self._take_proof()
+            found = self._look(self._iterate, self._due(number), tolerance)
             if self._blocks.n_cuts and self.primal - self.dual_value <= tolerance * self.primal:
                 return True
             self._adapt_step()
@@ -141,13 +148,37 @@ class MSlackMaster(SlackProgramMaster):
             self._iterate[columns] = step * self._blocks.weights
         return False
 
-    def _look(self, weights: FloatArray) -> FoundOutputs:
-        """Most violated outputs at ``weights``, which are kept if they are the best."""
-        found, _, risk, scores = self.oracle.outputs_at(weights)
-        self._objective = float(weights.sum()) + self.C * risk
-        if self._objective < self.primal:
-            self.weights, self.risk = weights.copy(), risk
+    def _due(self, number: int) -> IntArray | None:
+        """Examples for the next pass; None for all, which every few passes are."""
+        if number % _FULL_PASS_EVERY == 0 or not self.oracle.takes_some:
+            return None
+        due = np.flatnonzero(self._excess > _DUE_EXCESS * float(self._excess.mean()))
+        return due if 0 < len(due) < _MOST_DUE * len(self._excess) else None
+
+    def _look(
+        self, weights: FloatArray, examples: IntArray | None, tolerance: float
+    ) -> FoundOutputs:
+        """Most violated outputs of ``examples`` at ``weights``; weights are kept if the best.
+
+        The objective is known where all are asked.  Else the cuts of the others bound it, and all
+        are asked if that is within the tolerance.
+        """
+        oracle = self.oracle
+        found, violations, risk, scores = oracle.outputs_at(weights, examples)
         self._scores.flatten(scores, self._blocks.touched, self._flat)
+        if oracle.takes_some:
+            cached = self._blocks.cached_violations(self._flat)
+            asked = slice(None) if examples is None else examples
+            excess = oracle.example_weights * np.maximum(violations - cached, 0.0)
+            self._excess[asked] = excess[asked]
+            if examples is not None:
+                risk = float(oracle.example_weights @ np.maximum(violations, cached))
+        self._objective = float(weights.sum()) + self.C * risk
+        if examples is not None:
+            if self._objective - self.dual_value <= tolerance * self._objective:
+                return self._look(weights, None, tolerance)
+        elif self._objective < self.primal:
+            self.weights, self.risk = weights.copy(), risk
         return merge_kinds(found, self._scores, scores)
 
     def _take_proof(self) -> None:

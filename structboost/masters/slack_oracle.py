@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation, slack_separation
+from structboost.contract.separation import separation_of
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, Problem
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -26,6 +28,8 @@ class SlackOracle(ColumnOracle):
         self._problem = problem
         self.offsets = offsets
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
+        # Passes over all examples; one over some of them is a part of a pass.
+        self._passes = 0.0
         self.answers = {kind: StoredResponses(int(offsets[kind][-1])) for kind in task.kinds}
 
     @property
@@ -53,21 +57,47 @@ class SlackOracle(ColumnOracle):
         slacks = np.arange(len(found.losses)) if found.slacks is None else found.slacks
         return replace(found, slacks=slacks, weights=self._costs(found)), violations, risk
 
-    def outputs_at(self, weights: FloatArray) -> tuple[Separation, FloatArray, float, StackedParts]:
-        """The most violated output of each example, its violation, the risk, and the scores."""
+    @property
+    def takes_some(self) -> bool:
+        """Whether outputs of some examples cost less than those of all: found one by one."""
+        return type(self._problem.task).separate is Task.separate
+
+    def outputs_at(
+        self, weights: FloatArray, examples: IntArray | None = None
+    ) -> tuple[Separation, FloatArray, float, StackedParts]:
+        """The most violated output of each example, its violation, the risk, and the scores.
+
+        With ``examples``, ascending, the others have their true outputs: then the risk is a lower
+        bound.
+        """
         raise_if_interrupted()
-        self.calls += 1
-        task, X, Y = self._problem.task, self._problem.X, self._problem.Y
         rows = {}
         for kind, terms in self.columns.weighted(weights).items():
             out = np.zeros((self.n_channels[kind], self.answers[kind].rows.shape[1]))
             self.answers[kind].add_scores(terms, 0, out)
             rows[kind] = out.T
         scores = StackedParts(rows, self.offsets)
-        found = separation(task, X, Y, scores, truth=self._truth)
+        found = self._separation(scores, examples)
         violations = found.violations(scores)
         risk = float(self.example_weights @ np.maximum(violations, 0.0))
         return found, violations, risk, scores
+
+    def _separation(self, scores: StackedParts, examples: IntArray | None) -> Separation:
+        """The outputs at these scores, and the count of passes."""
+        task, X, Y = self._problem.task, self._problem.X, self._problem.Y
+        if examples is not None:
+            try:
+                found = separation_of(task, X, Y, scores, examples, self._truth)
+            except Exception:  # a pass over all examples raises it again, and names the example
+                pass
+            else:
+                self._passes += len(examples) / len(Y)
+                self.calls = math.ceil(self._passes - 1e-6)
+                return found
+        found = separation(task, X, Y, scores, truth=self._truth)
+        self._passes += 1.0
+        self.calls = math.ceil(self._passes - 1e-6)
+        return found
 
     def _costs(self, found: Separation) -> FloatArray:
         """Share of each slack in the risk."""

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import ChainTask, StructBoost
+from structboost import ChainTask, StructBoost, Task
+from structboost.contract.separation import separation_at, separation_of
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.masters.slack_oracle import SlackOracle
 from structboost.masters.slack_program import SlackProgramMaster
+from structboost.task import KeptTruth, StackedParts
 from tests.masters.hinge_problems import given_columns
 
 
@@ -54,9 +57,10 @@ def test_the_best_weights_looked_at_are_kept(monkeypatch):
     master, seen = problem.master, []
     outputs_at = master.oracle.outputs_at
 
-    def spy(weights):
-        found = outputs_at(weights)
-        seen.append(weights.sum() + C * found[2])
+    def spy(weights, examples=None):
+        found = outputs_at(weights, examples)
+        if examples is None:
+            seen.append(weights.sum() + C * found[2])
         return found
 
     monkeypatch.setattr(master.oracle, "outputs_at", spy)
@@ -95,6 +99,131 @@ def test_blocks_follow_a_path_and_do_not_depend_on_threads():
     one, two = (StructBoost(ChainTask(3), C=10.0, n_jobs=n, **settings).fit(X, Y) for n in (1, 2))
     assert np.array_equal(one.model_.weights, two.model_.weights)
     assert [r["bound"] for r in one.history_] == [r["bound"] for r in two.history_]
+
+
+class OneByOne(Task):
+    """The chains again, searched one after the other."""
+
+    def __init__(self):
+        self.chain = ChainTask(3)
+        self.kinds = self.chain.kinds
+        self.asked, self.fails_at = [], np.inf
+
+    def parts(self, x):
+        return self.chain.parts(x)
+
+    def joint_feature(self, x, y):
+        return self.chain.joint_feature(x, y)
+
+    def loss(self, y, y_pred):
+        return self.chain.loss(y, y_pred)
+
+    def loss_scores(self, x, y):
+        return self.chain.loss_scores(x, y)
+
+    def argmax(self, x, scores):
+        self.asked.append(x)
+        if len(self.asked) > self.fails_at and x is self.refused:
+            raise ZeroDivisionError
+        return self.chain.argmax(x, scores)
+
+
+class OneByOneAugmented(OneByOne):
+    """The same, where the argmax knows of the loss."""
+
+    def loss_scores(self, x, y):
+        return None
+
+    def argmax(self, x, scores, y=None):
+        if y is not None:
+            added = self.chain.loss_scores(x, y)["token"]
+            scores = {**scores, "token": scores["token"] + added}
+        return super().argmax(x, scores)
+
+
+@pytest.mark.usefixtures("without_program")
+@pytest.mark.parametrize("of", [OneByOne, OneByOneAugmented])
+def test_examples_found_one_by_one_are_visited_where_it_pays(of, monkeypatch):
+    X, Y, weight = chains()
+    looked_at, outputs_at = [], SlackOracle.outputs_at
+
+    def spy(self, weights, examples=None):
+        found = outputs_at(self, weights, examples)
+        if examples is None:
+            looked_at.append(weights.sum() + 30.0 * found[2])
+        return found
+
+    monkeypatch.setattr(SlackOracle, "outputs_at", spy)
+    settings = {"C": 30.0, "formulation": "m_slack", "columns_per_channel": 2}
+    optimum = StructBoost(ChainTask(3), C=30.0, tol=1e-5).fit(X, Y, sample_weight=weight)
+    task = of()
+    trainer = StructBoost(task, tol=0.02, **settings).fit(X, Y, sample_weight=weight)
+    history, all_at_once = (
+        trainer.history_,
+        StructBoost(ChainTask(3), tol=0.02, **settings).fit(X, Y, sample_weight=weight),
+    )
+    assert len(task.asked) == pytest.approx(history[-1]["oracle_calls"] * len(X), abs=len(X))
+    assert history[-1]["oracle_calls"] < 0.8 * all_at_once.history_[-1]["oracle_calls"]
+    # What is kept was looked at in all examples, and the multipliers prove the bound.
+    assert all(np.isclose(looked_at, record["primal"], rtol=1e-12).any() for record in history)
+    assert history[-1]["certified"]
+    assert history[-1]["gap"] <= 0.02
+    assert optimum.history_[-1]["bound"] <= trainer.objective_ <= optimum.objective_ / 0.98
+    assert all(record["bound"] <= optimum.objective_ for record in history)
+    slack = [
+        ChainTask(3).separate([x], [y], parts).violations(parts)[0]
+        for x, y, parts in scores_of(trainer.model_, X, Y)
+    ]
+    risk = np.average(np.maximum(slack, 0.0), weights=weight)
+    assert trainer.model_.weights.sum() + 30.0 * risk == pytest.approx(trainer.objective_)
+
+
+def scores_of(model, X, Y):
+    """Each example with the scores of its parts."""
+    task = ChainTask(3)
+    for x, y in zip(X, Y, strict=True):
+        stack = task.stack([x])
+        rows = {kind: model.scores(own, kind) for kind, own in stack.rows.items()}
+        yield x, y, StackedParts(rows, stack.offsets)
+
+
+def test_an_error_in_a_pass_over_some_examples_names_the_example():
+    X, Y, _ = chains()
+    task = OneByOne()
+    StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
+    # The first example of the last pass over some.
+    number, task.refused = len(task.asked) - 1, task.asked[-1]
+    example = next(i for i, x in enumerate(X) if x is task.refused)
+    task.asked, task.fails_at = [], number
+    with pytest.raises(ZeroDivisionError) as raised:
+        StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
+    assert f"X[{example}]" in raised.value.__notes__[0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.data())
+def test_outputs_of_some_examples_are_those_of_all(seed, data):
+    X, Y, _ = chains()
+    X, Y = X[:8], Y[:8]
+    task = data.draw(st.sampled_from([OneByOne(), OneByOneAugmented()]))
+    stack = ChainTask(3).stack(X)
+    rng = np.random.default_rng(seed)
+    scores = StackedParts(
+        {kind: rng.normal(size=(len(rows), task.kinds[kind].n_channels))
+         for kind, rows in stack.rows.items()},
+        stack.offsets,
+    )  # fmt: skip
+    examples = np.array(sorted(data.draw(st.sets(st.integers(0, 7), min_size=1))))
+    truth = KeptTruth()
+    if data.draw(st.booleans()):
+        separation_at(task, X, Y, scores, truth)
+    found = separation_of(task, X, Y, scores, examples, truth)
+    whole = ChainTask(3).separate(X, Y, scores)
+    expected = np.zeros(8)
+    expected[examples] = whole.violations(scores)[examples]
+    assert np.allclose(found.violations(scores), expected)
+    expected[examples] = whole.losses[examples]
+    assert np.array_equal(found.losses, expected)
 
 
 def test_products_of_features_that_come_later_are_added():
