@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         says what), 2 for bad input or arguments, 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = _parsed(_with_minus(given))
+    except KeyboardInterrupt:  # modules are imported for seconds
+        _say(argparse.Namespace(command=given[0] if given else None), "interrupted.")
+        return INTERRUPTED
+    return _exit_code(options)
+
+
+def _with_minus(given: Sequence[str]) -> list[str]:
+    """The words given, those that begin like ``-5,`` joined to the option before them.
+
+    argparse takes ``--box -5,-5,30,30`` for two options.
+    """
+    words: list[str] = []
+    for word in given:
+        if words and words[-1].startswith("--") and re.match(r"-[\d.]+,", word):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
+
+
+def _parsed(given: Sequence[str]) -> argparse.Namespace:
+    """The options; only the subcommand asked for is imported."""
     parser = argparse.ArgumentParser(
         prog="structboost", description="Structured prediction by boosting."
     )
@@ -44,8 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             importlib.import_module(module).add_arguments(subparsers)
         else:
             subparsers.add_parser(name, help=purpose, add_help=False)
-    options = parser.parse_args(given)
-    return _exit_code(options)
+    return parser.parse_args(given)
 
 
 def _exit_code(options: argparse.Namespace) -> int:

@@ -378,3 +378,19 @@ def test_help_says_what_it_takes():
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
     assert shown.returncode == 0
     assert "--box X,Y,W,H" in shown.stdout
+
+
+def test_ctrl_c_while_modules_are_imported_is_told(monkeypatch, capsys):
+    def interrupted(module):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("structboost.cli.importlib.import_module", interrupted)
+    assert main(["track", "clip.mp4"]) == 130
+    assert capsys.readouterr().err == "structboost track: interrupted.\n"
+
+
+def test_a_box_may_begin_left_of_the_frame(tmp_path, clip):
+    source, _ = folder_of(tmp_path, clip)
+    boxes = tmp_path / "boxes.txt"
+    main(["track", str(source), "--box", "-4,-4,30,30", "--boxes", str(boxes), "--end", "2"])
+    np.testing.assert_array_equal(read_boxes(boxes)[0], [-4, -4, 30, 30])
