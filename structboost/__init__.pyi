@@ -61,6 +61,7 @@ from .masters.norm_bounded_hinge import NormBoundedHinge as NormBoundedHinge
 from .masters.one_slack import OneSlack as OneSlack
 from .masters.stage_wise import StageWise as StageWise
 from .masters.stage_wise_likelihood import StageWiseLikelihood as StageWiseLikelihood
+from .masters.stage_wise_random_field import StageWiseRandomField as StageWiseRandomField
 from .masters.stage_wise_ranking import StageWiseRanking as StageWiseRanking
 from .plotting.c_path import CPathDisplay as CPathDisplay
 from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay

@@ -30,11 +30,6 @@ from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
 from structboost.weak.tree import TreeFamily
 
-# What is said of the objective, the weak learners and the solver.
-_OBJECTIVE = (
-    "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
-    "spread", "checkpoint", "taxonomy", "loss",
-)  # fmt: skip
 # The stage-wise defaults grow the trees of a round on half of the rows.  No step of an exponential
 # loss is above 1, or a weak learner without errors would outvote all others.
 _ROW_SHARE = 0.5
@@ -145,13 +140,18 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
     formulation: str | Formulation = AUTO
     weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
 
+    # What is said of the objective, the weak learners and the solver.
+    _objective: ClassVar[tuple[str, ...]] = (
+        "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
+        "spread", "checkpoint", "taxonomy", "loss",
+    )  # fmt: skip
     # Options of the trees that are boosted stage-wise.
     _of_trees: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def _is_left_open(self) -> bool:
         """Whether nothing is said of what is minimised, over which weak learners, and how."""
-        own = [name for name in _OBJECTIVE if hasattr(type(self), name)]
+        own = [name for name in self._objective if hasattr(type(self), name)]
         said = any(not is_same(getattr(self, name), getattr(type(self), name)) for name in own)
         return not said and engine_of(self.engine, self.n_jobs).in_process
 

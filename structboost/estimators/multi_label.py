@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -15,37 +15,48 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
-from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.boosted import StageWiseByDefault
 from structboost.estimators.explained import Explained
 from structboost.estimators.labels import FORMS, decision_of, label_sets, labels_of
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
-from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
+from structboost.masters.registry import formulation_of
+from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.validation import checked_choice, checked_weights
 
+# With more labels, pairs of them are not learned unasked: each has trees of its own.
+_MOST_PAIRED = 14
+
 
 @estimator
-class StructBoostMultiLabelClassifier(
-    ClassifierMixin, Explained, TableEstimator, StructBoostEstimator
-):
+class StructBoostMultiLabelClassifier(ClassifierMixin, Explained, StageWiseByDefault):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
+
+    By default it boosts trees stage-wise for the likelihood of the sets
+    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate, and
+    predicts the set whose expected ``loss`` is least.  As soon as C, ``formulation``,
+    ``weak_learner``, ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel``, ``spread``,
+    ``checkpoint``, ``hierarchy`` or an engine of several processes is given, or X is sparse, it
+    minimises the hinge of the loss over stumps, to a certified gap.
 
     Parameters
     ----------
     loss : {"hamming", "subset", "f1"}
         What is minimised: the share of wrong labels, the share of wrong sets, or 1 minus the F1 of
         each set.
-    outputs : {"all", "seen"}
-        Whether any set of labels is predicted, or only sets that were seen in training.
-    pairs : bool
+    outputs : {"auto", "all", "seen"}
+        Whether any set of labels is predicted, or only sets that were seen in training.  ``"auto"``
+        is ``"seen"`` for the subset loss by default (see above), else ``"all"``.
+    pairs : bool or "auto"
         Whether pairs of labels have scores of their own.  With ``outputs="all"`` for at most 10
-        labels.
+        labels.  ``"auto"`` is True for the subset loss by default (see above), if there are at most
+        14 labels, and else False.
     hierarchy : sequence of (parent, child), optional
         Pairs of labels, at least one, of which the second implies the first; a label may have
         several parents.
@@ -54,12 +65,14 @@ class StructBoostMultiLabelClassifier(
         ``outputs`` and ``pairs`` keep their defaults.
     formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
-        ``"one_slack"``, the hinge of the loss, but for the subset loss: ``"log"``, the likelihood
-        of sets.  The hinge of that loss has the empty model for its optimum where no set has a
-        probability above a half.
+        stage-wise boosting if nothing is given (see above).  Otherwise it is ``"one_slack"``, the
+        hinge of the loss, but for the subset loss: ``"log"``, the likelihood of sets.  The hinge
+        of that loss has the empty model for its optimum where no set has a probability above a
+        half.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` is one linear
-        function of the standardised features, by :class:`structboost.StructuredSVM`.
+        function of the standardised features, by :class:`structboost.StructuredSVM`.  ``"auto"``
+        is trees if nothing is given (see above), else stumps.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its loss has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
@@ -73,10 +86,14 @@ class StructBoostMultiLabelClassifier(
     """
 
     loss: str = "hamming"
-    outputs: str = "all"
-    pairs: bool = False
+    outputs: str = AUTO
+    pairs: bool | str = AUTO
     hierarchy: Any = None
-    formulation: str | Formulation = AUTO
+
+    _objective: ClassVar[tuple[str, ...]] = (
+        *(name for name in StageWiseByDefault._objective if name != "loss"), "hierarchy",
+    )  # fmt: skip
+    _of_trees: ClassVar[Mapping[str, Any]] = {"depth": 5, "confident": True}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and the labels of its rows.
@@ -96,7 +113,7 @@ class StructBoostMultiLabelClassifier(
             If an argument is out of its range.
         """
         self._check_early_stopping()
-        checked_choice(self.outputs, "outputs", ("all", "seen"))
+        checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
         # scikit-learn's own message if there is no y.
         X = self._table(X, None if y is None else "no_validation")
         self.classes_, indicator, self._form = label_sets(y)
@@ -122,9 +139,12 @@ class StructBoostMultiLabelClassifier(
                 random_state=self.random_state,
             )  # fmt: skip
             validation = (held_X, held)
-        sets = indicator if self.outputs == "seen" or self._form == "single" else None
-        task = self._task(sets, edges)
+        is_seen = self._or_auto(self.outputs, "seen", "all") == "seen"
+        is_few = len(self.classes_) <= _MOST_PAIRED
+        self._pairs = bool(self._or_auto(self.pairs, is_few, False))
+        task = self._task(indicator if is_seen or self._form == "single" else None, edges)
         self._train(task, (X, indicator), validation, weights)
+        self._by_likelihood = self._is_by_likelihood()
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -141,9 +161,9 @@ class StructBoostMultiLabelClassifier(
     def predict_marginals(self, X: Any) -> FloatArray:
         """Probability of each label of ``classes_``, shape (n_samples, n_labels).
 
-        A set of labels has the probability ``~ exp(score)``, which ``formulation="log"`` is trained
-        for; after training for the hinge loss these numbers are not calibrated.  With ``hierarchy``
-        no label is more probable than one that it implies.
+        A set of labels has the probability ``~ exp(score)``, which the default and
+        ``formulation="log"`` are trained for; after training for the hinge loss these numbers are
+        not calibrated.  With ``hierarchy`` no label is more probable than one that it implies.
 
         Raises
         ------
@@ -176,6 +196,8 @@ class StructBoostMultiLabelClassifier(
         self._save(
             path,
             form=self._form,
+            by_likelihood=self._by_likelihood,
+            pairs=self._pairs,
             sets=None if task.sets is None else task.sets.tolist(),
             edges=None if self.hierarchy is None else task.edges.tolist(),
         )
@@ -187,6 +209,8 @@ class StructBoostMultiLabelClassifier(
         with MODEL_FORMAT.damage(path):
             classifier.classes_ = saved_classes(metadata)
             classifier._form = checked_choice(metadata["form"], "form", FORMS)
+            classifier._pairs = metadata.get("pairs", classifier.pairs) is True
+            classifier._by_likelihood = metadata.get("by_likelihood") is True
             edges = metadata.get("edges")
             classifier.task_ = classifier._task(metadata["sets"], edges)
             if edges is not None:
@@ -199,11 +223,12 @@ class StructBoostMultiLabelClassifier(
     def _task(self, sets: Any, edges: Any) -> MultiLabelTask:
         if edges is not None:
             return HierarchicalMultiLabelTask(len(self.classes_), edges)
-        return MultiLabelTask(len(self.classes_), self.loss, pairs=self.pairs, sets=sets)
+        return MultiLabelTask(len(self.classes_), self.loss, pairs=self._pairs, sets=sets)
 
     def _hierarchy_edges(self) -> IntArray:
         """The hierarchy in numbers of labels; labels that only it names join ``classes_``."""
-        if (self.loss, self.outputs, self.pairs) != ("hamming", "all", False):
+        is_plain = self.outputs in (AUTO, "all") and (self.pairs == AUTO or not self.pairs)
+        if self.loss != "hamming" or not is_plain:
             raise ValueError(
                 "hierarchy goes with loss='hamming' and the default outputs and pairs."
             )
@@ -222,13 +247,27 @@ class StructBoostMultiLabelClassifier(
         self.classes_ = labels
         return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
 
-    def _formulation(self) -> str | Formulation:
-        if not is_same(self.formulation, AUTO):
-            return self.formulation
-        return "log" if self.loss == "subset" else "one_slack"
+    @property
+    def _is_left_open(self) -> bool:
+        return super()._is_left_open and not getattr(self, "_is_sparse", False)
 
-    def _settings(self, task: Task) -> dict[str, Any]:
-        return super()._settings(task) | {"formulation": self._formulation()}
+    def _stage_wise(self) -> Formulation:
+        return StageWiseRandomField()
+
+    def _formulation(self) -> str | Formulation:
+        is_likelihood = self.loss == "subset" and is_same(self.formulation, AUTO)
+        return "log" if is_likelihood and not self._is_left_open else super()._formulation()
+
+    def _or_auto(self, given: Any, of_sets: Any, else_: Any) -> Any:
+        """What is given; "auto" is ``of_sets`` where sets are learned as wholes by default."""
+        if not is_same(given, AUTO):
+            return given
+        return of_sets if self.loss == "subset" and self._is_left_open else else_
+
+    def _is_by_likelihood(self) -> bool:
+        """Whether sets have probabilities, of which predictions follow."""
+        is_linear = is_same(self.weak_learner, "linear")
+        return not is_linear and formulation_of(self._formulation()).has_probabilities
 
     def _trainer(self, task: Task, **settings: Any) -> Any:
         if is_same(self.weak_learner, "linear"):
@@ -240,7 +279,10 @@ class StructBoostMultiLabelClassifier(
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _found(self, scores: FloatArray) -> IntArray:
-        """The best set of each sample."""
+        """The set of least expected loss of each sample, or that of highest score."""
+        if self._by_likelihood and self.hierarchy is None:
+            task: Any = self.task_
+            return np.array(task.least_expected_loss(scores))
         stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
         return np.array(self.task_.argmax_batch([None] * len(scores), stack))
 

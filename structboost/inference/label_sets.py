@@ -72,3 +72,47 @@ def most_violated_f1(scores: FloatArray, truth: IntArray, found: IntArray) -> No
             else:
                 found[i, label] = 1 if best_wrong > 0 else 0
                 best_wrong -= 1
+
+
+@compiled
+def best_expected_f1(chances: FloatArray, found: IntArray) -> None:
+    """Sets of the largest expected F1 where labels are independent; two empty sets have F1 1.
+
+    Of each size the best set has the most probable labels.  The expectation over the number of true
+    labels beside them follows from that of the size above (Ye, Chai, Lee and Chieu, ICML 2012,
+    Algorithm 1).
+
+    Parameters
+    ----------
+    chances : ndarray, shape (n_sets, n_labels)
+        Probability of each label.
+    found : ndarray of int64, shape (n_sets, n_labels)
+        Is filled.
+    """
+    n = chances.shape[1]
+    right = np.empty((n + 1, n + 1))
+    others = np.empty(2 * n + 2)
+    for i in range(len(chances)):
+        order = np.argsort(-chances[i], kind="mergesort")
+        # right[k, a]: probability that a of the first k labels are true.
+        for k in range(n + 1):
+            chance = chances[i, order[k - 1]] if k > 0 else 0.0
+            for a in range(k + 1):
+                of_false = right[k - 1, a] * (1.0 - chance) if a < k else 0.0
+                of_true = right[k - 1, a - 1] * chance if a > 0 else 0.0
+                right[k, a] = of_false + of_true if k > 0 else 1.0
+        # others[s]: mean of 1 / (s + true labels that are not among the first k).
+        for s in range(1, 2 * n + 2):
+            others[s] = 1.0 / s
+        best, size = right[n, 0], 0
+        for k in range(n, 0, -1):
+            value = 0.0
+            for a in range(1, k + 1):
+                value += 2.0 * a * right[k, a] * others[k + a]
+            if value > best:
+                best, size = value, k
+            chance = chances[i, order[k - 1]]
+            for s in range(1, n + k + 1):
+                others[s] = chance * others[s + 1] + (1.0 - chance) * others[s]
+        for k in range(n):
+            found[i, order[k]] = 1 if k < size else 0

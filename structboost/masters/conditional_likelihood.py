@@ -14,13 +14,12 @@ from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, TermsByKind
-from structboost.contract.calls import marginals
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.likelihood import Likelihood, LikelihoodAt
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.responses import StoredResponses
 from structboost.shards.sparse_responses import SparseResponses
-from structboost.task import KeptTruth, StackedParts
 
 _MAX_ITERATIONS = 1000
 # Changes of gradient and weights that L-BFGS keeps.
@@ -69,23 +68,10 @@ class ConditionalLikelihood(Formulation):
 
 
 class _Point(NamedTuple):
-    """What is known at some weights.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n_columns,)
-    losses : ndarray, shape (n_examples,)
-        Minus the logarithm of the probability of each true output.
-    entropies : ndarray, shape (n_examples,)
-        Those of the outputs of each example.
-    duals : dict of str to ndarray, shape (n_channels, n_parts)
-        Share of the example times (truth - expected joint feature): without C.
-    """
+    """Weights, shape (n_columns,), and the likelihood at their scores."""
 
     weights: FloatArray
-    losses: FloatArray
-    entropies: FloatArray
-    duals: dict[str, FloatArray]
+    found: LikelihoodAt
 
 
 class ConditionalLikelihoodMaster(RestrictedMaster):
@@ -102,9 +88,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
             kind: StoredResponses(int(offsets[kind][-1])) for kind in kinds
         }
         self._n_channels = {kind: part.n_channels for kind, part in kinds.items()}
-        self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
-        numbers = np.arange(len(problem.Y))
-        self._owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
+        self._likelihood = Likelihood(problem)
         self._at = self._point(self.weights)
         self._keep(self._at)
 
@@ -154,7 +138,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         weights = np.asarray(answer.x, np.float64)
         if not np.array_equal(self._at.weights, weights):
             self._at = self._point(weights)
-        if not np.isfinite(self._at.losses).all():
+        if not np.isfinite(self._at.found.losses).all():
             raise SolverError("The conditional likelihood is not finite; choose a smaller C.")
         self._keep(self._at)
 
@@ -167,13 +151,15 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         value = float(at.weights.sum()) + self.C * self._risk(at)
         gradient = np.ones(len(at.weights))
         for kind, terms in self._columns.terms.items():
-            edges = terms.coefficients * self._answers[kind].edges(terms, at.duals[kind])
+            edges = terms.coefficients * self._answers[kind].edges(terms, at.found.slopes[kind])
             np.subtract.at(gradient, terms.columns, self.C * edges)
         return value, gradient
 
     def duals(self) -> dict[str, FloatArray]:
         """C times share times (truth - expected joint feature), by kind and (part, channel)."""
-        return {kind: np.ascontiguousarray(self.C * of.T) for kind, of in self._at.duals.items()}
+        return {
+            kind: np.ascontiguousarray(self.C * of.T) for kind, of in self._at.found.slopes.items()
+        }
 
     def bound(self, largest_edge: float) -> float | None:
         """Dual objective of the model's own distribution, mixed with the truth."""
@@ -182,16 +168,16 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
     def _bound(self, at: _Point, largest_edge: float) -> float:
         """Mean entropy of ``(1 - s) truth + s q`` times C, s such that no edge exceeds 1."""
         s = min(1.0, 1.0 / max(largest_edge, 1e-300))
-        true = np.exp(-at.losses)
+        true = np.exp(-at.found.losses)
         # Entropy without the term of the truth, whose probability becomes ``mixed``.
-        others = at.entropies - true * at.losses
-        mixed = 1.0 - s * -np.expm1(-at.losses)
-        entropies = s * others + s * np.expm1(-at.losses) * np.log(s)
+        others = at.found.entropies - true * at.found.losses
+        mixed = 1.0 - s * -np.expm1(-at.found.losses)
+        entropies = s * others + s * np.expm1(-at.found.losses) * np.log(s)
         entropies -= mixed * np.log(np.maximum(mixed, 1e-300))
         return max(0.0, self.C * float(self._problem.example_weights @ entropies))
 
     def _risk(self, at: _Point) -> float:
-        return float(self._problem.example_weights @ at.losses)
+        return float(self._problem.example_weights @ at.found.losses)
 
     def _keep(self, at: _Point) -> None:
         self.weights, self.risk = at.weights, self._risk(at)
@@ -199,24 +185,9 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
     def _point(self, weights: FloatArray) -> _Point:
         """Marginals at some weights, and what follows from them."""
         self._calls += 1
-        problem = self._problem
         rows = {}
         for kind, terms in self._columns.weighted(weights).items():
-            out = np.zeros((self._n_channels[kind], len(self._owners[kind])))
+            out = np.zeros((self._n_channels[kind], len(self._likelihood.owners[kind])))
             self._answers[kind].add_scores(terms, 0, out)
             rows[kind] = np.ascontiguousarray(out.T)
-        scores = StackedParts(rows, problem.offsets)
-        expected, log_sums = marginals(problem.task, problem.X, scores)
-        losses, entropies = log_sums.copy(), log_sums.copy()
-        duals = {}
-        for kind, (parts, channels, values) in self._truth.items():
-            owners, n = self._owners[kind], len(log_sums)
-            weights_of_truth = values * rows[kind][parts, channels]
-            losses -= np.bincount(owners[parts], weights_of_truth, n)
-            by_row = np.einsum("pc,pc->p", expected[kind], rows[kind])
-            entropies -= np.bincount(owners, by_row, n)
-            difference = -expected[kind]
-            np.add.at(difference, (parts, channels), values)
-            difference *= problem.example_weights[owners][:, None]
-            duals[kind] = np.ascontiguousarray(difference.T)
-        return _Point(weights.copy(), losses, entropies, duals)
+        return _Point(weights.copy(), self._likelihood.at(rows))

@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logsumexp, softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
-from structboost.inference.label_sets import most_violated_f1, most_violated_subset
+from structboost.inference.label_sets import (
+    best_expected_f1,
+    most_violated_f1,
+    most_violated_subset,
+)
 from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks.tables import stack_table
 from structboost.validation import checked_choice, shown
@@ -20,6 +24,8 @@ from structboost.validation import checked_choice, shown
 LOSSES = ("hamming", "subset", "f1")
 # With pairs of labels all sets are tried: there are 2^n of them.
 _MOST_LABELS_IN_PAIRS = 10
+# Losses of sets against each other that are computed at once, times labels: 32 megabytes.
+_MOST_LOSSES = 1 << 22
 
 
 class MultiLabelTask(Task):
@@ -154,6 +160,31 @@ class MultiLabelTask(Task):
         by_set = rows @ codes.T
         log_sums = logsumexp(by_set, axis=1)
         return Marginals({"x": np.exp(by_set - log_sums[:, None]) @ codes}, log_sums)
+
+    def least_expected_loss(self, scores: FloatArray) -> IntArray:
+        """Sets of the least expected loss where a set has probability ``~ exp(score)``.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (n, n_channels)
+
+        Returns
+        -------
+        sets : ndarray of int64, shape (n, n_labels)
+        """
+        if self.loss_name == "subset" or (self.sets is None and self.loss_name == "hamming"):
+            return self._best(scores, None)
+        if self.sets is None:
+            found = np.empty(scores.shape, np.int64)
+            best_expected_f1(expit(np.asarray(scores, np.float64)), found)
+            return found
+        chances = softmax(scores @ self._codes(self.sets).T, axis=1)
+        at_once = max(1, _MOST_LOSSES // self.sets.size)
+        expected = [
+            chances @ self._losses(self.sets[:, None], self.sets[None, first : first + at_once])
+            for first in range(0, len(self.sets), at_once)
+        ]
+        return np.asarray(self.sets[np.argmin(np.hstack(expected), axis=1)])
 
     def _best(self, scores: FloatArray, truth: IntArray | None) -> IntArray:
         """Sets of highest score, plus loss where there is a truth."""

@@ -67,6 +67,26 @@ def test_the_marginals_equal_enumeration(seed, pairs, some):
     assert task.log_sum(None, rows[:1]) == pytest.approx(found.log_sums[0])
 
 
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from(LOSSES), st.booleans(), st.booleans())
+def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):
+    rng = np.random.default_rng(seed)
+    n_labels = int(rng.integers(2, 6))
+    sets = rng.integers(0, 2, (rng.integers(1, 9), n_labels)) if some else None
+    task = MultiLabelTask(n_labels, loss, pairs=pairs, sets=sets)
+    rows = rng.normal(scale=2, size=(3, task.kinds["x"].n_channels))
+    outputs = np.array(list(task.outputs(None)))
+    codes = np.concatenate([task.joint_feature(None, z) for z in outputs])
+    chances = np.exp(rows @ codes.T)
+    chances /= chances.sum(axis=1, keepdims=True)
+    losses = np.array([[task.loss(y, z) for z in outputs] for y in outputs])
+    for i, found in enumerate(task.least_expected_loss(rows)):
+        assert task.is_valid(None, found)
+        of_found = [task.loss(y, found) for y in outputs]
+        least = (chances[i] @ losses).min() if loss != "subset" else 1.0 - chances[i].max()
+        assert chances[i] @ of_found == pytest.approx(least, abs=1e-12)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_are_those_of_scikit_learn(loss):
     rng = np.random.default_rng(0)

@@ -1,0 +1,71 @@
+"""The conditional likelihood of the true outputs, and its derivatives by the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.contract.calls import marginals
+from structboost.masters.base import Problem
+from structboost.task import KeptTruth, StackedParts
+
+
+class LikelihoodAt(NamedTuple):
+    """What is known at some scores.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (n_examples,)
+        Minus the logarithm of the probability of each true output.
+    entropies : ndarray, shape (n_examples,)
+        Those of the outputs of each example.
+    expected : dict of str to ndarray, shape (n_parts, n_channels)
+        The joint features to be expected.
+    slopes : dict of str to ndarray, shape (n_channels, n_parts)
+        Share of the example times (truth - expected joint feature).
+    """
+
+    losses: FloatArray
+    entropies: FloatArray
+    expected: Mapping[str, FloatArray]
+    slopes: dict[str, FloatArray]
+
+
+class Likelihood:
+    """The likelihood of the true outputs of a problem, whose task gives its marginals."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        offsets = problem.offsets
+        self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
+        numbers = np.arange(len(problem.Y))
+        self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
+
+    def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
+        """Marginals at scores of shape (n_parts, n_channels), and what follows from them.
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals.
+        """
+        problem = self._problem
+        expected, log_sums = marginals(
+            problem.task, problem.X, StackedParts(dict(rows), problem.offsets)
+        )
+        losses, entropies = log_sums.copy(), log_sums.copy()
+        slopes = {}
+        for kind, (parts, channels, values) in self._truth.items():
+            owners, n = self.owners[kind], len(log_sums)
+            weights_of_truth = values * rows[kind][parts, channels]
+            losses -= np.bincount(owners[parts], weights_of_truth, n)
+            by_row = np.einsum("pc,pc->p", expected[kind], rows[kind])
+            entropies -= np.bincount(owners, by_row, n)
+            difference = -expected[kind]
+            np.add.at(difference, (parts, channels), values)
+            difference *= problem.example_weights[owners][:, None]
+            slopes[kind] = np.ascontiguousarray(difference.T)
+        return LikelihoodAt(losses, entropies, expected, slopes)
