@@ -233,6 +233,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             "passes": self.passes_,
             "path": self.path_,
             "n_items": self._n_items,
+            "maximize": bool(problem_of(self.problem).maximize),
         }
         is_linear = isinstance(trainer, StructuredSVM)
         model = trainer.to_model() if is_linear else trainer.model_
@@ -255,14 +256,20 @@ class PredictThenOptimize(Documented, BaseEstimator):
         ModelFileError
             If it is no such file, is damaged, or is of another version.
         TaskError
-            If the problem has another number of items.
+            If the problem has another number of items, or maximises where that of training did not.
         """
         model, preparation, facts = read_decisions(path)
-        n_items = facts["n_items"]
-        if getattr(problem_of(problem), "n_items", n_items) not in (n_items, None):
+        given, n_items = problem_of(problem), facts["n_items"]
+        if getattr(given, "n_items", n_items) not in (n_items, None):
             raise TaskError(
-                f"The model in {path} is of {n_items} items, and the problem has "
-                f"{problem_of(problem).n_items}; give the problem that it was trained on."
+                f"The model in {path} is of {n_items} items, and the problem has {given.n_items}; "
+                "give the problem that it was trained on."
+            )
+        # Files of earlier versions do not say it.
+        if facts.get("maximize", given.maximize) != bool(given.maximize):
+            raise TaskError(
+                f"The model in {path} predicts {'costs' if given.maximize else 'values'}, and the "
+                f"problem has maximize={given.maximize}; give the problem that it was trained on."
             )
         task = PredictThenOptimizeTask(problem, preparation.features, n_items=n_items)
         with FORMAT.damage(path):

@@ -7,6 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from structboost import (
     ChainTask,
+    Choose,
     DecisionInput,
     GridPath,
     Knapsack,
@@ -117,6 +118,16 @@ def test_boosted_starts_are_not_written(tmp_path):
     with pytest.raises(ValueError, match="fit it with start='least_squares', or pickle it"):
         model.save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_problem_of_the_other_sense_is_refused(tmp_path):
+    x, costs = travel(12)
+    PredictThenOptimize(Choose(ROUTES.n_items, 2, maximize=True), C=1.0, tol=0.2).fit(
+        x, costs
+    ).save(tmp_path / "m")
+    PredictThenOptimize.load(tmp_path / "m", Choose(ROUTES.n_items, 2, maximize=True))
+    with pytest.raises(TaskError, match="predicts values, and the problem has maximize=False"):
+        PredictThenOptimize.load(tmp_path / "m", Choose(ROUTES.n_items, 2))
 
 
 def test_files_of_other_models_are_named(tmp_path):
