@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.model_selection import KFold
 
 from benchmarks.runner.records import Record, by, pick
 from benchmarks.runner.targets import Target, reach
@@ -20,7 +21,7 @@ DATASETS = (DIRECTIONS, ENDS)
 QUICK_DATASETS = (DIRECTIONS,)
 RIGHT = "right pixels"
 N_LABELS = 11
-CS = (2.0, 10.0, 50.0)
+CS, LARGER_CS, FOLDS = (2.0, 10.0, 50.0), (10.0, 20.0, 50.0), 4
 PAIR_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
 TOL, MAX_PASSES, QUICK_IMAGES = 0.02, 200, 30
 LINEAR = "linear model of the grid"
@@ -34,8 +35,8 @@ class Images(NamedTuple):
     X: list[GraphInput]
     Y: list[dict[str, np.ndarray]]
 
-    def part(self, rows: slice) -> "Images":
-        return Images(self.X[rows], self.Y[rows])
+    def of(self, rows: Sequence[int]) -> "Images":
+        return Images([self.X[i] for i in rows], [self.Y[i] for i in rows])
 
 
 def task() -> GraphTask:
@@ -63,7 +64,7 @@ def read(path: Path, *, ends: bool, quick: bool) -> tuple[Images, Images]:
         Images([X[i] for i in rows], [Y[i] for i in rows])
         for rows in (np.flatnonzero(train), np.flatnonzero(~train))
     ]
-    return made[0].part(slice(QUICK_IMAGES if quick else None)), made[1]
+    return made[0].of(range(QUICK_IMAGES if quick else len(made[0].X))), made[1]
 
 
 def graph(colours: np.ndarray, background: int, *, ends: bool) -> GraphInput:
@@ -97,13 +98,27 @@ def right(found: Sequence[dict[str, np.ndarray]], true: Sequence[dict[str, np.nd
 
 def linear(data: tuple[Images, Images], quick: bool) -> list[Row]:
     """The linear model at the C of the most right pixels in a quarter of the training images."""
+    n_kept = 3 * len(data[0].X) // 4
+    rows = np.arange(len(data[0].X))
+    return _linear(data, CS[:1] if quick else CS, [(rows[:n_kept], rows[n_kept:])])
+
+
+def linear_by_folds(data: tuple[Images, Images], quick: bool) -> list[Row]:
+    """The same, C by folds of the training images."""
+    folds = KFold(FOLDS, shuffle=True, random_state=0).split(data[0].X)
+    return _linear(data, LARGER_CS[:1] if quick else LARGER_CS, list(folds))
+
+
+def _linear(
+    data: tuple[Images, Images], candidates: Sequence[float], splits: Sequence[tuple[Any, Any]]
+) -> list[Row]:
     train, test = data
-    n_kept = 3 * len(train.X) // 4
-    kept, held = train.part(slice(n_kept)), train.part(slice(n_kept, None))
+    pieces = [(train.of(kept), train.of(held)) for kept, held in splits]
     trials = [
-        right(svm(C).fit(kept.X, kept.Y).predict(held.X), held.Y) for C in (CS[:1] if quick else CS)
+        float(np.mean([right(svm(C).fit(*kept).predict(held.X), held.Y) for kept, held in pieces]))
+        for C in candidates
     ]
-    facts: dict[str, Any] = {"C": CS[int(np.argmax(trials))], "validation": trials}
+    facts: dict[str, Any] = {"C": candidates[int(np.argmax(trials))], "validation": trials}
     with cpu_seconds(facts):
         model = svm(facts["C"]).fit(train.X, train.Y)
     facts["gap"] = model.history_[-1]["gap"]
@@ -164,7 +179,7 @@ def extra_trees() -> Any:
 
 JOINT = Run(LINEAR, linear)
 TWO_STAGES = Run("two stages", two_stages, ("sklearn",))
-RUNS = {DIRECTIONS: (JOINT, TWO_STAGES), ENDS: (JOINT,)}
+RUNS = {DIRECTIONS: (JOINT, TWO_STAGES), ENDS: (Run(LINEAR, linear_by_folds),)}
 
 
 def targets(made: Sequence[Record]) -> list[Target]:

@@ -52,6 +52,9 @@ _FULL_PASS_EVERY = 50
 _SHRINKING_SHARE = 0.2
 # A cut is new when it is violated by more than the cached ones, beyond rounding.
 _NEW_CUT = 1e-9
+# Sweeps after which the weights are added up anew: till then rounding is far below what a gap of
+# 0.1 % shows.
+_ADD_UP_EVERY = 10
 # An exact argmax may fall behind an earlier output by rounding, not by more.
 _ARGMAX_SLIP = 1e-6
 
@@ -91,6 +94,7 @@ class BlockFrankWolfe:
         self._sums = np.zeros(parts.n_weights)
         self._score_scratch = np.zeros(parts.n_scores)
         self._step_scratch = np.zeros(parts.n_scores)
+        self._n_rounded = 0
         self._places = np.full(parts.n_scores, -1)
         self.weights = self._sums
         self._project()
@@ -238,7 +242,9 @@ class BlockFrankWolfe:
             share = _SHRINKING_SHARE * float(self._gaps.mean())
             self.visit(np.flatnonzero(self._gaps > share))
         self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
-        self._add_up()
+        self._n_rounded += 1
+        if self._n_rounded == _ADD_UP_EVERY:
+            self._add_up()
 
     def visit(self, examples: IntArray) -> tuple[float, int]:
         """Steps on the cuts of examples, in random order; their gaps before, number of steps."""
@@ -298,6 +304,7 @@ class BlockFrankWolfe:
 
     def _add_up(self) -> None:
         """The weights from the multipliers: no rounding is carried from pass to pass."""
+        self._n_rounded = 0
         self._sums[:] = self._offset
         add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
         self._project()
