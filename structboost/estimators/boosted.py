@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -30,10 +30,11 @@ from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
 from structboost.weak.tree import TreeFamily
 
-# The stage-wise defaults grow the trees of a round on half of the rows.  No step of an exponential
-# loss is above 1, or a weak learner without errors would outvote all others.
+# The stage-wise defaults grow the trees of a round on half of the rows.
 _ROW_SHARE = 0.5
-LARGEST_STEP = 1.0
+# No step of the exponential loss is above this over the stumps of sparse tables, or one without
+# errors would outvote all others.
+_LARGEST_STEP = 1.0
 
 # What only boosting reads, not the fit of one linear function.
 _OF_BOOSTING = (
@@ -145,8 +146,8 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
         "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
         "spread", "checkpoint", "taxonomy", "loss",
     )  # fmt: skip
-    # Options of the trees that are boosted stage-wise.
-    _of_trees: ClassVar[Mapping[str, Any]] = {}
+    # Depth of the trees that are boosted stage-wise.
+    _depth: ClassVar[int]
 
     @property
     def _is_left_open(self) -> bool:
@@ -170,7 +171,11 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
         if self._is_left_open:
             random_state = 0 if self.random_state is None else self.random_state
             trees = partial(
-                TreeFamily, row_share=_ROW_SHARE, random_state=random_state, **self._of_trees
+                TreeFamily,
+                depth=self._depth,
+                confident=True,
+                row_share=_ROW_SHARE,
+                random_state=random_state,
             )
             learners = "stump" if getattr(self, "_is_sparse", False) else trees
             return settings | {"C": np.inf, "weak_learner": learners, "columns_per_channel": 1}
@@ -210,7 +215,7 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
     # Again, because the other base class says otherwise.
     weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
 
-    _of_trees: ClassVar[Mapping[str, Any]] = {"depth": 5, "confident": True}
+    _depth: ClassVar[int] = 5
 
     def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if self._is_left_open:
@@ -222,7 +227,7 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
 
     def _stage_wise(self) -> Formulation:
         if getattr(self, "_is_sparse", False):
-            return Exponential(tau_max=1, largest_weight=LARGEST_STEP)
+            return Exponential(tau_max=1, largest_weight=_LARGEST_STEP)
         return StageWiseLikelihood()
 
     def _pricing(self, task: Task) -> str | PricingRule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -93,7 +93,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, Explained, StageWiseByDef
     _objective: ClassVar[tuple[str, ...]] = (
         *(name for name in StageWiseByDefault._objective if name != "loss"), "hierarchy",
     )  # fmt: skip
-    _of_trees: ClassVar[Mapping[str, Any]] = {"depth": 5, "confident": True}
+    _depth: ClassVar[int] = 5
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and the labels of its rows.

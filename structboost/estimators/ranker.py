@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from structboost._typing import FloatArray, IntArray
-from structboost.estimators.boosted import LARGEST_STEP, StageWiseByDefault
+from structboost.estimators.boosted import StageWiseByDefault
 from structboost.estimators.explained import Explained
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
@@ -21,6 +21,9 @@ from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import check_relevance, checked_weights, shown
+
+# Sparse tables are boosted over stumps, which learn less per round than trees.
+_SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
@@ -31,10 +34,10 @@ class StructBoostRanker(Explained, StageWiseByDefault):
 
     By default it boosts trees stage-wise on the exponential loss of the pairs of a query
     (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
-    has no certificate (docs/decisions/default-classifier.md).  There a pair weighs the difference
+    has no certificate (docs/decisions/default-ranker.md).  There a pair weighs the difference
     of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.  As soon as C,
     ``loss``, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``engine``, ``checkpoint`` or ``monotonic_cst`` is given,
+    ``columns_per_channel``, ``spread``, ``checkpoint`` or an engine of several processes is given,
     it minimises the hinge loss over stumps, to a certified gap.
 
     Parameters
@@ -52,8 +55,12 @@ class StructBoostRanker(Explained, StageWiseByDefault):
 
     loss: str = "pairs"
 
+    _depth: ClassVar[int] = 4
+
     def _stage_wise(self) -> Formulation:
-        return StageWiseRanking(largest_step=LARGEST_STEP)
+        if getattr(self, "_is_sparse", False):
+            return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
+        return StageWiseRanking()
 
     def fit(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None

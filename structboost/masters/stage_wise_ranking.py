@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import TaskError
-from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.base import Problem
+from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
 from structboost.runtime.compiled import compiled
-from structboost.runtime.growing import GrowingMatrix
-from structboost.validation import checked_positive
 
 # Scores are taken from the middle of their query, within this: exp stays in range.
 _LARGEST_SCORE = 300.0
 
 
 @dataclass(frozen=True)
-class StageWiseRanking(Formulation):
+class StageWiseRanking(NewtonSteps):
     """RankBoost with shrunken steps, on pairs that weigh what they gain.
 
     The loss is the mean over the queries of ``sum v_ij exp(-(F_i - F_j))`` over the pairs with item
@@ -33,10 +29,10 @@ class StageWiseRanking(Formulation):
     Parameters
     ----------
     shrinkage : float
-        Share of the best step that is taken.
+        Share of the Newton step that is taken.
     largest_step : float
-        Bound of a step before it is shrunk: a weak learner without errors would get an infinite
-        one.
+        Largest change of a score by one step, before it is shrunk: a weak learner without errors
+        would outvote all others.
 
     Notes
     -----
@@ -44,46 +40,33 @@ class StageWiseRanking(Formulation):
     of their items, so a round costs a pass over the items (section 3.2 there).
     """
 
-    takes_infinite_C: ClassVar[bool] = True
-    shrinkage: float = 0.3
-    largest_step: float = 1.0
-
-    def check(self) -> None:
-        """Raise if a parameter is out of its range."""
-        checked_positive(self.shrinkage, "shrinkage")
-        checked_positive(self.largest_step, "largest_step")
+    shrinkage: float = 0.07
 
     def master(self, problem: Problem, C: float) -> StageWiseRankingMaster:
-        """Closed-form steps.
+        """Newton steps.
 
         Raises
         ------
         TaskError
             If the task has no gains, or parts of several kinds.
         """
-        return StageWiseRankingMaster(problem, C, self)
+        return StageWiseRankingMaster(problem, self)
 
 
-class StageWiseRankingMaster(RestrictedMaster):
+class StageWiseRankingMaster(NewtonStepsMaster):
     """Scores of all items; items are ordered by query, and by gain within it."""
 
-    drops_idle_columns = False
-
-    def __init__(self, problem: Problem, C: float, formulation: StageWiseRanking) -> None:
-        super().__init__(C)
-        self.formulation = formulation
+    def __init__(self, problem: Problem, formulation: StageWiseRanking) -> None:
         if len(problem.offsets) > 1:
             raise TaskError("This formulation needs a task with one kind of parts.")
-        ((self._kind, starts),) = problem.offsets.items()
+        ((kind, starts),) = problem.offsets.items()
         gains, weights = problem.task.gains(problem.Y)
+        super().__init__(formulation, kind, 1, len(gains))
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         self._order = np.lexsort((gains, query))
         self._starts = np.asarray(starts, np.int64)
         self._gains = np.asarray(gains, np.float64)[self._order]
-        self._scores = np.zeros(len(gains))
         self._item_weights = np.asarray(weights, np.float64)[self._order]
-        self._answers = GrowingMatrix(len(gains))
-        self._terms = Terms.none()
         above, _ = self._pair_sums(self._item_weights, self._item_weights)
         totals = np.add.reduceat(np.append(above, 0.0), self._starts[:-1])
         totals[np.diff(starts) == 0] = 0.0
@@ -94,73 +77,37 @@ class StageWiseRankingMaster(RestrictedMaster):
         self._of_query = np.repeat(shares, np.diff(starts))
         self._measure()
 
-    @property
-    def primal(self) -> float:
-        """The loss alone: C is infinite."""
-        return self.risk
-
-    @property
-    def min_edge(self) -> float:
-        """Any positive edge lowers the loss."""
-        return 0.0
-
-    def set_C(self, C: float) -> None:
-        """Nothing depends on it."""
-
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners; the closed form needs answers -1 and 1."""
-        if (np.abs(responses) != 1).any():
-            raise TaskError(
-                "StageWiseRanking needs weak learners with the answers -1 and 1, such as 'stump' "
-                "and 'tree'."
-            )
-        return self._answers.append(responses[:, self._order])
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero, each one learner."""
-        check_single_terms(terms[self._kind], n_new, "stage-wise ranking")
-        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
-        super().add_columns(terms, n_new)
+        """Append learners, in the master's order of items."""
+        return super().add_responses(kind, responses[:, self._order])
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add to the weights of the columns chosen last, in turn."""
+        """Add to the weights of the columns chosen last, in turn: all are on one channel."""
         for j in () if selected is None else selected:
-            self._calls += 1
-            answer = self._answers.rows[self._terms.learners[j]].astype(np.float64)
-            up, down = self._halves()
-            right = self._pair_sums(up * (answer > 0), down * (answer < 0))[0].sum()
-            wrong = self._pair_sums(up * (answer < 0), down * (answer > 0))[0].sum()
-            if right <= wrong:
-                continue
-            # The margins of these pairs are 2 and -2.
-            step = self.formulation.largest_step
-            if wrong > 0:
-                step = min(step, 0.25 * float(np.log(right / wrong)))
-            step *= self.formulation.shrinkage
-            self.weights[j] += step
-            self._scores += step * answer
-        self._measure()
+            super().solve(tolerance, np.array([j]))
 
     def duals(self) -> dict[str, FloatArray]:
         """Weight of the pairs that an item wins less that of those it loses."""
-        above, below = self._pair_sums(*self._halves())
-        out = np.empty((len(self._scores), 1))
-        out[self._order, 0] = above - below
+        out = np.empty((len(self._order), 1))
+        out[self._order, 0] = self._above - self._below
         return {self._kind: out}
 
-    def bound(self, largest_edge: float) -> float | None:
-        """None: the weights are not optimal over the columns."""
-        return None
+    def _along(self, answer: FloatArray, channel: int) -> tuple[float, float]:
+        # Only differences within a query count.  Sums over pairs want no negative weights, and an
+        # answer that is the same in all of a query must not count by rounding.
+        _, lowest, sizes = _extremes(answer, self._starts)
+        answer = answer - np.repeat(lowest, sizes)
+        both = float(self._pair_sums(self._up * answer, self._down * answer)[0].sum())
+        squares = float((answer * answer) @ (self._above + self._below))
+        return float(answer @ (self._above - self._below)), squares - 2.0 * both
 
     def _measure(self) -> None:
-        above, _ = self._pair_sums(*self._halves())
-        self.risk = float(above.sum())
-
-    def _halves(self) -> tuple[FloatArray, FloatArray]:
-        """Factors of the weights of the pairs: of the better items, and of the worse ones."""
-        scores = centred(self._scores, self._starts)
-        up = self._of_query * self._item_weights * np.exp(-scores)
-        return up, self._item_weights * np.exp(scores)
+        """Weights of the pairs: factors of better and worse items, sums of both; the risk."""
+        scores = centred(self._scores[0], self._starts)
+        self._up = self._of_query * self._item_weights * np.exp(-scores)
+        self._down = self._item_weights * np.exp(scores)
+        self._above, self._below = self._pair_sums(self._up, self._down)
+        self.risk = float(self._above.sum())
 
     def _pair_sums(self, up: FloatArray, down: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights of the pairs of each item with worse items, and with better ones."""
@@ -171,12 +118,16 @@ class StageWiseRankingMaster(RestrictedMaster):
 
 def centred(scores: FloatArray, starts: IntArray) -> FloatArray:
     """Scores less the middle of those of their query, within 300 (``_LARGEST_SCORE``)."""
-    sizes = np.diff(starts)
-    first = starts[:-1][sizes > 0]
-    highest = np.maximum.reduceat(scores, first)
-    lowest = np.minimum.reduceat(scores, first)
-    middle = np.repeat(0.5 * (highest + lowest), sizes[sizes > 0])
+    highest, lowest, sizes = _extremes(scores, starts)
+    middle = np.repeat(0.5 * (highest + lowest), sizes)
     return np.clip(scores - middle, -_LARGEST_SCORE, _LARGEST_SCORE)
+
+
+def _extremes(values: FloatArray, starts: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Highest and lowest value, and number of items, of each query that has items."""
+    sizes = np.diff(starts)
+    first, sizes = starts[:-1][sizes > 0], sizes[sizes > 0]
+    return np.maximum.reduceat(values, first), np.minimum.reduceat(values, first), sizes
 
 
 @compiled

@@ -169,7 +169,8 @@ class TreeFamily(WeakLearnerFamily):
     confident : bool
         Whether a leaf answers how sure it is, as Gentle AdaBoost does (Friedman, Hastie and
         Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an
-        average row is added, as a whole number.  The answers must be -1 and 1.
+        average row is added, as a whole number.  Rows of equal features count as one.  The answers
+        must be -1 and 1.
     """
 
     name = "tree"
@@ -404,7 +405,8 @@ class TreeFamily(WeakLearnerFamily):
         for t, leaf in enumerate(self._leaf_numbers(features, bins, sets)):
             weights[t] = np.bincount(leaf, duals[:, t], weights.shape[1])
             masses[t] = np.bincount(leaf, np.abs(duals[:, t]), weights.shape[1])
-        masses = np.maximum(masses + masses.sum(axis=1, keepdims=True) / len(duals), _TINY)
+        of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
+        masses = np.maximum(masses + of_row, _TINY)
         leaves = weights / masses
         if self._directions.of_columns.any():
             trees = self._nodes(features, bins, sets)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 
-from structboost import MulticlassTask, StageWiseRanking, StructBoost, StructBoostRanker
+from structboost import MulticlassTask, StageWiseRanking, StructBoost, StructBoostRanker, TreeFamily
 from structboost.columns import Terms
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
-from structboost.masters.stage_wise_ranking import StageWiseRankingMaster
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 
 
@@ -28,7 +28,7 @@ def made_master(seed, levels=4, weighted=True, **parameters):
     of_queries = rng.dirichlet(np.ones(4))
     offsets = {"x": np.concatenate(([0], np.cumsum(sizes)))}
     problem = Problem(RankingTask(), X, Y, offsets, of_queries, np.random.RandomState(0))
-    return StageWiseRankingMaster(problem, np.inf, StageWiseRanking(**parameters)), problem
+    return StageWiseRanking(**parameters).master(problem, np.inf), problem
 
 
 def plain_pairs(problem, gain):
@@ -55,8 +55,8 @@ def add_learner(master, answers):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 9999), st.sampled_from([0.3, 1.0]), st.integers(2, 5))
-def test_loss_duals_and_steps_are_those_of_the_listed_pairs(seed, shrinkage, levels):
+@given(st.integers(0, 9999), st.sampled_from([0.1, 1.0]), st.integers(2, 5), st.booleans())
+def test_loss_duals_and_newton_steps_are_those_of_the_listed_pairs(seed, shrinkage, levels, sure):
     master, problem = made_master(seed, levels, shrinkage=shrinkage, largest_step=0.7)
     better, worse, weights = plain_pairs(problem, lambda y: np.exp2(y) - 1.0)
     rng = np.random.default_rng(seed)
@@ -66,15 +66,15 @@ def test_loss_duals_and_steps_are_those_of_the_listed_pairs(seed, shrinkage, lev
         assert master.risk == pytest.approx(losses.sum())
         duals = np.bincount(better, losses, len(scores)) - np.bincount(worse, losses, len(scores))
         np.testing.assert_allclose(master.duals()["x"][:, 0], duals, atol=1e-12)
-        answers = np.where(rng.random(len(scores)) < 0.5, -1, 1)
+        answers = rng.choice([-1, 1] if sure else np.arange(-127, 128), len(scores))
         add_learner(master, answers)
         master.solve(0.0, np.array([column]))
-
-        def risk(step, losses=losses, answers=answers):
-            return losses @ np.exp(-step * (answers[better] - answers[worse]))
-
-        best = minimize_scalar(risk, bounds=(0.0, 0.7), method="bounded", options={"xatol": 1e-9})
-        assert master.weights[column] == pytest.approx(shrinkage * best.x, abs=1e-5)
+        margins = (answers[better] - answers[worse]).astype(float)
+        slope, curvature = losses @ margins, losses @ margins**2
+        step = 0.0
+        if slope > 1e-9:
+            step = shrinkage * min(slope / curvature, 0.7 / np.abs(answers).max())
+        assert master.weights[column] == pytest.approx(step, rel=1e-9, abs=1e-12)
         scores += master.weights[column] * answers
 
 
@@ -82,7 +82,7 @@ def test_relevance_that_is_no_grade_counts_by_its_rank():
     _, problem = made_master(3)
     levels = [WeightedRelevance(y.relevance + 0.5, y.weights) for y in problem.Y]
     problem = Problem(*(problem.task, problem.X, levels), *list(vars(problem).values())[3:])
-    master = StageWiseRankingMaster(problem, np.inf, StageWiseRanking())
+    master = StageWiseRanking().master(problem, np.inf)
     better, worse, weights = plain_pairs(problem, lambda y: np.unique(y, return_inverse=True)[1])
     duals = np.bincount(better, weights, 19) - np.bincount(worse, weights, 19)
     np.testing.assert_allclose(master.duals()["x"][:, 0], duals, atol=1e-12)
@@ -92,7 +92,7 @@ def test_huge_scores_stay_finite():
     master, _ = made_master(0, weighted=False, shrinkage=1.0, largest_step=1e4)
     add_learner(master, np.where(np.arange(19) % 2, -1, 1))
     master.weights[:] = 0.0
-    master._scores += 1e4 * np.arange(19)
+    master._scores[0] += 1e4 * np.arange(19)
     assert np.isfinite(master.duals()["x"]).all()
     master.solve(0.0, np.array([0]))
     assert np.isfinite(master.risk)
@@ -102,10 +102,6 @@ def test_what_cannot_be_ranked_stage_wise_is_refused():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     with pytest.raises(TaskError, match=r"MulticlassTask has no gains"):
         StructBoost(MulticlassTask(3), formulation=StageWiseRanking(), C=np.inf).fit(X, y)
-    with pytest.raises(TaskError, match="answers -1 and 1"):
-        StructBoostRanker(formulation=StageWiseRanking(), C=np.inf, weak_learner="feature").fit(
-            X, y
-        )
     for wrong in (StageWiseRanking(shrinkage=0), StageWiseRanking(largest_step=-1.0)):
         with pytest.raises(ValueError, match="must be finite and above 0"):
             StructBoostRanker(formulation=wrong, C=np.inf).fit(X, y)
@@ -126,3 +122,19 @@ def test_the_default_ranker_is_stage_wise_until_something_is_said():
     assert ranker.score(X, y, np.repeat(np.arange(20), 10)) > 0.95
     certified = StructBoostRanker(C=10.0, max_rounds=5).fit(X, y, group=group)
     assert certified.history_[-1]["gap"] is not None
+
+
+def test_the_default_ranks_noisy_grades_among_useless_features_better_than_sure_trees():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 60))
+    useful = X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * rng.normal(size=2000)
+    y = np.digitize(useful, [0.5, 1.5, 2.5])
+    group, test_qid = [10] * 100, np.repeat(np.arange(100), 10)
+    default = StructBoostRanker().fit(X[:1000], y[:1000], group=group)
+    # What the default was before.
+    sure = StructBoostRanker(
+        formulation=StageWiseRanking(shrinkage=0.3), C=np.inf, random_state=0,
+        weak_learner=partial(TreeFamily, row_share=0.5, random_state=0),
+    ).fit(X[:1000], y[:1000], group=group)  # fmt: skip
+    scores = [model.score(X[1000:], y[1000:], test_qid) for model in (default, sure)]
+    assert scores[0] > scores[1] + 0.01
