@@ -122,7 +122,7 @@ class StructBoostEstimator(BoostedEstimator):
 
 
 @estimator
-class StageWiseByDefault(TableEstimator, StructBoostEstimator):
+class StageWiseByDefault(StructBoostEstimator):
     """Estimators that boost trees stage-wise unless something is said of the objective.
 
     Parameters
@@ -177,9 +177,13 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
                 row_share=_ROW_SHARE,
                 random_state=random_state,
             )
-            learners = "stump" if getattr(self, "_is_sparse", False) else trees
+            learners = self._stage_wise_learners(trees)
             return settings | {"C": np.inf, "weak_learner": learners, "columns_per_channel": 1}
         return settings
+
+    def _stage_wise_learners(self, trees: Any) -> Any:
+        """What is boosted where nothing is said of it."""
+        return "stump" if getattr(self, "_is_sparse", False) else trees
 
     def _weak_learners(self) -> WeakLearners:
         if not is_same(self.weak_learner, AUTO):
@@ -188,7 +192,7 @@ class StageWiseByDefault(TableEstimator, StructBoostEstimator):
 
 
 @estimator
-class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault):
+class StructBoostClassifier(TaxonomyClassifier, TableEstimator, StageWiseByDefault):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     By default it boosts trees stage-wise for the likelihood of the labels

@@ -20,6 +20,7 @@ from structboost.estimators.explained import Explained
 from structboost.estimators.labels import FORMS, decision_of, label_sets, labels_of
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
+from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
@@ -35,7 +36,9 @@ _MOST_PAIRED = 14
 
 
 @estimator
-class StructBoostMultiLabelClassifier(ClassifierMixin, Explained, StageWiseByDefault):
+class StructBoostMultiLabelClassifier(
+    ClassifierMixin, Explained, TableEstimator, StageWiseByDefault
+):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets

@@ -16,6 +16,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.estimators.boosted import StageWiseByDefault
 from structboost.estimators.explained import Explained
 from structboost.estimators.parameters import estimator
+from structboost.estimators.tables import TableEstimator
 from structboost.masters.base import Formulation
 from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
@@ -27,7 +28,7 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(Explained, StageWiseByDefault):
+class StructBoostRanker(Explained, TableEstimator, StageWiseByDefault):
     """Ranker that optimises the share of pairs in the right order (section 3.2).
 
     With two levels of relevance that share is the AUC.

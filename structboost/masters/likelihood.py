@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from structboost._typing import FloatArray
 from structboost.contract.calls import marginals
@@ -35,13 +36,26 @@ class LikelihoodAt(NamedTuple):
 
 
 class Likelihood:
-    """The likelihood of the true outputs of a problem, whose task gives its marginals."""
+    """The likelihood of the true outputs of a problem, whose task gives its marginals.
+
+    Attributes
+    ----------
+    owners : dict of str to ndarray of int64, shape (n_parts,)
+        Example of each part.
+    counts : dict of str to bool
+        Whether joint features count: whether a true one is above 1.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         offsets = problem.offsets
         self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
         numbers = np.arange(len(problem.Y))
+        # An entry that comes twice is summed.
+        self.counts = {
+            kind: bool((coo_array((values, (parts, channels))).tocsr().data > 1).any())
+            for kind, (parts, channels, values) in self._truth.items()
+        }
         self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:

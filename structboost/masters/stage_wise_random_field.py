@@ -27,9 +27,9 @@ class StageWiseRandomField(Formulation):
     An output y of x has the probability ``exp(F(x, y)) / sum_z exp(F(x, z))``, and minus the mean
     logarithm of that of the true outputs falls.  A column gets its weight once, from the scores of
     the round, so there is no bound; give the trainer ``C=float("inf")``.  The task must give its
-    marginals (:meth:`structboost.Task.marginals`), and its joint features must be 0 and 1; its
-    loss plays no part.  ``formulation="log"`` is the same likelihood with an l1 norm and a
-    certificate.
+    marginals (:meth:`structboost.Task.marginals`), and its joint features must be 0 and 1, or
+    counts; its loss plays no part.  ``formulation="log"`` is the same likelihood with an l1 norm
+    and a certificate.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class StageWiseRandomField(Formulation):
     Notes
     -----
     Dietterich, Hao and Ashenfelter, JMLR 2008, with Newton steps.  Their curvature takes the parts
-    of an example for independent, given the scores; shrunken steps bear it where they are not.
+    of an example for independent, given the scores, and the variance of a count for its mean;
+    shrunken steps bear it where they are not.
     """
 
     has_probabilities = True
@@ -158,6 +159,8 @@ class StageWiseRandomFieldMaster(RestrictedMaster):
         self._slopes = at.slopes
         self._curvatures = {}
         for kind, owners in self._likelihood.owners.items():
-            variance = at.expected[kind] * (1.0 - at.expected[kind])
+            variance = at.expected[kind].copy()
+            if not self._likelihood.counts[kind]:
+                variance *= 1.0 - variance
             variance *= self._shares[owners][:, None]
             self._curvatures[kind] = np.ascontiguousarray(variance.T)
