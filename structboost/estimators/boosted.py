@@ -192,7 +192,7 @@ class StageWiseByDefault(StructBoostEstimator):
 
 
 @estimator
-class StructBoostClassifier(TaxonomyClassifier, TableEstimator, StageWiseByDefault):
+class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault, TableEstimator):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     By default it boosts trees stage-wise for the likelihood of the labels

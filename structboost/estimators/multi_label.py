@@ -37,7 +37,7 @@ _MOST_PAIRED = 14
 
 @estimator
 class StructBoostMultiLabelClassifier(
-    ClassifierMixin, Explained, TableEstimator, StageWiseByDefault
+    ClassifierMixin, Explained, StageWiseByDefault, TableEstimator
 ):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 

@@ -28,7 +28,7 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(Explained, TableEstimator, StageWiseByDefault):
+class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
     """Ranker that optimises the share of pairs in the right order (section 3.2).
 
     With two levels of relevance that share is the AUC.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -78,7 +78,7 @@ class StructBoostTagger(StageWiseByDefault):
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
 
-    _of_trees: ClassVar[Mapping[str, Any]] = {"depth": 5, "confident": True}
+    _depth: ClassVar[int] = 5
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
         """Train on sequences and their tags.

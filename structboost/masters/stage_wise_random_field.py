@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +11,17 @@ from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, TermsByKind
-from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.base import Problem, RestrictedMaster
 from structboost.masters.likelihood import Likelihood
+from structboost.masters.newton_steps import NewtonSteps
 from structboost.runtime.growing import GrowingMatrix
-from structboost.validation import checked_not_negative, checked_positive
+from structboost.validation import checked_not_negative
 
 _TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
-class StageWiseRandomField(Formulation):
+class StageWiseRandomField(NewtonSteps):
     """Gradient boosting of a conditional random field, by shrunken Newton steps.
 
     An output y of x has the probability ``exp(F(x, y)) / sum_z exp(F(x, z))``, and minus the mean
@@ -33,11 +33,8 @@ class StageWiseRandomField(Formulation):
 
     Parameters
     ----------
-    shrinkage : float
-        Share of the Newton step that is taken.
-    largest_step : float
-        Largest change of a score by one step, before it is shrunk: where all examples are certain,
-        Newton steps have no bound.
+    shrinkage, largest_step : float
+        As in :class:`structboost.StageWiseLikelihood`.
     enough : float
         Mean loss at which training ends.
 
@@ -49,15 +46,12 @@ class StageWiseRandomField(Formulation):
     """
 
     has_probabilities = True
-    takes_infinite_C: ClassVar[bool] = True
-    shrinkage: float = 0.15
     largest_step: float = 2.0
     enough: float = 1e-5
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
-        checked_positive(self.shrinkage, "shrinkage")
-        checked_positive(self.largest_step, "largest_step")
+        super().check()
         checked_not_negative(self.enough, "enough")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:

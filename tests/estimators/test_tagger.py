@@ -113,6 +113,26 @@ def test_c_is_chosen_on_whole_sequences():
     assert tagger.score(X, y) > 0.9
 
 
+def test_the_default_learns_what_stumps_cannot_from_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(80):
+        x = rng.normal(size=(rng.integers(1, 9), 3))
+        X.append(x)
+        y.append(np.where(x[:, 0] * x[:, 1] > 0, "same", "other"))
+    tagger = StructBoostTagger(max_rounds=40).fit(X[:60], y[:60])
+    assert tagger.C_ == np.inf
+    assert tagger.history_[-1]["bound"] is None
+    assert tagger.score(X[60:], y[60:]) > 0.85
+    assert StructBoostTagger(C=30).fit(X[:60], y[:60]).score(X[60:], y[60:]) < 0.75
+    tagger.save(tmp_path / "model")
+    loaded = StructBoostTagger.load(tmp_path / "model")
+    assert loaded.predict(X[60:]) == tagger.predict(X[60:])
+    likely = [of for x in loaded.predict_marginals(X[60:]) for of in x]
+    own = [of[tag] for of, tag in zip(likely, np.concatenate(y[60:]), strict=True)]
+    assert -np.mean(np.log(own)) < 0.5 * np.log(2)
+
+
 def test_words_and_rows_fuller_than_in_training():
     X, y = sentences(40)
     tagger = StructBoostTagger(C=30, max_rounds=10).fit(X, y)
