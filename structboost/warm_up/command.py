@@ -18,9 +18,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import structboost
 from structboost import Knapsack, estimators, tracking
+from structboost.estimators.boosted import StageWiseByDefault
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
 from structboost.progress import ProgressLine
@@ -29,6 +31,7 @@ from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
 from structboost.tracking.tracked_frames import warm_up
+from structboost.weak.active_feature import active_features
 from structboost.weak.registry import FAMILIES
 
 _rng = np.random.default_rng(0)
@@ -127,21 +130,26 @@ def _take(step: Callable[[], object]) -> None:
 
 
 def _estimator(name: str) -> None:
+    """Fit and predict at a given C, and as the defaults do where they have no C."""
     X, Y = _DATA.get(name, (_X, _CLASSES))
     first = [_FIRST_ARGUMENT[name]] if name in _FIRST_ARGUMENT else []
     made = getattr(estimators, name)(*first)
     given = made.get_params()
     small: dict[str, Any] = {"max_rounds": 5} if "max_rounds" in given else {}
-    if given.get("C") == "auto":
-        small["C"] = 10.0
-    made.set_params(**small).fit(X, Y)
-    if hasattr(made, "predict"):
-        made.predict(X)
+    options: list[dict[str, Any]] = [{"C": 10.0}] if given.get("C") == "auto" else [{}]
+    if issubclass(type(made), StageWiseByDefault):
+        options.insert(0, {"loss": "f1"} if "outputs" in given else {})
+    for own in options:
+        made.set_params(**small, **own).fit(X, Y)
+        if hasattr(made, "predict"):
+            made.predict(X)
 
 
 def _classifier(**parameters: Any) -> None:
     made = estimators.StructBoostClassifier(C=10.0, max_rounds=5, **parameters)
-    made.fit(_X, _CLASSES).predict(_X)
+    is_active = parameters.get("weak_learner") == "active_feature"
+    X: Any = active_features(csr_array(_X > 0)) if is_active else _X
+    made.fit(X, _CLASSES).predict(X)
 
 
 def _categories() -> None:

@@ -12,7 +12,13 @@ import pytest
 from numba.core import event
 from sklearn.datasets import load_iris
 
-from structboost import InterruptedFitWarning, StructBoostClassifier, StructBoostRanker
+from structboost import (
+    InterruptedFitWarning,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
 from structboost.cli import main
 from structboost.warm_up import command
 
@@ -29,6 +35,9 @@ def test_nothing_is_compiled_after_it(capsys):
         StructBoostClassifier(C=100, tol=0.01, spread=0.02, max_rounds=30).fit(X, y).predict(X)
         StructBoostClassifier(C=1, weak_learner=["linear", "stump"]).fit(X, y).predict(X)
         StructBoostRanker(C=10, max_rounds=10).fit(X, y).predict(X)
+        StructBoostRanker(max_rounds=10).fit(X, y).predict(X)
+        StructBoostTagger(max_rounds=5).fit([X[:9], X[50:]], [y[:9], y[50:]]).predict([X])
+        StructBoostMultiLabelClassifier(loss="f1", max_rounds=5).fit(X, X > 3).predict(X)
     compiled = {new.data["dispatcher"].py_func.__qualname__ for _, new in recorded.buffer}
     assert not compiled
 
