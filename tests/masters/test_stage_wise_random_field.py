@@ -112,6 +112,22 @@ def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
         scores = new
 
 
+def test_the_variance_of_a_count_is_taken_for_its_mean():
+    task, x = ChainTask(2), np.zeros((4, 1))
+    offsets = dict(task.stack([x]).offsets)
+    problem = Problem(task, [x], [np.zeros(4, int)], offsets, np.ones(1), np.random.RandomState(0))
+    formulation = StageWiseRandomField(shrinkage=1.0, largest_step=9.0)
+    master = formulation.master(problem, np.inf)
+    one = np.zeros(1, int)
+    master.add_columns(
+        {"step": Terms(one, one + master.add_responses("step", np.ones((1, 1))), one, np.ones(1))},
+        1,
+    )
+    master.solve(0.1, one)
+    # Tag 0 follows tag 0 three times; three quarters of a time were expected.
+    assert master.weights == pytest.approx([(3 - 0.75) / 0.75])
+
+
 def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
     X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
     train, test = slice(0, 400), slice(400, None)
