@@ -59,6 +59,7 @@ from .masters.m_slack import MSlack as MSlack
 from .masters.norm_bounded import NormBounded as NormBounded
 from .masters.norm_bounded_hinge import NormBoundedHinge as NormBoundedHinge
 from .masters.one_slack import OneSlack as OneSlack
+from .masters.softmax_link import SoftmaxLink as SoftmaxLink
 from .masters.stage_wise import StageWise as StageWise
 from .masters.stage_wise_likelihood import StageWiseLikelihood as StageWiseLikelihood
 from .masters.stage_wise_random_field import StageWiseRandomField as StageWiseRandomField

@@ -26,6 +26,7 @@ from structboost import (
     AdaBoostMOClassifier,
     BinaryTask,
     BinnedTable,
+    ChainTask,
     CodedTask,
     Exponential,
     MultiBoostClassifier,
@@ -36,8 +37,10 @@ from structboost import (
     PartKind,
     RankingTask,
     ShareBoostClassifier,
+    StageWiseRandomField,
     StructBoost,
     StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructuredSVM,
     StructuredSVMClassifier,
@@ -122,6 +125,11 @@ def graphs(n_labels=2):
         X.append(SuperpixelGraph(seen[:, :, None], edges, np.abs(agree)[:, None]))
         Y.append(labels)
     return SuperpixelCRFTask(n_labels), X[:14], Y[:14], X[14:]
+
+
+def sequences():
+    _, X, Y, X_test = chains()
+    return ChainTask(3), X, Y, X_test
 
 
 def queries():
@@ -226,13 +234,20 @@ def estimator(model, name="digits", **fit):
     return found
 
 
-def ranker():
+def ranker(**parameters):
     _, X, Y, X_test = queries()
     sizes = [len(x) for x in X]
-    model = StructBoostRanker(C=20.0, max_rounds=15).fit(
+    model = StructBoostRanker(max_rounds=15, **parameters).fit(
         np.vstack(X), np.concatenate(Y), qid=np.repeat(range(4), sizes)
     )
     return {"scores": model.predict(np.vstack(X_test)), **of_model(model.model_)}
+
+
+def sets_of_labels(**parameters):
+    _, X, y, X_test = split("digits")
+    labels = np.column_stack((y > 0, y > 1, y == 1)).astype(int)
+    model = StructBoostMultiLabelClassifier(max_rounds=15, **parameters).fit(X, labels)
+    return {"predictions": np.asarray(model.predict(X_test)), **of_model(model.model_)}
 
 
 def binned():
@@ -314,7 +329,14 @@ def fixed_models():
         "resumed chain": lambda: resumed(chains()),
         "path": lambda: path(digits),
         "binned table": binned,
-        "ranker": ranker,
+        "ranker": lambda: ranker(C=20.0),
+        "stage-wise ranker": ranker,
+        "stage-wise classifier": lambda: estimator(StructBoostClassifier(max_rounds=15)),
+        "stage-wise chain": lambda: trained(
+            sequences(), formulation=StageWiseRandomField(), weak_learner="tree", C=np.inf
+        ),
+        "stage-wise sets": sets_of_labels,
+        "likelihood chain": lambda: trained(sequences(), formulation="log"),
         "classifier": lambda: estimator(StructBoostClassifier(C=20.0, max_rounds=15)),
         "classifier early": lambda: estimator(
             StructBoostClassifier(C=20.0, max_rounds=15, early_stopping=True, random_state=0)

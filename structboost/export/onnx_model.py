@@ -18,12 +18,7 @@ from structboost.estimators.explained import Explained
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.export.onnx_trees import TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.base import Formulation
-from structboost.masters.conditional_likelihood import ConditionalLikelihood
-from structboost.masters.exponential import Exponential
-from structboost.masters.logistic import Logistic
 from structboost.masters.registry import formulation_of
-from structboost.masters.stage_wise import StageWise
-from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.validation import shown
 from structboost.weak.category_sets import SetColumns
 from structboost.weak.lookup_table import LinearAndSteps, SumOfScorers
@@ -33,11 +28,6 @@ from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees
 # Versions of the operators, old enough for the runtimes of the last years.
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
 _ML = "ai.onnx.ml"
-# Probabilities are the softmax of so many times the scores.
-_SHARPNESS = {
-    StageWiseLikelihood: 2.0, Exponential: 2.0, StageWise: 2.0, ConditionalLikelihood: 1.0,
-    Logistic: 1.0,
-}  # fmt: skip
 
 
 def to_onnx(model: Any, *, kind: str | None = None) -> Any:
@@ -123,19 +113,20 @@ def _add_outputs(graph: _Graph, estimator: Any) -> None:
 
 
 def _probabilities(graph: _Graph, scores: str, formulation: Formulation) -> str:
-    """What ``formulation.probabilities`` computes."""
-    known = [of for of in _SHARPNESS if isinstance(formulation, of)]
-    if not known:
+    """What ``formulation.link.inverse`` computes."""
+    link = formulation.link
+    if link is None:
         raise TypeError(
             f"formulation is {shown(formulation)}, whose probabilities have no form in ONNX; "
             "export the model_ of the classifier, and compute them from its scores."
         )
-    sharpened = graph.add("Mul", scores, graph.constant(_SHARPNESS[known[0]]))
+    sharpened = graph.add("Mul", scores, graph.constant(link.sharpness))
     share = graph.add("Softmax", sharpened, axis=1)
-    if known[0] is not Logistic:
+    if not link.margin:
         return share
-    falling = graph.add("Mul", share, graph.constant(math.e - 1.0))
-    product = graph.add("Mul", share, graph.add("Sub", graph.constant(math.e), falling))
+    factor = math.exp(link.margin)
+    falling = graph.add("Mul", share, graph.constant(factor - 1.0))
+    product = graph.add("Mul", share, graph.add("Sub", graph.constant(factor), falling))
     total = graph.add("ReduceSum", product, graph.constant(np.array([1])), keepdims=1)
     return graph.add("Div", product, total)
 

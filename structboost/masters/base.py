@@ -14,6 +14,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, TermsByKind
 from structboost.exceptions import TaskError
 from structboost.files.schema import Schema
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.task import KeptTruth, Task
 from structboost.validation import checked_positive, checked_regularisation
 
@@ -202,9 +203,9 @@ class Formulation(ABC):
     can_choose_C : bool
         Whether a unit of weight has a price, and C is that of the loss: then the model is empty
         below some C, from which ``C="auto"`` searches upwards.
-    has_probabilities : bool
-        Whether the class probabilities follow from the scores that minimise the expected loss:
-        whether :meth:`probabilities` is implemented.
+    link : SoftmaxLink, optional
+        How class probabilities follow from the scores that minimise the expected loss.  None where
+        they do not, or where :meth:`probabilities` is overridden.
     """
 
     works_on_shards: ClassVar[bool] = False
@@ -213,7 +214,7 @@ class Formulation(ABC):
     takes_infinite_C: ClassVar[bool] = False
     can_spread: bool = False
     can_resume: bool = False
-    has_probabilities: bool = False
+    link: ClassVar[SoftmaxLink | None] = None
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:
@@ -230,6 +231,11 @@ class Formulation(ABC):
                 "stabilize=True, or take formulation='one_slack'."
             )
         return cls()
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether :meth:`probabilities` can be called: by default, whether there is a ``link``."""
+        return self.link is not None
 
     @property
     def identity(self) -> str:
@@ -255,7 +261,9 @@ class Formulation(ABC):
         -------
         probabilities : ndarray, shape (n_samples, n_classes)
         """
-        raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
+        if self.link is None:
+            raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
+        return self.link.inverse(scores)
 
     @abstractmethod
     def master(self, problem: Problem, C: float) -> RestrictedMaster:

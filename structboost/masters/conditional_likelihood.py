@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
-from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, TermsByKind
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.likelihood import Likelihood, LikelihoodAt
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.responses import StoredResponses
 from structboost.shards.sparse_responses import SparseResponses
@@ -50,11 +50,7 @@ class ConditionalLikelihood(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
-    has_probabilities = True
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Softmax of the scores."""
-        return np.asarray(softmax(scores, axis=1))
+    link = SoftmaxLink()
 
     def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
         """L-BFGS-B over the columns so far, until the duality gap is small enough.

@@ -17,7 +17,7 @@ from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import SolverError, TaskError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.coordinate_descent import channel_weights, update_coordinates
-from structboost.masters.pair_margins import pair_probabilities
+from structboost.masters.pair_margins import PAIR_LINK
 from structboost.shards.responses import StoredResponses
 from structboost.validation import (
     checked_choice,
@@ -62,7 +62,7 @@ class Exponential(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
-    has_probabilities = True
+    link = PAIR_LINK
     takes_infinite_C: ClassVar[bool] = True
     solver: str = "fcd"
     tau_max: int = 2
@@ -75,10 +75,6 @@ class Exponential(Formulation):
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
         checked_positive(self.largest_weight, "largest_weight")
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Softmax of twice the scores."""
-        return pair_probabilities(scores)
 
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
         """Coordinate descent or L-BFGS-B on all pairs.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, check_single_terms
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growing import GrowingMatrix
 from structboost.validation import checked_choice, checked_positive
 
@@ -46,22 +45,14 @@ class Logistic(Formulation):
     regulariser: str = "frobenius"
     smoothing: float = 1e-2
     gradient_tolerance: float = 1e-4
-    has_probabilities = True
+    # The loss has a margin of 1.
+    link = SoftmaxLink(margin=1.0)
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
         checked_choice(self.regulariser, "regulariser", REGULARISERS)
         checked_positive(self.smoothing, "smoothing")
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """``q (e - (e - 1) q)``, normalised, with q the softmax of the scores.
-
-        The margin of 1 in the loss ``log sum_y exp(Delta + F_y - F_true)`` makes it differ from q.
-        """
-        share = softmax(scores, axis=1)
-        out = share * (math.e - (math.e - 1.0) * share)
-        return np.asarray(out / out.sum(axis=1, keepdims=True))
 
     def master(self, problem: Problem, C: float) -> LogisticMaster:
         """L-BFGS over the learners so far."""

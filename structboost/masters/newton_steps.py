@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, check_single_terms
+from structboost.columns import Terms, TermsByKind, check_single_terms
 from structboost.masters.base import Formulation, RestrictedMaster
 from structboost.runtime.growing import GrowingMatrix
-from structboost.validation import checked_positive
+from structboost.validation import checked_not_negative, checked_positive
+
+_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -28,85 +30,120 @@ class NewtonSteps(Formulation):
     largest_step : float
         Largest change of a score by one step, before it is shrunk: where nothing is wrong any more,
         Newton steps have no bound.
+    enough : float
+        Mean loss at which training ends.
     """
 
     takes_infinite_C: ClassVar[bool] = True
     shrinkage: float = 0.15
     largest_step: float = 1.0
+    enough: float = 0.0
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
         checked_positive(self.shrinkage, "shrinkage")
         checked_positive(self.largest_step, "largest_step")
+        checked_not_negative(self.enough, "enough")
 
 
 class NewtonStepsMaster(RestrictedMaster):
-    """Scores of all parts; a column is one learner on one channel, and C is infinite.
+    """Scores of all parts; columns step from the scores of the round before, and C is infinite.
+
+    Subclasses call :meth:`_measure` when they are made.
 
     Parameters
     ----------
     formulation : NewtonSteps
-    kind : str
-    n_channels, n_parts : int
+    shapes : dict of str to (int, int)
+        Number of channels and of parts of each kind.
+
+    Attributes
+    ----------
+    takes_sums : bool
+        Whether a column may be a sum of weak learners on several channels.
     """
 
     drops_idle_columns = False
+    takes_sums: ClassVar[bool] = False
 
-    def __init__(self, formulation: NewtonSteps, kind: str, n_channels: int, n_parts: int) -> None:
+    def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__(np.inf)
         self.formulation = formulation
-        self._kind = kind
-        self._scores = np.zeros((n_channels, n_parts))
-        self._answers = GrowingMatrix(n_parts)
-        self._terms = Terms.none()
+        self._columns = TermsByKind(shapes)
+        self._answers = {kind: GrowingMatrix(n_parts) for kind, (_, n_parts) in shapes.items()}
+        # Of shape (n_channels, n_parts), as the derivatives by them are.
+        self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
+        self._slopes: dict[str, FloatArray] = {}
+        self._curvatures: dict[str, FloatArray] = {}
 
     @property
     def primal(self) -> float:
-        """The loss alone: C is infinite."""
+        """The mean loss alone: C is infinite."""
         return self.risk
 
     @property
     def min_edge(self) -> float:
-        """Any positive edge lowers the loss."""
-        return 0.0
+        """Any positive edge lowers the loss, until it is low enough."""
+        return np.inf if self.risk <= self.formulation.enough else 0.0
 
     def set_C(self, C: float) -> None:
         """Nothing depends on it."""
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
-        return self._answers.append(responses)
+        return self._answers[kind].append(responses)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero, each one learner."""
-        check_single_terms(terms[self._kind], n_new, type(self.formulation).__name__)
-        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
+        """Append columns of weight zero."""
+        if not self.takes_sums:
+            for own in terms.values():
+                check_single_terms(own, n_new, type(self.formulation).__name__)
+        self._columns.add(terms, n_new)
         super().add_columns(terms, n_new)
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add to the weights of the columns chosen last."""
-        for j in () if selected is None else selected:
-            self._calls += 1
-            channel = self._terms.channels[j]
-            answer = self._answers.rows[self._terms.learners[j]].astype(np.float64)
-            slope, curvature = self._along(answer, channel)
-            if slope <= 0:
-                continue
-            longest = self.formulation.largest_step / np.abs(answer).max()
-            step = min(slope / curvature, longest) if curvature > 0 else longest
-            step *= self.formulation.shrinkage
-            self.weights[j] += step
-            self._scores[channel] += step * answer
+        """Add to the weights of the columns chosen last, each from the same scores."""
+        if selected is None or not len(selected):
+            return
+        self._calls += 1
+        steps = self._steps(selected)
+        self.weights = self.weights + steps
+        for kind, terms in self._columns.weighted(steps).items():
+            rows, scores = self._answers[kind].rows, self._scores[kind]
+            for learner, channel, coefficient in zip(*terms[1:], strict=True):
+                scores[channel] += coefficient * rows[learner]
         self._measure()
+
+    def duals(self) -> dict[str, FloatArray]:
+        """How fast the loss falls with every score."""
+        return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
     def bound(self, largest_edge: float) -> float | None:
         """None: the weights are not optimal over the columns."""
         return None
 
-    @abstractmethod
-    def _along(self, answer: FloatArray, channel: int) -> tuple[float, float]:
-        """How much a unit of weight lowers the loss at first, and the second derivative."""
+    def _steps(self, selected: IntArray) -> FloatArray:
+        """Shrunken Newton steps of the columns selected, 0 for all others."""
+        n_columns = len(self.weights)
+        is_selected = np.zeros(n_columns)
+        is_selected[selected] = 1.0
+        slopes, curvatures, largest = np.zeros((3, n_columns))
+        for kind, terms in self._columns.weighted(is_selected).items():
+            for j, learner, channel, coefficient in zip(*terms, strict=True):
+                answer = coefficient * self._answers[kind].rows[learner]
+                slope, curvature = self._along(kind, channel, answer)
+                slopes[j] += slope
+                curvatures[j] += curvature
+                largest[j] = max(largest[j], np.abs(answer).max(initial=0.0))
+        longest = self.formulation.largest_step / np.maximum(largest, _TINY)
+        newton = np.divide(slopes, curvatures, out=longest.copy(), where=curvatures > 0)
+        return np.where(slopes > 0, self.formulation.shrinkage * np.minimum(newton, longest), 0.0)
+
+    def _along(self, kind: str, channel: int, answer: FloatArray) -> tuple[float, float]:
+        """How much a unit of the answer lowers the loss at first, and the second derivative."""
+        slopes, curvatures = self._slopes[kind][channel], self._curvatures[kind][channel]
+        return float(answer @ slopes), float((answer * answer) @ curvatures)
 
     @abstractmethod
     def _measure(self) -> None:
-        """Compute the risk at the scores."""
+        """Compute the risk at the scores, and slopes and curvatures where they are used."""

@@ -13,24 +13,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from structboost._typing import FloatArray
 from structboost.columns import Terms
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growing import GrowingMatrix
 from structboost.validation import checked_choice
 
 PAIRS = ("bits", "outputs")
 
-
-def pair_probabilities(scores: FloatArray) -> FloatArray:
-    """Probabilities at which scores minimise ``E sum over wrong y' of exp(F_y' - F_y)``.
-
-    The derivative by ``F_k`` is ``exp(F_k) sum_y P_y exp(-F_y) - P_k exp(-F_k) sum_y exp(F_y)``,
-    which is zero for all k where ``P_k`` is proportional to ``exp(2 F_k)``.
-    """
-    return np.asarray(softmax(2.0 * scores, axis=1))
+# Scores minimise ``E sum over wrong y' of exp(F_y' - F_y)`` at these probabilities.  The derivative
+# by ``F_k`` is ``exp(F_k) sum_y P_y exp(-F_y) - P_k exp(-F_k) sum_y exp(F_y)``, which is zero for
+# all k where ``P_k`` is proportional to ``exp(2 F_k)``.
+PAIR_LINK = SoftmaxLink(sharpness=2.0)
 
 
 @dataclass(frozen=True)
@@ -38,19 +34,16 @@ class PairFormulation(Formulation):
     """Exponential loss over pairs, one of ``PAIRS``."""
 
     pairs: str = "outputs"
+    link = PAIR_LINK
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
         checked_choice(self.pairs, "pairs", PAIRS)
 
     @property
-    def has_probabilities(self) -> bool:  # type: ignore[override]
+    def has_probabilities(self) -> bool:
         """Whether the pairs are the wrong outputs."""
         return self.pairs == "outputs"
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Softmax of twice the scores."""
-        return pair_probabilities(scores)
 
 
 class PairMaster(RestrictedMaster):

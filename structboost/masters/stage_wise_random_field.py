@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import softmax
 
-from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, TermsByKind
-from structboost.masters.base import Problem, RestrictedMaster
+from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
-from structboost.masters.newton_steps import NewtonSteps
-from structboost.runtime.growing import GrowingMatrix
-from structboost.validation import checked_not_negative
-
-_TINY = np.finfo(np.float64).tiny
+from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
+from structboost.masters.softmax_link import SoftmaxLink
 
 
 @dataclass(frozen=True)
@@ -45,18 +37,9 @@ class StageWiseRandomField(NewtonSteps):
     shrunken steps bear it where they are not.
     """
 
-    has_probabilities = True
+    link = SoftmaxLink()
     largest_step: float = 2.0
     enough: float = 1e-5
-
-    def check(self) -> None:
-        """Raise if a parameter is out of its range."""
-        super().check()
-        checked_not_negative(self.enough, "enough")
-
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Softmax of the scores."""
-        return np.asarray(softmax(scores, axis=1))
 
     def master(self, problem: Problem, C: float) -> StageWiseRandomFieldMaster:
         """Newton steps.
@@ -69,89 +52,24 @@ class StageWiseRandomField(NewtonSteps):
         return StageWiseRandomFieldMaster(problem, self)
 
 
-class StageWiseRandomFieldMaster(RestrictedMaster):
+class StageWiseRandomFieldMaster(NewtonStepsMaster):
     """Scores of all parts, and columns of any terms."""
 
-    drops_idle_columns = False
+    takes_sums = True
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
-        super().__init__(np.inf)
-        self.formulation = formulation
         self._shares = problem.example_weights
         self._likelihood = Likelihood(problem)
-        self._columns = TermsByKind(problem.task.kinds)
-        n_parts = {kind: len(owners) for kind, owners in self._likelihood.owners.items()}
-        self._answers = {kind: GrowingMatrix(n) for kind, n in n_parts.items()}
-        self._scores = {
-            kind: np.zeros((n, problem.task.kinds[kind].n_channels)) for kind, n in n_parts.items()
-        }
+        kinds = problem.task.kinds
+        shapes = {k: (kinds[k].n_channels, len(own)) for k, own in self._likelihood.owners.items()}
+        super().__init__(formulation, shapes)
         self._measure()
-
-    @property
-    def primal(self) -> float:
-        """The mean loss alone: C is infinite."""
-        return self.risk
-
-    @property
-    def min_edge(self) -> float:
-        """Any positive edge lowers the loss, until it is low enough."""
-        return np.inf if self.risk <= self.formulation.enough else 0.0
-
-    def set_C(self, C: float) -> None:
-        """Nothing depends on it."""
-
-    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
-        return self._answers[kind].append(responses)
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
-        self._columns.add(terms, n_new)
-        super().add_columns(terms, n_new)
-
-    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add to the weights of the columns chosen last, each from the same scores."""
-        if selected is None or not len(selected):
-            return
-        self._calls += 1
-        steps = self._steps(selected)
-        self.weights = self.weights + steps
-        for kind, terms in self._columns.weighted(steps).items():
-            rows, scores = self._answers[kind].rows, self._scores[kind]
-            for learner, channel, coefficient in zip(*terms[1:], strict=True):
-                scores[:, channel] += coefficient * rows[learner]
-        self._measure()
-
-    def duals(self) -> dict[str, FloatArray]:
-        """Slope of the likelihood in every score."""
-        return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
-
-    def bound(self, largest_edge: float) -> float | None:
-        """None: the weights are not optimal over the columns."""
-        return None
-
-    def _steps(self, selected: IntArray) -> FloatArray:
-        """Shrunken Newton steps of the columns selected, 0 for all others."""
-        n_columns = len(self.weights)
-        is_selected = np.zeros(n_columns)
-        is_selected[selected] = 1.0
-        slopes, curvatures, largest = np.zeros((3, n_columns))
-        for kind, terms in self._columns.weighted(is_selected).items():
-            for j, learner, channel, coefficient in zip(*terms, strict=True):
-                answer = coefficient * self._answers[kind].rows[learner]
-                slopes[j] += answer @ self._slopes[kind][channel]
-                curvatures[j] += (answer * answer) @ self._curvatures[kind][channel]
-                largest[j] = max(largest[j], np.abs(answer).max(initial=0.0))
-        longest = self.formulation.largest_step / np.maximum(largest, _TINY)
-        newton = np.divide(slopes, curvatures, out=longest.copy(), where=curvatures > 0)
-        return np.where(slopes > 0, self.formulation.shrinkage * np.minimum(newton, longest), 0.0)
 
     def _measure(self) -> None:
-        """Risk, and first and second derivatives of the likelihood by the scores."""
-        at = self._likelihood.at(self._scores)
+        by_part = {kind: np.ascontiguousarray(own.T) for kind, own in self._scores.items()}
+        at = self._likelihood.at(by_part)
         self.risk = float(self._shares @ at.losses)
         self._slopes = at.slopes
-        self._curvatures = {}
         for kind, owners in self._likelihood.owners.items():
             variance = at.expected[kind].copy()
             if not self._likelihood.counts[kind]:

@@ -33,6 +33,8 @@ class StageWiseRanking(NewtonSteps):
     largest_step : float
         Largest change of a score by one step, before it is shrunk: a weak learner without errors
         would outvote all others.
+    enough : float
+        Mean loss at which training ends.
 
     Notes
     -----
@@ -61,7 +63,8 @@ class StageWiseRankingMaster(NewtonStepsMaster):
             raise TaskError("This formulation needs a task with one kind of parts.")
         ((kind, starts),) = problem.offsets.items()
         gains, weights = problem.task.gains(problem.Y)
-        super().__init__(formulation, kind, 1, len(gains))
+        self._kind = kind
+        super().__init__(formulation, {kind: (1, len(gains))})
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         self._order = np.lexsort((gains, query))
         self._starts = np.asarray(starts, np.int64)
@@ -92,7 +95,7 @@ class StageWiseRankingMaster(NewtonStepsMaster):
         out[self._order, 0] = self._above - self._below
         return {self._kind: out}
 
-    def _along(self, answer: FloatArray, channel: int) -> tuple[float, float]:
+    def _along(self, kind: str, channel: int, answer: FloatArray) -> tuple[float, float]:
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
         # answer that is the same in all of a query must not count by rounding.
         _, lowest, sizes = _extremes(answer, self._starts)
@@ -103,7 +106,7 @@ class StageWiseRankingMaster(NewtonStepsMaster):
 
     def _measure(self) -> None:
         """Weights of the pairs: factors of better and worse items, sums of both; the risk."""
-        scores = centred(self._scores[0], self._starts)
+        scores = centred(self._scores[self._kind][0], self._starts)
         self._up = self._of_query * self._item_weights * np.exp(-scores)
         self._down = self._item_weights * np.exp(scores)
         self._above, self._below = self._pair_sums(self._up, self._down)

@@ -5,13 +5,16 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from structboost import (
     AdaBoostMHClassifier,
     Ensemble,
+    Exponential,
     MulticlassTask,
     ShareBoostClassifier,
+    SoftmaxLink,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -156,6 +159,31 @@ def test_models_without_a_form_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install structboost-learn\[onnx\]"):
         to_onnx(hyperplanes)
+
+
+def test_formulations_say_how_probabilities_follow_from_scores():
+    class Cautious(Exponential):
+        link = SoftmaxLink(sharpness=0.5, margin=0.7)
+
+    class Even(Exponential):
+        link = None
+
+        def probabilities(self, scores):
+            return np.full_like(scores, 1 / 3)
+
+        has_probabilities = True
+
+    model = StructBoostClassifier(formulation=Cautious(), C=30, max_rounds=5).fit(X, Y)
+    rows = X.astype(np.float32)
+    found = model.predict_proba(rows)
+    share = softmax(0.5 * model.decision_function(rows), axis=1)
+    expected = share * (np.exp(0.7) - (np.exp(0.7) - 1) * share)
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1)[:, None])
+    np.testing.assert_allclose(run(model, rows)["probabilities"], found, atol=1e-5)
+    even = StructBoostClassifier(formulation=Even(), C=30, max_rounds=5).fit(X, Y)
+    assert (even.predict_proba(rows) == 1 / 3).all()
+    with pytest.raises(TypeError, match="whose probabilities have no form in ONNX"):
+        to_onnx(even)
 
 
 def test_scores_of_an_ensemble_and_names_of_features():

@@ -92,7 +92,7 @@ def test_huge_scores_stay_finite():
     master, _ = made_master(0, weighted=False, shrinkage=1.0, largest_step=1e4)
     add_learner(master, np.where(np.arange(19) % 2, -1, 1))
     master.weights[:] = 0.0
-    master._scores[0] += 1e4 * np.arange(19)
+    master._scores[master._kind][0] += 1e4 * np.arange(19)
     assert np.isfinite(master.duals()["x"]).all()
     master.solve(0.0, np.array([0]))
     assert np.isfinite(master.risk)

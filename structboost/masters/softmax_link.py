@@ -1,0 +1,38 @@
+"""How class probabilities follow from scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from structboost._typing import FloatArray
+
+
+@dataclass(frozen=True)
+class SoftmaxLink:
+    """Probabilities from a softmax of the scores: plain data, which exports read, too.
+
+    With q the softmax of ``sharpness`` times the scores, and ``b = exp(margin)``, the probabilities
+    are proportional to ``q (b - (b - 1) q)``.
+
+    Parameters
+    ----------
+    sharpness : float
+    margin : float
+        What the loss adds to the scores of wrong classes.  Without it, the probabilities are q.
+    """
+
+    sharpness: float = 1.0
+    margin: float = 0.0
+
+    def inverse(self, scores: FloatArray) -> FloatArray:
+        """Probabilities, shape (n_samples, n_classes) as the scores."""
+        share = softmax(self.sharpness * scores, axis=1)
+        if not self.margin:
+            return np.asarray(share)
+        factor = math.exp(self.margin)
+        out = share * (factor - (factor - 1.0) * share)
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
