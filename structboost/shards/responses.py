@@ -225,13 +225,15 @@ def _add_stump_products(
     out: FloatArray,
 ) -> None:
     values = entry_values(value_codes, levels)
+    # Looked up by the comparison: a branch that cannot be foretold takes four times as long.
+    answers = np.empty(2)
     for t in range(len(learners)):
         k = learners[t]
         code = codes[feature[k], first:]
-        at_left, at_right, last = left[k], right[k], bin_[k]
+        answers[0], answers[1], last = right[k], left[k], bin_[k]
         total = 0.0
         for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
-            total += values[e] * (at_left if np.int64(code[parts[e]]) <= last else at_right)
+            total += values[e] * answers[np.int64(np.int64(code[parts[e]]) <= last)]
         out[t] += total
 
 

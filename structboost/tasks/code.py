@@ -73,12 +73,7 @@ class CodeTask(Task):
         """Best class of every example with its loss added, in one pass."""
         labels = self.labels(Y)
         rivals = _rival_classes(self.class_scores(scores.rows["x"]), self.losses, labels)
-        wrong = np.flatnonzero(rivals != labels)
-        change = self.code[labels[wrong]] - self.code[rivals[wrong]]
-        entries, channels = (np.ascontiguousarray(at) for at in np.nonzero(change))
-        rows = wrong[entries]
-        values = change[entries, channels].astype(np.float64)
-        indptr = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)
+        rows, channels, values, indptr = _code_differences(self.code, labels, rivals)
         return Separation(
             self.losses[labels, rivals], {"x": Measure(rows, channels, values)}, {"x": indptr}
         )
@@ -126,3 +121,30 @@ def _rival_classes(scores: FloatArray, losses: FloatArray, labels: IntArray) -> 
                 best = value
                 rivals[i] = c
     return rivals
+
+
+@compiled
+def _code_differences(
+    code: NDArray[np.int8], labels: IntArray, rivals: IntArray
+) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+    """Rows, channels and values where the code of the truth differs from the rival's."""
+    n_channels = code.shape[1]
+    indptr = np.zeros(len(labels) + 1, np.int64)
+    for i in range(len(labels)):
+        n_changes = 0
+        if labels[i] != rivals[i]:
+            for c in range(n_channels):
+                n_changes += code[labels[i], c] != code[rivals[i], c]
+        indptr[i + 1] = indptr[i] + n_changes
+    rows = np.empty(indptr[-1], np.int64)
+    channels = np.empty(indptr[-1], np.int64)
+    values = np.empty(indptr[-1])
+    end = 0
+    for i in range(len(labels)):
+        if labels[i] != rivals[i]:
+            for c in range(n_channels):
+                change = np.int64(code[labels[i], c]) - np.int64(code[rivals[i], c])
+                if change != 0:
+                    rows[end], channels[end], values[end] = i, c, change
+                    end += 1
+    return rows, channels, values, indptr
