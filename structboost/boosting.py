@@ -334,6 +334,11 @@ class _AfterRound(StructBoost):
         self.model_ = self._loop.current_model()
         return self.model_
 
+    def staged_predict(self, X: Sequence[Any]) -> Any:
+        """Predictions after each round so far."""
+        staged = self._loop.final_model({}).staged()
+        return (model_predictions(self.task, model, X) for model in staged)
+
 
 def _fit(
     trainers: Sequence[StructBoost], X: Sequence[Any], Y: Sequence[Any], sample_weight: Any

@@ -31,7 +31,10 @@ from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of, ridge_of
 from structboost.weak.pricing import PricingRule, rule_of
 
-_LEAVE_CHECKPOINT = "take formulation='one_slack' and stumps or trees, or leave checkpoint=None"
+_RESUMABLE = "take formulation='one_slack', or leave checkpoint=None"
+_RESUMABLE_LEARNERS = (
+    "take stumps or trees, with a whole number as random_state, or leave checkpoint=None"
+)
 # How the smallest C is searched for: coarsely, no further than what beats the empty model, and not
 # for long: in so many passes, or so many times those of the fit that was empty.
 _PROBE_ROUNDS = 20
@@ -69,7 +72,7 @@ class Plan:
         rule_of(self.pricing)
         if self.checkpoint is not None:
             for plug_in in (self.formulation, self.rule):
-                check_declares(plug_in, "can_resume", "checkpoint", _LEAVE_CHECKPOINT)
+                check_declares(plug_in, "can_resume", "checkpoint", _RESUMABLE)
         if not (self.formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
                 f"engine is {self.engine}, but {type(self.formulation).__name__} supports threads "
@@ -96,15 +99,15 @@ class Plan:
             for kind, family in families.items()
             if family.shard_features
         }
-        new_cut_oracle, file = None, None
+        shards, new_cut_oracle, file = None, None, None
         if self.formulation.works_on_shards:
             shards = examples.shards(self.engine, weights, in_shards)
             resources.callback(shards.close)
             new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
-            if self.checkpoint is not None:
-                identity = self._identity(settings, examples, families, weights)
-                features = examples.features_identity(shards, in_shards)
-                file = CheckpointFile(self.checkpoint, identity, features)
+        if self.checkpoint is not None:
+            identity = self._identity(settings, examples, families, weights)
+            features = examples.features_identity(shards, in_shards)
+            file = CheckpointFile(self.checkpoint, identity, features)
         of_task = self.task, X, Y, examples.offsets, weights, random_state
         problem = Problem(*of_task, new_cut_oracle, ridge_of(families))
         master = self.formulation.master(problem, float(settings.C))
@@ -163,7 +166,7 @@ class Plan:
                 family.vary(self.random_state)
         if self.checkpoint is not None:
             for family in families.values():
-                check_declares(family, "can_resume", "checkpoint", _LEAVE_CHECKPOINT)
+                check_declares(family, "can_resume", "checkpoint", _RESUMABLE_LEARNERS)
         return families
 
     def _identity(
@@ -188,6 +191,9 @@ class Plan:
             },
             "n_features": dict(examples.n_features),
         }
+        # Checkpoints of version 0.1 are of families that are their names.
+        if drawn := {k: f.identity for k, f in families.items() if f.identity != f.name}:
+            about["families"] = drawn
         if ridge := ridge_of(families):
             about["ridge"] = ridge
         if self.formulation.identity:

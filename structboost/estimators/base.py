@@ -165,7 +165,9 @@ class BoostedEstimator(Documented, BaseEstimator):
             self.C_path_ = trainer.C_path_
         # A fit that Ctrl-C ended while C was chosen has none of the rounds that were watched.
         is_watched = folds is None or not trainer.interrupted_
-        if stopping is not None and stopping.losses and is_watched:
+        if stopping is not None and is_watched:
+            if not stopping.losses:  # a checkpoint had all rounds behind it
+                stopping.evaluate_all(trainer)
             self.model_ = trainer.model_.at_stage(stopping.best_stage)
             self.objective_ = trainer.history_[stopping.best_stage]["primal"]
             self.validation_losses_ = stopping.losses

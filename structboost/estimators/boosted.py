@@ -11,7 +11,6 @@ import numpy as np
 
 from structboost.boosting import AUTO
 from structboost.engines.base import Engine
-from structboost.engines.registry import engine_of
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator, is_same
@@ -144,7 +143,7 @@ class StageWiseByDefault(StructBoostEstimator):
     # What is said of the objective, the weak learners and the solver.
     _objective: ClassVar[tuple[str, ...]] = (
         "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
-        "spread", "checkpoint", "taxonomy", "loss",
+        "spread", "taxonomy", "loss",
     )  # fmt: skip
     # Depth of the trees that are boosted stage-wise.
     _depth: ClassVar[int]
@@ -153,8 +152,7 @@ class StageWiseByDefault(StructBoostEstimator):
     def _is_left_open(self) -> bool:
         """Whether nothing is said of what is minimised, over which weak learners, and how."""
         own = [name for name in self._objective if hasattr(type(self), name)]
-        said = any(not is_same(getattr(self, name), getattr(type(self), name)) for name in own)
-        return not said and engine_of(self.engine, self.n_jobs).in_process
+        return all(is_same(getattr(self, name), getattr(type(self), name)) for name in own)
 
     def _stage_wise(self) -> Formulation:
         """What is minimised where nothing is said of it."""
@@ -199,9 +197,9 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault, TableEstimat
     (:class:`structboost.StageWiseLikelihood`), each round on half of the rows, which needs no C and
     has no certificate (docs/decisions/default-classifier.md).  As soon as C,
     ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``checkpoint``, ``taxonomy`` or an engine of several
-    processes is given, it minimises the hinge loss over stumps, to a certified gap.  Sparse tables
-    are boosted over stumps in any case.
+    ``columns_per_channel``, ``spread`` or ``taxonomy`` is given, it minimises the hinge loss over
+    stumps, to a certified gap.  Engines of several processes need one of these.  Sparse tables are
+    boosted over stumps in any case.
 
     Parameters
     ----------

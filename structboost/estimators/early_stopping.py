@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,18 @@ class EarlyStopping:
 
     def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
         """Evaluate the current model; True when it is time to stop."""
-        self.losses.append(mean_loss(trainer.task, self.Y, trainer.predict(self.X)))
-        self.best_stage = int(np.argmin(self.losses))
+        if record["round"] > len(self.losses) + 1:
+            self.evaluate_all(trainer)
+        else:
+            self._add([trainer.predict(self.X)], trainer)
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
+
+    def evaluate_all(self, trainer: StructBoost) -> None:
+        """Evaluate the model after every round, those that a checkpoint has behind it as well."""
+        self.losses = []
+        self._add(trainer.staged_predict(self.X), trainer)
+
+    def _add(self, predictions: Iterable[Any], trainer: StructBoost) -> None:
+        """Keep the losses of predictions, and which is the best."""
+        self.losses += [mean_loss(trainer.task, self.Y, found) for found in predictions]
+        self.best_stage = int(np.argmin(self.losses))

@@ -44,9 +44,9 @@ class StructBoostMultiLabelClassifier(
     By default it boosts trees stage-wise for the likelihood of the sets
     (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate, and
     predicts the set whose expected ``loss`` is least.  As soon as C, ``formulation``,
-    ``weak_learner``, ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel``, ``spread``,
-    ``checkpoint``, ``hierarchy`` or an engine of several processes is given, or X is sparse, it
-    minimises the hinge of the loss over stumps, to a certified gap.
+    ``weak_learner``, ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel``, ``spread`` or
+    ``hierarchy`` is given, or X is sparse, it minimises the hinge of the loss over stumps, to a
+    certified gap.  Engines of several processes need one of these.
 
     Parameters
     ----------

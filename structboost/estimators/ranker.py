@@ -38,8 +38,8 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
     has no certificate (docs/decisions/default-ranker.md).  There a pair weighs the difference
     of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.  As soon as C,
     ``loss``, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``checkpoint`` or an engine of several processes is given,
-    it minimises the hinge loss over stumps, to a certified gap.
+    ``columns_per_channel`` or ``spread`` is given, it minimises the hinge loss over stumps, to a
+    certified gap.  Engines of several processes need one of these.
 
     Parameters
     ----------

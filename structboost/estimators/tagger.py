@@ -47,8 +47,8 @@ class StructBoostTagger(StageWiseByDefault):
     (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  Sparse or
     dict tokens of zeros and ones are boosted over single features in any case.  There, and as soon
     as C, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread``, ``checkpoint`` or an engine of several processes is given,
-    it minimises the hinge of the share of wrong tags, to a certified gap.
+    ``columns_per_channel`` or ``spread`` is given, it minimises the hinge of the share of wrong
+    tags, to a certified gap.  Engines of several processes need one of these.
 
     Parameters
     ----------

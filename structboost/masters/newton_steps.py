@@ -5,18 +5,30 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, TermsByKind, check_single_terms
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    damaged_content,
+    prefixed,
+    whole_number,
+)
 from structboost.masters.base import Formulation, RestrictedMaster
 from structboost.runtime.growing import GrowingMatrix
 from structboost.validation import checked_not_negative, checked_positive
 
 _TINY = np.finfo(np.float64).tiny
+# Relative difference between scores that were added up round by round and those of all columns.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,7 @@ class NewtonSteps(Formulation):
     """
 
     takes_infinite_C: ClassVar[bool] = True
+    can_resume = True
     shrinkage: float = 0.15
     largest_step: float = 1.0
     enough: float = 0.0
@@ -108,10 +121,7 @@ class NewtonStepsMaster(RestrictedMaster):
         self._calls += 1
         steps = self._steps(selected)
         self.weights = self.weights + steps
-        for kind, terms in self._columns.weighted(steps).items():
-            rows, scores = self._answers[kind].rows, self._scores[kind]
-            for learner, channel, coefficient in zip(*terms[1:], strict=True):
-                scores[channel] += coefficient * rows[learner]
+        self._add_to(self._scores, steps)
         self._measure()
 
     def duals(self) -> dict[str, FloatArray]:
@@ -121,6 +131,40 @@ class NewtonStepsMaster(RestrictedMaster):
     def bound(self, largest_edge: float) -> float | None:
         """None: the weights are not optimal over the columns."""
         return None
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Weights and scores: the scores summed in another order would have other last digits."""
+        arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
+        return {"calls": self._calls}, arrays
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """What the arrays of a state must be."""
+        scores = {kind: Array("float64", own.shape) for kind, own in self._scores.items()}
+        weights = Array("float64", ("n_live",), low=0.0)
+        return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
+
+    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go to a state that :meth:`schema` accepted.
+
+        DamagedFileError if the scores are not those of the weights.
+        """
+        with damaged_content():
+            self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
+        self.weights = arrays["weights"]
+        self._add_to(self._scores, self.weights)
+        found = below("scores/", arrays)
+        for kind, summed in self._scores.items():
+            if not np.allclose(found[kind], summed, _ROUNDING, _ROUNDING):
+                raise DamagedFileError("its scores are not those of its weights on these data")
+        self._scores = found
+        self._measure()
+
+    def _add_to(self, scores: Mapping[str, FloatArray], weights: FloatArray) -> None:
+        """Add what the columns answer under these weights."""
+        for kind, terms in self._columns.weighted(weights).items():
+            rows, own = self._answers[kind].rows, scores[kind]
+            for learner, channel, coefficient in zip(*terms[1:], strict=True):
+                own[channel] += coefficient * rows[learner]
 
     def _steps(self, selected: IntArray) -> FloatArray:
         """Shrunken Newton steps of the columns selected, 0 for all others."""

@@ -90,16 +90,17 @@ class TrainingSet(ABC):
         sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]
         return ShardGroup(engine, layout, sources, blocks, n_channels, set(in_shards))
 
-    def features_identity(self, shards: ShardGroup, in_shards: FeaturesInShards) -> str:
+    def features_identity(self, shards: ShardGroup | None, in_shards: FeaturesInShards) -> str:
         """Hash of the features as training sees them.
 
-        Where shards bin or standardise them, they are hashed there; others by their rows.
+        Where shards bin or standardise them, they are hashed there; others by their rows.  Without
+        shards all are others.
         The hash depends neither on the engine nor on whether features come from an array or from a
         table on disk, so that a run can be resumed by another engine.
         """
         digest = hashlib.sha256()
-        for kind in shards.n_channels:
-            if kind in in_shards:
+        for kind in self.task.kinds:
+            if shards is not None and kind in in_shards:
                 found = np.array([shards.features_sum(kind)], np.uint64)
                 arrays = [*(array for made in in_shards[kind] for array in made[:2]), found]
             else:

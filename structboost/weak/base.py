@@ -117,6 +117,11 @@ class WeakLearnerFamily(ABC):
         return
 
     @property
+    def identity(self) -> str:
+        """What tells checkpoints of families of one name apart."""
+        return self.name
+
+    @property
     def searches_all(self) -> bool:
         """Whether :meth:`price` searches all learners of the kind, not quantiles only."""
         return True

@@ -218,6 +218,13 @@ class TreeFamily(WeakLearnerFamily):
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
 
+    @property
+    def identity(self) -> str:
+        """All that the trees of a round depend on, beside features and duals."""
+        drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
+        sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
+        return f"{self.name} of depth {self.depth}, {drawn}, {self.confident}, {sides}"
+
     def vary(self, random_state: Any) -> None:
         """Grow the trees of each round on half of the rows, unless a share was given."""
         if self._is_left_open:
@@ -234,7 +241,7 @@ class TreeFamily(WeakLearnerFamily):
         self.row_share = row_share
         # A checkpoint does not know where a generator stands that others use, too.
         self.can_resume = row_share == 1 or isinstance(random_state, Integral)
-        self._random = check_random_state(random_state)
+        self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:

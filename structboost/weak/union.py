@@ -139,6 +139,11 @@ class UnionFamily(WeakLearnerFamily):
         self.ridge = max(family.ridge for family in members)
         self.shard_features = tuple(part for family in members for part in family.shard_features)
 
+    @property
+    def identity(self) -> str:
+        """Those of its members."""
+        return UNION.join(family.identity for family in self.members)
+
     def vary(self, random_state: Any) -> None:
         """Every member does, each in its own way."""
         for family in self.members:

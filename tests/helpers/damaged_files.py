@@ -199,18 +199,20 @@ def decisions(inputs, **parameters):
     return Kind(make, "file", use)
 
 
-def checkpoint(**parameters):
+def checkpoint(made=None, data=(X, Y), **parameters):
+    if made is None:
+        made = partial(StructBoost, MulticlassTask(3), C=50, tol=1e-6)
+
     def fit(folder, max_rounds):
         file = Checkpoint(folder / "file", rounds=1)
-        return StructBoost(
-            MulticlassTask(3), C=50, tol=1e-6, max_rounds=max_rounds, checkpoint=file, **parameters
-        ).fit(X, Y)
+        return made(max_rounds=max_rounds, checkpoint=file, **parameters).fit(*data)
 
     def use(folder):
-        trainer = fit(folder, 5)
+        fitted = fit(folder, 5)
         return [
-            [{**record, "seconds": 0} for record in trainer.history_],
-            trainer.model_.scores(X).tolist(),
+            [{**record, "seconds": 0} for record in fitted.history_],
+            fitted.model_.weights.tolist(),
+            np.asarray(fitted.predict(data[0]), dtype=object).tolist(),
         ]
 
     return Kind(lambda folder: fit(folder, 4), "file", use)
@@ -309,6 +311,8 @@ KINDS = {
     ),
     "checkpoint": checkpoint(),
     "checkpoint of trees": checkpoint(weak_learner="tree"),
+    "checkpoint of the default": checkpoint(StructBoostClassifier),
+    "checkpoint of the default tagger": checkpoint(StructBoostTagger, sentences(False)),
     "table": table("bins.npz"),
     "codes of a table": table("codes.npy"),
     "segmenter": segmenter(),
