@@ -23,7 +23,7 @@ from structboost.masters.cut_pool import CutPool
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.shards import blocks
 from tests.engines.test_engines import classes, what_was_learned
-from tests.helpers.damaged_files import put_together, taken_apart
+from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 
 class Broken(Exception):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.helpers.damaged_files import KINDS, Originals, outcome
-
-FAST = [name for name in KINDS if "segmenter" not in name and name != "described image"]
+from tests.helpers.damaged_files.all_kinds import KINDS, SLOW
+from tests.helpers.damaged_files.outcomes import Originals, outcome
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +13,7 @@ def originals(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("name", "n_variants"),
-    [(name, 30 if name in FAST else 8) for name in KINDS if name != "linear segmenter"],
+    [(name, 8 if name in SLOW else 30) for name in KINDS if name != "linear segmenter"],
 )
 def test_damaged_files_are_refused_or_are_what_was_saved(name, n_variants, originals):
     outcomes = {seed: outcome(originals, name, seed) for seed in range(n_variants)}

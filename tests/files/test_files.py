@@ -22,7 +22,10 @@ from structboost.segmentation.potentials import n_unary_potentials, unary_potent
 from structboost.segmentation.scribbles import N_ANSWERS, scribble_answers
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import GROUPS
-from tests.helpers.damaged_files import KINDS, X, Y, described, put_together, segmenter, taken_apart
+from tests.helpers.damaged_files.all_kinds import KINDS
+from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.damaged_files.data import X, Y
+from tests.helpers.damaged_files.segmenters import described, segmenter
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and signals of POSIX")
 

@@ -24,7 +24,7 @@ from structboost import (
 )
 from structboost.linear.linear_file import LinearModel
 from tests.files.test_files import crafted, put
-from tests.helpers.damaged_files import KINDS
+from tests.helpers.damaged_files.all_kinds import KINDS
 
 X, Y = load_iris(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)

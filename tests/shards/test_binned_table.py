@@ -20,7 +20,7 @@ from structboost import (
 from structboost.shards import binned_table, blocks
 from structboost.weak import binning
 from tests.engines.test_engines import classes, what_was_learned
-from tests.helpers.damaged_files import put_together, taken_apart
+from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])

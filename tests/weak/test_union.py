@@ -28,7 +28,7 @@ from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
 from structboost.weak.union import UnionFamily
 from tests.engines.test_engines import ChainTask, problem
-from tests.helpers.damaged_files import put_together, taken_apart
+from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 WINE = load_wine(return_X_y=True)
 
