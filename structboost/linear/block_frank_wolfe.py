@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import TaskError
 from structboost.linear.kept_cuts import (
     Cuts,
     add_cuts,
@@ -55,8 +54,6 @@ _NEW_CUT = 1e-9
 # Sweeps after which the weights are added up anew: till then rounding is far below what a gap of
 # 0.1 % shows.
 _ADD_UP_EVERY = 10
-# An exact argmax may fall behind an earlier output by rounding, not by more.
-_ARGMAX_SLIP = 1e-6
 
 
 class BlockFrankWolfe:
@@ -67,8 +64,6 @@ class BlockFrankWolfe:
     parts : Scores
     budgets : ndarray, shape (n_examples,)
         B_i: C times the share of the example in the risk.
-    exact : bool
-        Whether the argmax claims to be exact.
     random : numpy RandomState
     max_idle : int
         Exact passes without a multiplier after which a cut goes.
@@ -78,14 +73,12 @@ class BlockFrankWolfe:
         self,
         parts: Scores,
         budgets: FloatArray,
-        exact: bool,
         random: np.random.RandomState,
         max_idle: int = _MAX_IDLE,
     ) -> None:
         self._max_idle = max_idle
         self._parts = parts
         self._budgets = budgets
-        self._exact = exact
         self._random = random
         self._cuts = no_cuts(parts.n_examples)
         self._gaps = np.zeros(parts.n_examples)
@@ -110,22 +103,6 @@ class BlockFrankWolfe:
         return float(
             self._cuts.multipliers @ self._cuts.losses - 0.5 * (self.weights @ self.weights)
         )
-
-    def hinges(self, found: FoundOutputs, scores: FloatArray) -> FloatArray:
-        """Hinge losses at the flat ``scores``; TaskError if an exact argmax was not exact."""
-        cached = cached_violations(tuple(self._cuts), scores)
-        hinges: FloatArray = np.maximum(found.violations, 0.0)
-        slip = np.flatnonzero(
-            cached > hinges + _ARGMAX_SLIP * (1.0 + np.abs(hinges) + found.losses)
-        )
-        if self._exact and len(slip):
-            i = slip[0]
-            raise TaskError(
-                f"The loss-augmented argmax of X[{i}] is not exact: it found an output of value "
-                f"{hinges[i]:.6g}, "
-                f"an earlier output has {cached[i]:.6g}. Correct it, or set exact_argmax = False."
-            )
-        return np.maximum(hinges, cached)
 
     def cached_violations(self, scores: FloatArray) -> FloatArray:
         """Largest violation of a cached cut of each example at the flat ``scores``; at least 0."""

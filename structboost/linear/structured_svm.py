@@ -24,6 +24,7 @@ from structboost.contract.calls import (
     stacked,
     stacked_inputs,
 )
+from structboost.contract.exactness import check_found
 from structboost.contract.parts import check_declared
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
 from structboost.files.schema import DamagedFileError
@@ -314,7 +315,7 @@ class _Run:
         known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
         self.parts = LinearScores(svm.task.kinds, stack, known)
         random = check_random_state(svm.random_state)
-        self.solver = BlockFrankWolfe(self.parts, self.budgets, svm.task.exact_argmax, random)
+        self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
         self.best = self.solver.weights.copy()
         self.primal = np.inf
         self.bound = -np.inf
@@ -371,7 +372,11 @@ class _Run:
         flat, scores = self.parts.scores(weights)
         separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
         found = merge_kinds(separated, self.parts, scores)
-        risk = float(self.budgets @ self.solver.hinges(found, flat))
+        hinges = np.maximum(found.violations, 0.0)
+        cached = self.solver.cached_violations(flat)
+        if self.svm.task.exact_argmax:
+            check_found(hinges, cached, found.losses, scores)
+        risk = float(self.budgets @ np.maximum(hinges, cached))
         primal = 0.5 * float(weights @ weights) + risk
         self.bound = max(self.bound, self.solver.dual_value)
         better = primal < self.primal

@@ -41,6 +41,8 @@ class ColumnOracle(ABC):
     kinds : iterable of str
     example_weights : ndarray, shape (n_examples,)
         Share of each example in the risk; they sum to 1.
+    exact : bool
+        Whether the argmax claims to be exact.
 
     Attributes
     ----------
@@ -49,9 +51,10 @@ class ColumnOracle(ABC):
         Passes of the loss-augmented argmax over all examples.
     """
 
-    def __init__(self, kinds: Iterable[str], example_weights: FloatArray) -> None:
+    def __init__(self, kinds: Iterable[str], example_weights: FloatArray, exact: bool) -> None:
         self.columns = TermsByKind(kinds)
         self.example_weights = example_weights
+        self.exact = exact
         self.calls = 0
         self._truth = KeptTruth()
 

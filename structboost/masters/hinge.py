@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.columns import Terms
+from structboost.contract.exactness import beaten
+from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
 from structboost.masters.bundle import Bundle
 from structboost.masters.cut_pool import CutPool
@@ -84,6 +86,22 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         self.pool.duals, self.dual_value = duals, float(duals @ self.pool.losses)
         self.pool.age(duals, by)
 
+    def _values_at(self, weights: FloatArray) -> FloatArray:
+        """What each cut says of its slack at ``weights``."""
+        return self.pool.losses - self.pool.matrix @ weights
+
+    def _check_risk(self, risk: float, known: float, weights: FloatArray) -> None:
+        """Raise TaskError if the outputs found at ``weights`` make less than the cuts know."""
+        if not self.oracle.exact or not beaten(risk, known, 0.0):
+            return
+        terms = np.abs(self.pool.matrix) @ weights + self.pool.losses
+        if beaten(risk, known, float(terms.max(initial=0.0))):
+            raise TaskError(
+                "The loss-augmented argmax is not exact: the outputs that it found make a risk of "
+                f"{risk:.6g}, earlier ones {known:.6g}. Run check_task(task, X, Y) and correct it, "
+                "or set exact_argmax = False."
+            )
+
     @abstractmethod
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
         """Products of the cuts held with new columns, shape (n_cuts, n_new)."""
@@ -106,6 +124,7 @@ class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
 
     def _new_cut(self, weights: FloatArray) -> float:
         cut, products, risk = self.oracle.cut_at(weights)
+        self._check_risk(risk, float(self._values_at(weights).max(initial=0.0)), weights)
         self.pool.add([cut], products[None], np.array([cut.loss]))
         return risk
 

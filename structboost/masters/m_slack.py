@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
+from structboost.contract.exactness import check_found
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
 from structboost.linear.linear_scores import FoundOutputs, merge_kinds
 from structboost.masters.base import Formulation, Problem
@@ -68,7 +69,7 @@ class MSlackMaster(SlackProgramMaster):
         self._scores = self._scores_of_columns()
         # A generator of its own: results do not depend on what else is drawn.
         random, budgets = np.random.RandomState(0), C * oracle.example_weights
-        self._blocks = BlockFrankWolfe(self._scores, budgets, False, random, _MAX_IDLE)
+        self._blocks = BlockFrankWolfe(self._scores, budgets, random, _MAX_IDLE)
         # Scores of the last pass, where cuts touch them.
         self._flat = np.zeros(self._scores.n_scores)
         # Where the next pass looks: the weights of the last step, and the next center.
@@ -166,9 +167,15 @@ class MSlackMaster(SlackProgramMaster):
         oracle = self.oracle
         found, violations, risk, scores = oracle.outputs_at(weights, examples)
         self._scores.flatten(scores, self._blocks.touched, self._flat)
-        if oracle.takes_some:
+        objective = float(weights.sum()) + self.C * risk
+        # Where outputs of all cost little, what is known of them is looked at before a proof only.
+        if oracle.takes_some or objective - self.dual_value <= tolerance * objective:
             cached = self._blocks.cached_violations(self._flat)
             asked = slice(None) if examples is None else examples
+            if oracle.exact:
+                known = np.zeros_like(cached)
+                known[asked] = cached[asked]
+                check_found(np.maximum(violations, 0.0), known, found.losses, scores)
             excess = oracle.example_weights * np.maximum(violations - cached, 0.0)
             self._excess[asked] = excess[asked]
             if examples is not None:

@@ -24,7 +24,7 @@ class SlackOracle(ColumnOracle):
 
     def __init__(self, problem: Problem) -> None:
         task, offsets = problem.task, problem.offsets
-        super().__init__(task.kinds, problem.example_weights)
+        super().__init__(task.kinds, problem.example_weights, task.exact_argmax)
         self._problem = problem
         self.offsets = offsets
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}

@@ -64,6 +64,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
         for _ in range(_MAX_SOLVES):
             cuts, violations, risk = self.oracle.slack_cuts_at(weights, limit)
+            self._check_risk(risk, self._known_risk(weights), weights)
             objective = float(weights.sum()) + self.C * risk
             if objective < self.primal:
                 self.weights, self.risk = weights.copy(), risk
@@ -76,6 +77,12 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
                     return
             weights = self._solve_program()
             self._drop_idle_rows()
+
+    def _known_risk(self, weights: FloatArray) -> float:
+        """Risk at ``weights`` as the constraints held know it."""
+        slacks = np.zeros(len(self._costs))
+        np.maximum.at(slacks, self.pool.slacks, self._values_at(weights))
+        return float(self._costs @ slacks)
 
     def _solve_program(self) -> FloatArray:
         solution = self.program.solve()

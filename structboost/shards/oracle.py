@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
 from structboost.contract.calls import separation
+from structboost.contract.exactness import LastOutputs
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -69,10 +70,11 @@ class ShardedOracle(CutOracle):
     def __init__(
         self, training_set: TrainingSet, group: ShardGroup, example_weights: FloatArray
     ) -> None:
-        super().__init__(group.n_channels, example_weights)
+        super().__init__(group.n_channels, example_weights, training_set.task.exact_argmax)
         self.group = group
         self._training_set = training_set
         self._models: dict[int, Model] = {}
+        self._last = LastOutputs()
 
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
@@ -185,7 +187,9 @@ class ShardedOracle(CutOracle):
         examples = self._training_set
         scores = StackedParts(self.group.scores(model), examples.offsets)
         found = separation(examples.task, examples.X, examples.Y, scores, truth=self._truth)
-        share, loss, risk = loss_and_risk(found, scores, self.example_weights)
+        violations = found.violations(scores)
+        self._last.check(examples.task, found, violations, scores)
+        share, loss, risk = loss_and_risk(found, violations, self.example_weights)
         blocks, n_channels = self.group.blocks, self.group.n_channels
         of_blocks = {
             kind: _split(difference, found.indptr[kind], share, blocks.rows[kind], n_channels[kind])

@@ -14,6 +14,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
 from structboost.contract.calls import separation
+from structboost.contract.exactness import LastOutputs
 from structboost.shards.blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
 from structboost.shards.responses import (
@@ -125,6 +126,7 @@ class Shard:
         }
         self.cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = {}
         self._truth = [KeptTruth() for _ in range(len(source.blocks))]
+        self._last = [LastOutputs() for _ in range(len(source.blocks))]
         self._weighted: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros(0))
         self._duals: dict[str, FloatArray] = {}
 
@@ -163,8 +165,10 @@ class Shard:
             found = separation(
                 self.task, X, Y, scores, self.first_example + first, truth=self._truth[b]
             )
+            violations = found.violations(scores)
+            self._last[b].check(self.task, found, violations, scores, self.first_example + first)
             share, sums[b, 0], sums[b, 1] = loss_and_risk(
-                found, scores, self.example_weights[first:last]
+                found, violations, self.example_weights[first:last]
             )
             for kind, difference in found.differences.items():
                 measure = block_measure(
@@ -285,13 +289,12 @@ class Shard:
 
 
 def loss_and_risk(
-    found: Separation, scores: StackedParts, example_weights: FloatArray
+    found: Separation, violations: FloatArray, example_weights: FloatArray
 ) -> tuple[FloatArray, float, float]:
     """Weights of the violated outputs, and the loss and the risk that they make."""
-    violation = found.violations(scores)
     # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
-    share = np.where(violation > 0, example_weights, 0.0)
-    return share, float(share @ found.losses), float(share @ np.maximum(violation, 0.0))
+    share = np.where(violations > 0, example_weights, 0.0)
+    return share, float(share @ found.losses), float(share @ np.maximum(violations, 0.0))
 
 
 def _size(wanted: Mapping[str, Terms]) -> int:
