@@ -1,4 +1,4 @@
-"""All defaults, no parameter given, beside LightGBM's: errors, NDCG@10, CPU of the fit."""
+"""All defaults, no parameter given, beside LightGBM's: errors, losses, NDCG@10, CPU of the fit."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,17 +19,21 @@ from benchmarks.runner.statistics import mean, median
 from benchmarks.runner.tables import field
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit
+from benchmarks.structures import by_default
 from benchmarks.structures.lists import mean_ndcg
+from benchmarks.structures.rows import content_of
 from structboost import StructBoostClassifier, StructBoostRanker
 
 TUNED_ON, BUNDLED = multiclass.DATASETS, ("iris", "wine", "breast_cancer", "digits")
 RANKING = "lambdarank"
-DATASETS = (*TUNED_ON, *BUNDLED, RANKING)
+DATASETS = (*TUNED_ON, *BUNDLED, RANKING, *by_default.DATASETS)
 QUICK_DATASETS = ("glass", "iris")
 PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
 # Sets that take minutes are split once.
 ONCE = ("usps", "mnist")
-OURS, THEIRS = "structboost", "lightgbm"
+OURS, THEIRS = by_default.OURS, "lightgbm"
+# Three losses of label sets, one of tags.
+N_STRUCTURED = 3 * len(by_default.LABEL_SETS) + 1
 
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
@@ -41,6 +45,9 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 
     if name == RANKING:
         return [unit("given", partial(compare_rankers, data_dir), 0)]
+    if name in by_default.DATASETS:
+        content = content_of(by_default.path_of(name, data_dir))
+        return [unit(content, partial(by_default.compare, name, data_dir, _measured), 0)]
     data = load(name, data_dir)
     made = []
     many = MANY_REPEATS if len(data.y) < FEW_ROWS else REPEATS
@@ -96,6 +103,12 @@ def _measured(fit: Callable[[], Any], value: Callable[[Any], float]) -> dict[str
 
 def records(name: str, finished: Finished) -> list[Record]:
     results = [result for _, result in finished]
+    if name in by_default.DATASETS:
+        return [
+            record(name, repeats=1, rows=result["rows"], **found)
+            for result in results
+            for found in result["found"]
+        ]
     metric = "ndcg" if name == RANKING else "error"
     made = []
     for method in (OURS, THEIRS):
@@ -108,8 +121,15 @@ def records(name: str, finished: Finished) -> list[Record]:
 
 def _pairs(made: Sequence[Record]) -> dict[str, tuple[Record, Record]]:
     """Records of both on each data set that has them."""
-    by_set = grouped((r["dataset"], r) for r in made)
+    by_set = grouped((r["dataset"], r) for r in made if r["method"] in (OURS, THEIRS))
     return {name: (of[0], of[1]) for name, of in by_set.items() if len(of) == 2}
+
+
+def _structured(made: Sequence[Record]) -> dict[str, dict[str, Record]]:
+    """Records of all methods, by label sets or tags and their loss."""
+    own = [r for r in made if r["dataset"] in by_default.DATASETS]
+    by_loss = grouped((f"{r['dataset']}, {r['metric']}", (r["method"], r)) for r in own)
+    return {name: dict(of) for name, of in by_loss.items()}
 
 
 def _line(name: str, ours: Record, theirs: Record) -> Record:
@@ -133,11 +153,34 @@ COLUMNS = [
 ]
 
 
+# Of label sets and tags: a value and the seconds of each method.
+MORE_COLUMNS = [
+    field("%, defaults", "dataset"),
+    field("training rows", "rows"),
+    *(
+        field(head, f"{method} {name}", form, factor)
+        for name, form, factor, heads in (
+            ("value", "{:.1f}", 100, ("structboost", "LightGBM alone", "joined")),
+            ("cpu", "{:.2f}", None, ("CPU s", "LightGBM's alone", "joined")),
+        )
+        for head, method in zip(heads, by_default.METHODS, strict=True)
+    ),
+]
+
+
 def show(made: Sequence[Record]) -> str:
     lines = [_line(name, *both) for name, both in _pairs(made).items()]
     return tables.blocks(
         tables.table([line for line in lines if line["dataset"] != RANKING], COLUMNS),
         tables.table(pick(lines, dataset=RANKING), [field("NDCG@10, %", "dataset"), *COLUMNS[1:]]),
+        tables.table(
+            [
+                {"dataset": name, "rows": of[OURS]["rows"]}
+                | {f"{m} {part}": r[part] for m, r in of.items() for part in ("value", "cpu")}
+                for name, of in _structured(made).items()
+            ],
+            MORE_COLUMNS,
+        ),
     )
 
 
@@ -166,6 +209,14 @@ def targets(made: Sequence[Record]) -> list[Target]:
             "CPU of the fit at most 3 times LightGBM's",
             of(TUNED_ON, lambda ours, theirs: ours["cpu"] <= 3 * theirs["cpu"]),
             len(TUNED_ON),
+        ),
+        all_of(
+            "loss of label sets and tags at most 1 point above LightGBM's, alone and joined",
+            [
+                (name, all(is_near(of[OURS], of[other]) for other in by_default.METHODS[1:]))
+                for name, of in _structured(made).items()
+            ],
+            N_STRUCTURED,
         ),
         reach(
             "NDCG@10 less LightGBM's",

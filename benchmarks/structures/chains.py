@@ -98,17 +98,15 @@ def with_classifier(
     mean_answers = in_parts(crossed.transform, test.X)
     one_answer = in_parts(partial(answers_of, whole), test.X)
     alone = [own.argmax(axis=1) for own in one_answer]
-    pairs = pair_scores(train.Y)
-    trials = [right(viterbi(answers, w * pairs), train.Y) for w in grid.weights]
-    weight = grid.weights[int(np.argmax(trials))]
+    weight, pairs = best_pairs(answers, train.Y, grid.weights)
     model, facts = tuned_chain(answers, train.Y, grid.Cs[:1] if quick else grid.Cs)
     values = {
         "alone": (right(alone, test.Y), {}),
         f"{TWO_STAGES}, mean of folds": (
-            right(viterbi(mean_answers, weight * pairs), test.Y),
+            right(viterbi(mean_answers, pairs), test.Y),
             {"pairs": weight},
         ),
-        TWO_STAGES: (right(viterbi(one_answer, weight * pairs), test.Y), {"pairs": weight}),
+        TWO_STAGES: (right(viterbi(one_answer, pairs), test.Y), {"pairs": weight}),
         CROSS_FITTED: (right(model.predict(mean_answers), test.Y), facts),
         REFITTED: (right(model.predict(one_answer), test.Y), facts),
     }
@@ -138,6 +136,15 @@ def pair_scores(Y: Sequence[np.ndarray]) -> np.ndarray:
     for y in Y:
         np.add.at(counts, (y[:-1], y[1:]), 1)
     return np.log(counts / counts.sum(axis=1, keepdims=True))
+
+
+def best_pairs(
+    answers: Sequence[np.ndarray], Y: Sequence[np.ndarray], weights: Sequence[float]
+) -> tuple[float, np.ndarray]:
+    """Weight of the scores of pairs by which most letters are right, and the weighted scores."""
+    pairs = pair_scores(Y)
+    best = weights[int(np.argmax([right(viterbi(answers, w * pairs), Y) for w in weights]))]
+    return best, best * pairs
 
 
 def viterbi(answers: Sequence[np.ndarray], pairs: np.ndarray) -> Sequence[np.ndarray]:

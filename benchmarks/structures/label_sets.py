@@ -174,7 +174,7 @@ def alone(data: tuple[Rows, Rows], quick: bool) -> list[Row]:
     """LightGBM for each label by itself, and in a chain of classifiers."""
     train, test = data
     rows = []
-    for method, wrap in (("per label", _one_per_label), ("classifier chain", _chain)):
+    for method, wrap in (("per label", one_per_label), ("classifier chain", in_chain)):
         found = []
         for classifier in lightgbm_candidates()[: 1 if quick else None]:
             parts = KFold(PARTS, shuffle=True, random_state=0)
@@ -195,7 +195,7 @@ def alone(data: tuple[Rows, Rows], quick: bool) -> list[Row]:
     return rows
 
 
-def _one_per_label(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> np.ndarray:
+def one_per_label(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Log-odds of all labels; those that never occur are left out of the fit."""
     answers = np.zeros((len(at), Y.shape[1]))
     varied = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
@@ -204,7 +204,7 @@ def _one_per_label(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray
     return _log_odds(answers)
 
 
-def _chain(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> np.ndarray:
+def in_chain(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The same where each label is a feature of those after it."""
     answers = np.zeros((len(at), Y.shape[1]))
     varied = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))

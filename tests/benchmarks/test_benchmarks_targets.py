@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
@@ -24,7 +26,7 @@ from benchmarks.papers import (
 from benchmarks.runner.commands import PAGES
 from benchmarks.runner.records import record
 from benchmarks.runner.units import Unit
-from benchmarks.structures import lists
+from benchmarks.structures import by_default, label_sets, lists
 
 
 def judge(page, made, expected):
@@ -96,12 +98,24 @@ def test_defaults_are_compared_set_by_set():
     failing = f"9 of 10; not {defaults.DATASETS[2]}"
     judge(defaults, made, {"CPU": f"9 of 10; not {defaults.DATASETS[3]}", "NDCG": None})
     assert [t.measured for t in defaults.targets(made)][1] == failing
-    assert [t.met for t in defaults.targets(made)] == [False, False, False, True, False, None]
+    of_classes = [False, False, False, True, False]
+    assert [t.met for t in defaults.targets(made)] == [*of_classes, None, None]
     for value, met in ((0.75, True), (0.73, False)):
         ranking = record(defaults.RANKING, "structboost", "ndcg", value, cpu=1.0, rows=9)
         theirs = record(defaults.RANKING, "lightgbm", "ndcg", 0.74, cpu=1.0, rows=9)
         judge(defaults, [*made, ranking, theirs], {"NDCG": met})
     assert "11.2" in defaults.show(made)
+    for letters, met in ((0.129, True), (0.131, False)):
+        sets = [(name, loss) for name in by_default.LABEL_SETS for loss in label_sets.LOSSES]
+        values = zip(by_default.METHODS, (letters, 0.2, 0.12), strict=True)
+        losses = [
+            record(name, method, loss, value, cpu=1.0, rows=9)
+            for (name, loss), (method, value) in product(
+                [*sets, (by_default.LETTERS, "wrong letters")], values
+            )
+        ]
+        judge(defaults, [*made, *losses], {"label sets and tags": met})
+    assert "letters, wrong letters" in defaults.show(losses)
 
 
 def unions_records(name, metric, **values):
