@@ -20,6 +20,7 @@ from structboost.contract.listed_outputs import (
     Marginals,
     OutputCodes,
     best_listed,
+    listed_batch,
     listed_marginals,
 )
 from structboost.contract.measures import Measure
@@ -157,6 +158,8 @@ class Task(ABC):
 
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         """Batch form of :meth:`marginals` and :meth:`log_sum`."""
+        if type(self).marginals is Task.marginals and type(self).log_sum is Task.log_sum:
+            return listed_batch(self, X, scores)
         expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
         log_sums = np.empty(len(X))
         for i, x in enumerate(X):

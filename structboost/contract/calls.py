@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from structboost.contract.listed_outputs import KeptListings, listed_batch
 from structboost.contract.separation import check_one_each, loss_of, separation_at
 from structboost.exceptions import (
     TaskError,
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from structboost.ensemble import Ensemble
 
 T = TypeVar("T")
+# Methods by any of which a task says its marginals without listing its outputs.
+_MARGINALS = ("marginals", "log_sum", "marginals_batch")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
@@ -121,8 +124,13 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     return list(found)
 
 
-def marginals(task: Task, X: Sequence[Any], scores: StackedParts) -> Marginals:
+def marginals(
+    task: Task, X: Sequence[Any], scores: StackedParts, listings: KeptListings | None = None
+) -> Marginals:
     """:meth:`Task.marginals_batch` of all examples.
+
+    ``listings`` spares a task that has :meth:`Task.outputs` only to list them again in further
+    calls with the same examples.
 
     Raises
     ------
@@ -134,7 +142,13 @@ def marginals(task: Task, X: Sequence[Any], scores: StackedParts) -> Marginals:
         return task.marginals_batch([X[i]], _scores_of(scores, i))
 
     n = len(X)
-    found = _noted("marginals_batch", 0, n, lambda: task.marginals_batch(X, scores), alone)
+
+    def whole() -> Marginals:
+        if all(getattr(type(task), name) is getattr(Task, name) for name in _MARGINALS):
+            return listed_batch(task, X, scores, listings)
+        return task.marginals_batch(X, scores)
+
+    found = _noted("marginals_batch", 0, n, whole, alone)
     shapes = {kind: found.expected[kind].shape for kind in task.kinds}
     if found.log_sums.shape != (n,) or any(
         shape != scores.rows[kind].shape for kind, shape in shapes.items()

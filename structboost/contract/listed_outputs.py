@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import accumulate
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.measures import Measure, measure_of
-from structboost.exceptions import TaskError
+from structboost.contract.parts import StackedParts
+from structboost.exceptions import TaskError, on_example
 
 if TYPE_CHECKING:
     from structboost.task import Task
+
+_NEED = (
+    "has no marginals(x, scores), which formulation='log' and predict_marginals need; define "
+    "marginals and log_sum, or outputs(x)."
+)
 
 
 class Marginals(NamedTuple):
@@ -52,10 +60,9 @@ class OutputCodes(NamedTuple):
 
 
 class _Rated(NamedTuple):
-    """An output, its joint feature, and the score of each kind."""
+    """An output, and its score of each kind."""
 
     output: Any
-    measures: dict[str, Measure]
     scores: list[float]
 
 
@@ -73,6 +80,85 @@ def best_listed(task: Task, x: Any, scores: Any, added: Callable[[Any], float]) 
     return max(rated, key=lambda r: reduce(add, r.scores, added(r.output))).output
 
 
+class ListedOutputs:
+    """Joint features of all outputs of an input, as the rows of a sparse matrix.
+
+    Parameters
+    ----------
+    task : Task
+    x
+        The input.
+    shapes : dict of str to (int, int)
+        Number of parts and of channels, by kind.
+
+    Raises
+    ------
+    TaskError
+        If the task does not list its outputs, or has none.
+    """
+
+    def __init__(self, task: Task, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
+        places: list[IntArray] = [np.zeros(0, np.int64)]
+        values: list[FloatArray] = [np.zeros(0)]
+        ends = [0]
+        sizes = {kind: n_parts * n_channels for kind, (n_parts, n_channels) in shapes.items()}
+        firsts = dict(zip(shapes, accumulate(sizes.values(), initial=0), strict=False))
+        for _, measures in _listed(task, x, {kind: n for kind, (n, _) in shapes.items()}, _NEED):
+            n_entries = ends[-1]
+            for kind, (parts, channels, amounts) in measures.items():
+                places.append(firsts[kind] + parts * shapes[kind][1] + channels)
+                values.append(amounts)
+                n_entries += len(amounts)
+            ends.append(n_entries)
+        entries = np.concatenate(values), np.concatenate(places), np.array(ends, np.int64)
+        self._shapes = dict(shapes)
+        self._matrix = csr_array(entries, shape=(len(ends) - 1, sum(sizes.values())))
+        self._ends = np.cumsum(list(sizes.values()))[:-1]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the matrix takes."""
+        matrix = self._matrix
+        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+
+    def marginals(self, scores: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], float]:
+        """Expected joint feature, by kind, and logarithm of the sum of ``exp(score)``."""
+        flat = np.concatenate(
+            [np.asarray(scores[kind], np.float64).ravel() for kind in self._shapes]
+        )
+        values = self._matrix @ flat
+        largest = float(values.max())
+        weights = np.exp(values - largest)
+        total = float(weights.sum())
+        blocks = np.split(self._matrix.T @ (weights / total), self._ends)
+        pairs = zip(self._shapes.items(), blocks, strict=True)
+        expected = {kind: block.reshape(shape) for (kind, shape), block in pairs}
+        return expected, largest + float(np.log(total))
+
+
+class KeptListings:
+    """Listed outputs of fixed examples, of which as many are kept as fit into ``most_bytes``.
+
+    The others are listed anew each time.
+    """
+
+    most_bytes = 1 << 28
+
+    def __init__(self) -> None:
+        self._kept: dict[int, ListedOutputs] = {}
+        self._n_bytes = 0
+
+    def of(self, i: int, task: Task, x: Any, scores: Mapping[str, FloatArray]) -> ListedOutputs:
+        """Outputs of example ``i``."""
+        found = self._kept.get(i)
+        if found is None:
+            found = ListedOutputs(task, x, {kind: scores[kind].shape for kind in task.kinds})
+            if self._n_bytes + found.n_bytes <= self.most_bytes:
+                self._kept[i] = found
+                self._n_bytes += found.n_bytes
+        return found
+
+
 def listed_marginals(task: Task, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
     """Expected joint feature, by kind, and logarithm of the sum, over :meth:`Task.outputs`.
 
@@ -82,20 +168,27 @@ def listed_marginals(task: Task, x: Any, scores: Any) -> tuple[dict[str, FloatAr
         If the task does not list its outputs, or has none.
     """
     by_kind = _by_kind(task, scores)
-    need = (
-        "has no marginals(x, scores), which formulation='log' and predict_marginals need; define "
-        "marginals and log_sum, or outputs(x)."
-    )
-    rated = list(_rated_outputs(task, x, by_kind, need))
-    values = np.array([reduce(add, r.scores) for r in rated])
-    largest = float(values.max())
-    weights = np.exp(values - largest)
-    total = float(weights.sum())
-    expected = {kind: np.zeros(by_kind[kind].shape) for kind in task.kinds}
-    for (_, measures, _), weight in zip(rated, weights / total, strict=True):
-        for kind, (parts, channels, amounts) in measures.items():
-            np.add.at(expected[kind], (parts, channels), weight * amounts)
-    return expected, largest + float(np.log(total))
+    return KeptListings().of(0, task, x, by_kind).marginals(by_kind)
+
+
+def listed_batch(
+    task: Task, X: Sequence[Any], scores: StackedParts, kept: KeptListings | None = None
+) -> Marginals:
+    """:func:`listed_marginals` of all examples, whose outputs may be kept for further calls."""
+    listings = kept or KeptListings()
+    expected = {kind: np.empty(rows.shape) for kind, rows in scores.rows.items()}
+    log_sums = np.empty(len(X))
+
+    def fill(i: int, x: Any) -> None:
+        own = _by_kind(task, scores.example(i))
+        found, log_sums[i] = listings.of(i, task, x, own).marginals(own)
+        for kind, block in found.items():
+            start, stop = scores.offsets[kind][i : i + 2]
+            expected[kind][start:stop] = block
+
+    for i, x in enumerate(X):
+        on_example("marginals", i, fill, i, x)
+    return Marginals(expected, log_sums)
 
 
 def _by_kind(task: Task, scores: Any) -> Mapping[str, FloatArray]:
@@ -105,6 +198,18 @@ def _by_kind(task: Task, scores: Any) -> Mapping[str, FloatArray]:
 def _rated_outputs(
     task: Task, x: Any, scores: Mapping[str, FloatArray], need: str
 ) -> Iterator[_Rated]:
+    """All outputs of ``x``, one by one, with their scores."""
+    n_parts = {kind: len(rows) for kind, rows in scores.items()}
+    for output, measures in _listed(task, x, n_parts, need):
+        of_kinds = [
+            float(m.values @ scores[kind][m.parts, m.channels]) for kind, m in measures.items()
+        ]
+        yield _Rated(output, of_kinds)
+
+
+def _listed(
+    task: Task, x: Any, n_parts: Mapping[str, int], need: str
+) -> Iterator[tuple[Any, dict[str, Measure]]]:
     """All outputs of ``x``, one by one; ``need`` ends the error of a task that lists none."""
     listed = task.outputs(x)
     if listed is None:
@@ -112,13 +217,7 @@ def _rated_outputs(
     is_empty = True
     for output in listed:
         feature = task.joint_feature(x, output)
-        measures = {
-            kind: measure_of(task.kinds, feature, kind, len(rows)) for kind, rows in scores.items()
-        }
-        of_kinds = [
-            float(m.values @ scores[kind][m.parts, m.channels]) for kind, m in measures.items()
-        ]
-        yield _Rated(output, measures, of_kinds)
+        yield output, {k: measure_of(task.kinds, feature, k, n) for k, n in n_parts.items()}
         is_empty = False
     if is_empty:
         raise TaskError("outputs(x) is empty; give at least one output.")

@@ -38,6 +38,10 @@ class ConditionalLikelihood(Formulation):
     their marginals (:meth:`structboost.Task.marginals`): chains do, and all whose outputs are
     listed.  The loss of the task plays no part in training.
 
+    Outputs that a task only lists (:meth:`structboost.Task.outputs`) are listed once per fit: their
+    joint features are kept, up to 256 megabytes.  Those of further examples are listed anew in
+    every pass.
+
     Notes
     -----
     Let q_i be any distribution of the outputs of example i, and H its entropy.  The dual is ::

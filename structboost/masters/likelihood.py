@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 
 from structboost._typing import FloatArray
 from structboost.contract.calls import marginals
+from structboost.contract.listed_outputs import KeptListings
 from structboost.masters.base import Problem
 from structboost.task import KeptTruth, StackedParts
 
@@ -49,6 +50,7 @@ class Likelihood:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         offsets = problem.offsets
+        self._listings = KeptListings()
         self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
         numbers = np.arange(len(problem.Y))
         # An entry that comes twice is summed.
@@ -67,9 +69,8 @@ class Likelihood:
             If the task has no marginals.
         """
         problem = self._problem
-        expected, log_sums = marginals(
-            problem.task, problem.X, StackedParts(dict(rows), problem.offsets)
-        )
+        scores = StackedParts(dict(rows), problem.offsets)
+        expected, log_sums = marginals(problem.task, problem.X, scores, self._listings)
         losses, entropies = log_sums.copy(), log_sums.copy()
         slopes = {}
         for kind, (parts, channels, values) in self._truth.items():

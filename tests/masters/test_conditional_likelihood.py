@@ -16,6 +16,7 @@ from structboost import (
     EnumeratedTask,
     MatchingTask,
     MulticlassTask,
+    StageWiseRandomField,
     StructBoost,
     StructBoostClassifier,
     TaskError,
@@ -23,7 +24,9 @@ from structboost import (
 )
 from structboost.columns import Terms
 from structboost.contract.calls import stacked
+from structboost.contract.listed_outputs import KeptListings
 from structboost.masters.base import Problem
+from tests.helpers.listed_outputs import Pairs, pairs
 
 
 def chains(rng, n_sequences=12, n_tags=3):
@@ -70,6 +73,35 @@ def test_the_gradient_is_that_of_the_differences(sparse_answers):
         step[j] = 1e-5
         up, down = (master.value_and_gradient(weights + s)[0] for s in (step, -step))
         assert gradient[j] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-7)
+
+
+class CountedPairs(Pairs):
+    """Counts how often outputs are listed."""
+
+    n_listings = 0
+
+    def outputs(self, x):
+        self.n_listings += 1
+        return super().outputs(x)
+
+
+@pytest.mark.parametrize("formulation", [ConditionalLikelihood(), StageWiseRandomField()])
+def test_outputs_are_listed_once_per_fit_as_far_as_memory_allows(formulation, monkeypatch):
+    X, Y = pairs(8)
+    found = []
+    for most_bytes in (KeptListings.most_bytes, 300, 0):
+        monkeypatch.setattr(KeptListings, "most_bytes", most_bytes)
+        task = CountedPairs()
+        C = 30.0 if isinstance(formulation, ConditionalLikelihood) else np.inf
+        trainer = StructBoost(task, formulation=formulation, C=C, max_rounds=4).fit(X, Y)
+        passes = trainer.history_[-1]["oracle_calls"]
+        assert passes >= 4
+        found.append((task.n_listings, trainer.objective_, trainer.model_.weights.tolist()))
+    assert found[0][0] == len(X)
+    # Two listings fit into 300 bytes.
+    assert found[1][0] == len(X) + passes * (len(X) - 2)
+    assert found[2][0] == len(X) * (passes + 1)
+    assert found[0][1:] == found[1][1:] == found[2][1:]
 
 
 def test_the_optimum_is_that_of_another_solver():
