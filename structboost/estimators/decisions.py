@@ -16,6 +16,7 @@ from structboost.boosting import StructBoost
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
+from structboost.engines.registry import engine_of
 from structboost.ensemble import Ensemble
 from structboost.estimators.decision_folds import FoldFits, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
@@ -314,6 +315,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         if self.C != "auto":
             checked_positive(self.C, "C")
         checked_whole_number(self.max_rounds, "max_rounds")
+        engine_of(self.engine, self.n_jobs)
 
     def _task(self, problem: DecisionProblem, truth: TrueDecisions) -> PredictThenOptimizeTask:
         n_items = truth.costs.shape[1]

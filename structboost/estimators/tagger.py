@@ -24,6 +24,7 @@ from structboost.estimators.tokens import (
     forbidden_numbers,
     tag_numbers,
     token_importances,
+    warn_of_unknown_tags,
 )
 from structboost.files.schema import DamagedFileError, whole_number
 from structboost.masters.base import Formulation
@@ -102,6 +103,7 @@ class StructBoostTagger(StageWiseByDefault):
         rows = reader.fit(X, takes_active=self._takes_active)
         self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
         forbidden = forbidden_numbers(self.forbidden, self.classes_)
+        warn_of_unknown_tags(self.forbidden, self.classes_)
         check_allowed(tags, forbidden, self.classes_)
         weights = checked_weights(sample_weight, len(rows))
         kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
 from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import warn_user
 from structboost.validation import check_inputs, shown
 from structboost.weak.active_feature import active_features
 
@@ -193,6 +194,22 @@ def forbidden_numbers(
     place: dict[Any, int | None] = {tag: k for k, tag in enumerate(classes.tolist())}
     place[None] = None
     return [(place[a], place[b]) for a, b in forbidden or () if a in place and b in place]
+
+
+def warn_of_unknown_tags(
+    forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
+) -> None:
+    """Warn of tags in checked forbidden pairs that no token has: they may be misspelt."""
+    known = {None, *classes.tolist()}
+    unknown = list(
+        dict.fromkeys(tag for pair in forbidden or () for tag in pair if tag not in known)
+    )
+    if unknown:
+        warn_user(
+            f"forbidden has {shown(unknown[0])}, a tag that y does not have, so its pairs do "
+            f"nothing; correct it, or leave it out.  The tags of y are {shown(classes.tolist())}.",
+            UserWarning,
+        )
 
 
 def check_allowed(

@@ -385,6 +385,12 @@ def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
                 raise OutputError(
                     f"{other} and {path} would both become {target.name}; rename one."
                 )
+    for place in options.images:
+        if place.is_dir() and options.out.exists() and place.samefile(options.out):
+            raise OutputError(
+                f"--out {options.out} is the folder of the images, where the next run would take "
+                f"masks for images; give another folder, such as --out {options.out / 'masks'}."
+            )
     read = [*files, *_files_in(options.scribbles), *_files_in(options.model)]
     check_overwrites_none(image_of, read, "--out")
     check_folder(options.out, "--out")

@@ -312,6 +312,11 @@ def test_errors_name_the_argument_and_the_instance():
         model.fit(x, costs[:3])
     with pytest.raises(ValueError, match="start is 'cold'"):
         PredictThenOptimize(ROUTES, start="cold").fit(x, costs)
+    # A linear function is fitted in this process, whatever the engine.
+    with pytest.raises(ValueError, match="engine is 'foo'"):
+        PredictThenOptimize(ROUTES, C=1.0, engine="foo").fit(x, costs)
+    with pytest.raises(ValueError, match="n_jobs is 0"):
+        PredictThenOptimize(ROUTES, C=1.0, n_jobs=0).fit(x, costs)
     with pytest.raises(ValueError, match="C is -1"):
         PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
     with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):

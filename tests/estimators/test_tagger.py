@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -231,6 +232,17 @@ def test_features_of_a_token_that_are_not_taken_are_named(token):
 def test_what_is_no_pair_of_tags_is_named(pair):
     with pytest.raises(ValueError, match=r"forbidden has .*; give pairs \(tag, next tag\)"):
         StructBoostTagger(forbidden=[pair]).fit([[{"a": 1}, {"a": 2}]], [["D", "N"]])
+
+
+def test_forbidden_tags_that_do_not_occur_are_named():
+    X, y = [[{"a": 1}, {"a": 2}]] * 2, [["D", "N"]] * 2
+    tagger = StructBoostTagger(forbidden=[("N", "D"), ("d", None)], C=10.0)
+    with pytest.warns(UserWarning, match=r"forbidden has 'd', .* tags of y are \['D', 'N'\]"):
+        tagger.fit(X, y)
+    assert tagger.predict(X) == y
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StructBoostTagger(forbidden=[("N", "D"), ("D", None)], C=10.0).fit(X, y)
 
 
 @pytest.mark.parametrize("pair", [("D", "N"), (None, "D"), ("N", None)])

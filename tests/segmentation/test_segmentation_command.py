@@ -494,6 +494,15 @@ def test_masks_never_overwrite_images(trained, tmp_path, capsys):
     common = ["segment", "predict", "--model", str(trained[1]), image]
     assert main([*common, "--out", str(tmp_path / "images")]) == 2
     assert "would overwrite" in capsys.readouterr().err
+    folder = tmp_path / "images"
+    (folder / "00.png").rename(folder / "photo.jpg")  # the mask would be photo.png
+    before = sorted(folder.iterdir())
+    (tmp_path / "link").symlink_to(folder)
+    for out in (str(folder), str(folder / ".." / "images"), str(tmp_path / "link")):
+        assert main([*common[:-1], str(folder), "--out", out]) == 2
+        assert "is the folder of the images" in capsys.readouterr().err
+        assert sorted(folder.iterdir()) == before
+    (folder / "photo.jpg").rename(image)
     other = tmp_path / "other"
     other.mkdir()
     write_png(other / "00.png", made_images(1).images[0])
