@@ -109,10 +109,10 @@ class BlockFrankWolfe:
         best: FloatArray = cached_violations(tuple(self._cuts), scores)
         return best
 
-    def add(self, found: FoundOutputs, scores: FloatArray) -> None:
+    def add(self, found: FoundOutputs, scores: FloatArray) -> int:
         """Cache the outputs that are violated by more than the cached ones; drop idle cuts.
 
-        Reads the flat ``scores`` at :attr:`touched` only.
+        Reads the flat ``scores`` at :attr:`touched` only.  Returns the number of new cuts.
         """
         old = self._cuts
         best = self.cached_violations(scores)
@@ -159,6 +159,7 @@ class BlockFrankWolfe:
         )
         numbers = merged(np.arange(len(old.losses)), np.full(len(new), -1))
         self._fill_products(numbers, old)
+        return len(new)
 
     def recenter(self, offset: FloatArray, loss_scale: float) -> None:
         """Ask for ``1/2 |W - offset|^2`` from now on, and multiply the losses.

@@ -321,7 +321,7 @@ class _Run:
         self.bound = -np.inf
         self.history: list[dict[str, Any]] = []
         self.truth = KeptTruth()
-        self.n_first = 0
+        self.n_first = self.n_added = 0
 
     @property
     def gap(self) -> float:
@@ -348,6 +348,10 @@ class _Run:
                     continue
                 factor = _MORE_NEW if better else _LESS_NEW
                 share_of_new = min(1.0, max(_LEAST_NEW, factor * share_of_new))
+                if not (better or self.n_added):
+                    # Nothing is known better than before: only the newest weights tell more.
+                    weights = self.solver.weights.copy()
+                    continue
                 weights = (1.0 - share_of_new) * self.best + share_of_new * mean
             raise_if_interrupted()
         except KeyboardInterrupt:
@@ -384,7 +388,7 @@ class _Run:
             self.primal, self.best = primal, weights
         self._record()
         if self.gap > self.tol:
-            self.solver.add(found, flat)
+            self.n_added = self.solver.add(found, flat)
         return better
 
     def _record(self) -> None:
