@@ -373,6 +373,24 @@ def test_inexact_argmax_is_noticed_or_declared():
     assert not svm.history_[-1]["certified"]
 
 
+class LooksAtThree(Choose):
+    """Sees the candidates of the three largest absolute scores only."""
+
+    exact_argmax = False
+
+    def argmax(self, x, scores, y=None):
+        seen = np.argsort(-np.abs(scores[:, 0]), kind="stable")[:3]
+        losses = 0 if y is None else abs(seen - y)
+        return int(seen[np.argmax(scores[seen, 0] + losses)])
+
+
+def test_a_pass_that_finds_nothing_does_not_stall_the_fit():
+    X = [np.random.default_rng([0, i]).normal(size=(8, 3)) for i in range(20)]
+    Y = [int((x @ (1.0, 0.3, 0.0) + 0.1 * x[:, 2] ** 2).argmax()) for x in X]
+    svm = StructuredSVM(LooksAtThree(), C=1000.0, tol=0.02, random_state=0).fit(X, Y)
+    assert len(svm.history_) < 40
+
+
 class OneShort(MulticlassTask):
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
