@@ -267,8 +267,8 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
     )
     if any(loop.state.smallest_C is not None for loop in empty):
         remedy = (
-            "Fits at larger C were empty, too, as far as they were tried. Take a much larger C, or "
-            "another formulation or loss."
+            "Fits at larger C were empty, too, as far as they were tried. Take a much larger C, "
+            "another formulation or loss, or features that tell the outputs apart."
         )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."

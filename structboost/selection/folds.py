@@ -77,12 +77,12 @@ def random_folds(
             _rows_of(X, train), _rows_of(Y, train), weights[train],
             _rows_of(X, held), _rows_of(Y, held), weights[held],
         )
-        for train, held in split_rows(of_stratum[counted], random_state, counted)
+        for train, held in split_rows(of_stratum[counted], random_state, counted, X)
     ]  # fmt: skip
 
 
 def split_rows(
-    strata: IntArray, random_state: Any, rows: IntArray | None = None
+    strata: IntArray, random_state: Any, rows: IntArray | None = None, X: Any = None
 ) -> list[tuple[IntArray, IntArray]]:
     """Rows to train on and held-out rows, of each fold.
 
@@ -92,6 +92,13 @@ def split_rows(
     random_state : int, RandomState or None
     rows : ndarray of int, shape (n_rows,), optional
         Their numbers; by default from 0.
+    X : sequence, optional
+        Inputs, which an error looks at.
+
+    Raises
+    ------
+    ValueError
+        If no row can be held out.
     """
     rows = np.arange(len(strata)) if rows is None else rows
     random = check_random_state(0 if random_state is None else random_state)
@@ -100,9 +107,12 @@ def split_rows(
     order = order[np.argsort(numbers[order], kind="stable")]
     order = order[counts[numbers[order]] > 1]
     if not len(order):
+        remedy = "more examples"
+        if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > 1 and (X == X[0]).all():
+            remedy = "columns that vary (all columns of X are constant)"
         raise ValueError(
-            f"C is 'auto', which holds out examples, and {_of_one_each(len(strata))}; give more "
-            "examples, or give C as a number."
+            f"C is 'auto', which holds out examples, and {_of_one_each(len(strata))}; give "
+            f"{remedy}, or give C as a number."
         )
     n_parts = _FOLDS_OF_FEW if len(strata) < _FEW else _PARTS
     part = np.full(len(strata), -1)

@@ -13,6 +13,10 @@ from structboost.weak.binning import SAMPLED_ROWS, sampled_rows
 
 # The dimension is estimated from so many rows.
 _ROWS_OF_DIMENSION = 500
+# Squares of differences from here to its inverse are neither 0 nor infinite.
+_TINY = 1e-150
+# Largest size of values, and of the inverse of their standard deviation.
+_LARGEST = 1e304
 
 
 class Standardisation(NamedTuple):
@@ -43,6 +47,11 @@ class Standardisation(NamedTuple):
             Of more than 262,144 parts a sample is looked at.
         response : (float, float)
             Whether answers may be negative.
+
+        Raises
+        ------
+        TaskError
+            If the values of a feature are too large or too small for its coefficients.
         """
         bias = min(response) < 0
         n_rows, n_features = features.shape
@@ -50,10 +59,17 @@ class Standardisation(NamedTuple):
             return cls(np.zeros(n_features), np.full(n_features, np.inf), bias, 1.0)
         if n_rows > SAMPLED_ROWS:
             features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
-        centers = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(n_features)
-        scales = np.sqrt(np.square(features - centers).mean(axis=0))
-        constant = features.max(axis=0) == features.min(axis=0) if bias else scales == 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            centers, scales = _moments(features, bias)
+        constant = features.max(axis=0) == (features.min(axis=0) if bias else 0)
+        odd = ~(np.isfinite(centers) & (constant | ((scales > _TINY) & (scales < 1 / _TINY))))
+        if odd.any():
+            # Their squares overflow or vanish.
+            sizes = np.abs(features[:, odd]).max(axis=0)
+            moments = _moments(features[:, odd] / sizes, bias)
+            centers[odd], scales[odd] = (own * sizes for own in moments)
         scales = np.where(constant, np.inf, scales)
+        _check_sizes(features, scales)
         if len(features) > _ROWS_OF_DIMENSION:
             features = features[sampled_rows(len(features), _ROWS_OF_DIMENSION)]
         return cls(centers, scales, bias, _dimension((features - centers) / scales))
@@ -78,6 +94,25 @@ class Standardisation(NamedTuple):
         np.subtract(features, self.centers, out=own)
         own /= self.scales
         return out
+
+
+def _moments(features: NDArray[Any], bias: bool) -> tuple[FloatArray, FloatArray]:
+    """Means, or 0 without a bias, and root mean square differences from them."""
+    centers = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
+    return centers, np.sqrt(np.square(features - centers).mean(axis=0))
+
+
+def _check_sizes(features: NDArray[Any], scales: FloatArray) -> None:
+    """Raise TaskError if a coefficient, or a difference of two values, would be infinite."""
+    varies = np.isfinite(scales)
+    sizes = np.abs(features).max(axis=0)
+    bad = np.flatnonzero(varies & ((scales < 1 / _LARGEST) | (sizes > _LARGEST)))
+    if len(bad):
+        raise TaskError(
+            f"Feature {bad[0]} has values up to {sizes[bad[0]]:.2g} with a standard deviation of "
+            f"{scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; scale the feature, or "
+            "take 'stump' or 'tree'."
+        )
 
 
 def _dimension(rows: FloatArray) -> float:

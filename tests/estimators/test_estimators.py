@@ -215,9 +215,13 @@ def test_numbered_slacks_without_their_examples_refuse_weights():
 
 
 def test_bad_input_is_named():
-    alone = "'auto', .* each of the 3 distinct examples is the only one of its class; give more ex"
+    alone = "'auto', .* each of the 3 distinct examples is the only one of its class; give columns"
+    alone += r" that vary \(all columns of X are constant\), or give C"
     with pytest.raises(ValueError, match=alone):
         StructBoostClassifier(weak_learner="stump").fit(np.ones((len(y), 2)), y)
+    few = "the only one of its class; give more examples, or give C"
+    with pytest.raises(ValueError, match=few):
+        StructBoostClassifier(weak_learner="stump").fit(X[:2], [0, 1])
     with pytest.raises(ValueError, match=r"1 class only, 0\.0; a classifier needs"):
         StructBoostClassifier().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="one level of relevance"):
