@@ -15,7 +15,12 @@ from structboost._typing import FloatArray
 from structboost.columns import ColumnRegistry
 from structboost.contract.parts import check_declared
 from structboost.engines.base import Engine
-from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning, warn_user
+from structboost.exceptions import (
+    EmptyModelWarning,
+    InterruptedFitWarning,
+    SolverError,
+    warn_user,
+)
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
 from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation, Problem
@@ -140,7 +145,12 @@ class Plan:
                 loop = probing.loop(probe, X, Y, sample_weight, resources)
             else:
                 loop = loop.again(probe)
-            loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
+            try:
+                loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
+            except SolverError:
+                # At a C this large the solver gives up, and so does the search.
+                passes_left = 0
+                return 0.0, empty_risk
             if loop.state.interrupted:
                 raise KeyboardInterrupt
             passes_left -= loop.state.history[-1]["oracle_calls"]

@@ -15,7 +15,6 @@ import numpy as np
 
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble
-from structboost.exceptions import SolverError
 from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -104,13 +103,7 @@ def _follow(path: _Path, chosen: ChosenC, report: Report) -> None:
         C = float(f"{C * _FACTOR:.3g}")
         so_far = f", {chosen.C:.4g} is best so far" if chosen.records else ""
         report(f"C: trying {C:.4g}{so_far}")
-        try:
-            entry = path.fit(C)
-        except SolverError:
-            # The solver gives up at very large C only: what was found before stands.
-            if chosen.model is None:
-                raise
-            return
+        entry = path.fit(C)
         before = _best_loss(chosen.records)
         chosen.records.append(entry)
         # Too small a C for any weak learner says nothing of the larger ones.
