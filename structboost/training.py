@@ -141,11 +141,11 @@ class Plan:
                 return 0.0, empty_risk
             per_channel = settings.columns_per_channel
             probe = Settings(C, max_rounds=_PROBE_ROUNDS, columns_per_channel=per_channel)
-            if loop is None:
-                loop = probing.loop(probe, X, Y, sample_weight, resources)
-            else:
-                loop = loop.again(probe)
             try:
+                if loop is None:
+                    loop = probing.loop(probe, X, Y, sample_weight, resources)
+                else:
+                    loop = loop.again(probe)
                 loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
             except SolverError:
                 # At a C this large the solver gives up, and so does the search.
