@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import structboost
 from structboost.ensemble import Ensemble
-from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.explained import Explained
-from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.export.onnx_trees import TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
@@ -96,7 +96,7 @@ def _add_outputs(graph: _Graph, estimator: Any) -> None:
     if by_channel.ndim == 1 or not np.array_equal(by_channel, np.eye(graph.n_channels)):
         raw = graph.add("MatMul", raw, graph.constant(by_channel))
     graph.output("scores", raw)
-    if not isinstance(estimator, BoostedClassifier | StructuredSVMClassifier):
+    if not is_classifier(estimator) or get_tags(estimator).classifier_tags.multi_label:
         return
     is_binary = by_channel.ndim == 1
     if is_binary:
