@@ -14,6 +14,7 @@ from benchmarks.runner.protocol import timed
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMOClassifier,
+    CodedTask,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
 )
@@ -120,7 +121,7 @@ def duality(estimator: Any, train: Table) -> dict[str, Any]:
 
 def _pair_margins(task: Any, y: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Margins of all pairs: bits of the code, or wrong classes."""
-    if hasattr(task, "class_scores"):
+    if isinstance(task, CodedTask):
         return (task.code[y] * scores).ravel()
     rows = np.arange(len(y))
     others = np.ones(scores.shape, bool)

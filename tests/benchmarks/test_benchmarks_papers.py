@@ -165,6 +165,18 @@ def test_a_validated_norm_holds_for_all_numbers_of_rounds(monkeypatch):
     assert found["2"]["theta"] < found["4"]["theta"]
 
 
+@pytest.mark.parametrize("code", ["mo", "ecc"])
+def test_pairs_are_those_of_the_loss(code, monkeypatch):
+    """Weighted by other pairs, the columns of a solved program would seem to have a gap."""
+    monkeypatch.setattr(coded, "ROUNDS", (8,))
+    rng = np.random.default_rng(1)
+    y = np.arange(60) % 3
+    table = Table(rng.normal(size=(60, 3)) + y[:, None], y)
+    setting = coded.Setting(code, "stump", "stage_wise")
+    found = coded.compare(setting, table, table, 0)["corrective"]["8"]
+    assert found["gap_over_columns"] <= 1e-4
+
+
 def test_dna_has_the_papers_figures():
     assert mo_ecc.PAPER["mo_stump"]["dna"][1] == [0.064, 0.006]
     assert mo_ecc.PAPER["ecc_stump"]["dna"][2] == [0.065, 0.004]
