@@ -118,18 +118,19 @@ def _group_by_channel(
 def _levels(values: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
     """Code of each value and the distinct values; no codes and all values if they are too many."""
     codes = np.empty(len(values), np.uint8)
-    levels = np.empty(_MAX_LEVELS)
+    levels = np.full(_MAX_LEVELS, np.nan)
     n_levels = 0
-    last = 0
     for e in range(len(values)):
-        if n_levels == 0 or levels[last] != values[e]:
-            last = 0
-            while last < n_levels and levels[last] != values[e]:
-                last += 1
-            if last == _MAX_LEVELS:
+        # Mostly two values take turns, in an order that no branch can foretell.
+        at = int(values[e] == levels[1])
+        if levels[at] != values[e]:
+            at = 0
+            while at < n_levels and levels[at] != values[e]:
+                at += 1
+            if at == _MAX_LEVELS:
                 return codes[:0].copy(), values
-            if last == n_levels:
-                levels[last] = values[e]
+            if at == n_levels:
+                levels[at] = values[e]
                 n_levels += 1
-        codes[e] = last
+        codes[e] = at
     return codes, levels[:n_levels].copy()

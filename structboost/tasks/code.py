@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,12 +72,18 @@ class CodeTask(Task):
 
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         """Best class of every example with its loss added, in one pass."""
-        labels = self.labels(Y)
-        rivals = _rival_classes(self.class_scores(scores.rows["x"]), self.losses, labels)
-        rows, channels, values, indptr = _code_differences(self.code, labels, rivals)
-        return Separation(
-            self.losses[labels, rivals], {"x": Measure(rows, channels, values)}, {"x": indptr}
+        losses, rows, channels, values, indptr = _separated(
+            self.class_scores(scores.rows["x"]), self.losses, self.labels(Y), *self._entries
         )
+        return Separation(losses, {"x": Measure(rows, channels, values)}, {"x": indptr})
+
+    @cached_property
+    def _entries(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Codes by rows: where each begins, channels and values of what is not 0."""
+        classes, channels = np.nonzero(self.code)
+        starts = np.searchsorted(classes, np.arange(self.n_classes + 1)).astype(np.int64)
+        values = self.code[classes, channels].astype(np.float64)
+        return starts, np.ascontiguousarray(channels), values
 
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         """Expected codes, by the softmax of the scores of the classes."""
@@ -109,10 +116,22 @@ class CodeTask(Task):
 
 
 @compiled
-def _rival_classes(scores: FloatArray, losses: FloatArray, labels: IntArray) -> IntArray:
-    """Class of the largest score plus loss of every row; a tie with the truth goes to the other."""
-    rivals = labels.copy()
-    for i in range(len(labels)):
+def _separated(
+    scores: FloatArray,
+    losses: FloatArray,
+    labels: IntArray,
+    starts: IntArray,
+    code_channels: IntArray,
+    code_values: FloatArray,
+) -> tuple[FloatArray, IntArray, IntArray, FloatArray, IntArray]:
+    """Losses of the best classes with their loss added, and entries where codes differ.
+
+    A tie with the truth goes to the other class.  Entries are rows, channels and values, and where
+    those of each row begin.
+    """
+    n, rivals = len(labels), labels.copy()
+    found, n_entries = np.zeros(n), 0
+    for i in range(n):
         true = labels[i]
         best = scores[i, true]
         for c in range(scores.shape[1]):
@@ -120,31 +139,34 @@ def _rival_classes(scores: FloatArray, losses: FloatArray, labels: IntArray) -> 
             if c != true and (value > best or (rivals[i] == true and value == best)):
                 best = value
                 rivals[i] = c
-    return rivals
-
-
-@compiled
-def _code_differences(
-    code: NDArray[np.int8], labels: IntArray, rivals: IntArray
-) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-    """Rows, channels and values where the code of the truth differs from the rival's."""
-    n_channels = code.shape[1]
-    indptr = np.zeros(len(labels) + 1, np.int64)
-    for i in range(len(labels)):
-        n_changes = 0
-        if labels[i] != rivals[i]:
-            for c in range(n_channels):
-                n_changes += code[labels[i], c] != code[rivals[i], c]
-        indptr[i + 1] = indptr[i] + n_changes
-    rows = np.empty(indptr[-1], np.int64)
-    channels = np.empty(indptr[-1], np.int64)
-    values = np.empty(indptr[-1])
+        rival = rivals[i]
+        found[i] = losses[true, rival]
+        if rival != true:
+            n_entries += starts[true + 1] - starts[true] + starts[rival + 1] - starts[rival]
+    # As many as there are if no channel is in both codes.
+    rows, channels = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
+    values, indptr = np.empty(n_entries), np.zeros(n + 1, np.int64)
     end = 0
-    for i in range(len(labels)):
-        if labels[i] != rivals[i]:
-            for c in range(n_channels):
-                change = np.int64(code[labels[i], c]) - np.int64(code[rivals[i], c])
-                if change != 0:
-                    rows[end], channels[end], values[end] = i, c, change
+    for i in range(n):
+        true, rival = labels[i], rivals[i]
+        if true != rival:
+            a, b = starts[true], starts[rival]
+            a_end, b_end = starts[true + 1], starts[rival + 1]
+            while a < a_end or b < b_end:
+                from_a = b == b_end or (a < a_end and code_channels[a] <= code_channels[b])
+                from_b = a == a_end or (b < b_end and code_channels[b] <= code_channels[a])
+                value = 0.0
+                if from_a:
+                    channels[end] = code_channels[a]
+                    value += code_values[a]
+                    a += 1
+                if from_b:
+                    channels[end] = code_channels[b]
+                    value -= code_values[b]
+                    b += 1
+                if value != 0.0:
+                    rows[end] = i
+                    values[end] = value
                     end += 1
-    return rows, channels, values, indptr
+        indptr[i + 1] = end
+    return found, rows[:end], channels[:end], values[:end], indptr

@@ -105,7 +105,7 @@ def _moments(features: NDArray[Any], bias: bool) -> tuple[FloatArray, FloatArray
 def _check_sizes(features: NDArray[Any], scales: FloatArray) -> None:
     """Raise TaskError if a coefficient, or a difference of two values, would be infinite."""
     varies = np.isfinite(scales)
-    sizes = np.abs(features).max(axis=0)
+    sizes = np.abs(features).max(axis=0).astype(np.float64)
     bad = np.flatnonzero(varies & ((scales < 1 / _LARGEST) | (sizes > _LARGEST)))
     if len(bad):
         raise TaskError(

@@ -95,6 +95,13 @@ def test_features_beyond_all_coefficients_are_named(scale):
     LinearFunctionFamily(np.full((9, 1), scale))  # a constant has no coefficient
 
 
+@pytest.mark.filterwarnings("error")
+def test_features_of_single_precision_and_numbers_raise_no_warning():
+    X, _ = made(1)
+    for table in (X.astype(np.float32), np.rint(X).astype(np.int8)):
+        LinearFunctionFamily(table)
+
+
 def test_functions_are_turned_on_channels_that_want_them_so():
     X, duals = made(3)
     family = LinearFunctionFamily(X, (-1.0, 1.0))
