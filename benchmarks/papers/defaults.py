@@ -153,7 +153,7 @@ COLUMNS = [
 ]
 
 
-# Of label sets and tags: a value and the seconds of each method.
+# A value and the seconds of each method on label sets and tags.
 MORE_COLUMNS = [
     field("%, defaults", "dataset"),
     field("training rows", "rows"),

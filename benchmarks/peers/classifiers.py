@@ -14,7 +14,7 @@ from benchmarks.runner.protocol import BestRounds, Method, Objective, Params, gr
 
 MAX_ROUNDS, MAX_ADABOOST_ROUNDS = 2000, 500
 PATIENCE, LOSS_PATIENCE = 100, 20
-# Of a node of AdaBoost's trees, at random where there are more: sorting all of them in each round
+# In a node of AdaBoost's trees, at random where there are more: sorting all of them in each round
 # would take hours on the wide tables, and lowers no error that we saw.
 MAX_FEATURES = 32
 MAX_ITERATIONS = 2_000

@@ -84,7 +84,7 @@ class NewtonStepsMaster(RestrictedMaster):
         self.formulation = formulation
         self._columns = TermsByKind(shapes)
         self._answers = {kind: GrowingMatrix(n_parts) for kind, (_, n_parts) in shapes.items()}
-        # Of shape (n_channels, n_parts), as the derivatives by them are.
+        # Their shape is (n_channels, n_parts), as that of the derivatives by them.
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
         self._slopes: dict[str, FloatArray] = {}
         self._curvatures: dict[str, FloatArray] = {}

@@ -12,7 +12,7 @@ from skimage.segmentation import slic
 
 from structboost._typing import FloatArray, IntArray
 
-# Of 5, 10, 20 with and without smoothing, these lose the fewest pixels to superpixels that lie
+# Among 5, 10, 20 with and without smoothing, these lose the fewest pixels to superpixels that lie
 # across an outline.
 _COMPACTNESS = 20.0
 _SMOOTHING = 1.0

@@ -100,7 +100,7 @@ def test_trees_and_submodular_graphs_of_two_labels_are_proved(seed, tree):
 
 
 def test_alpha_expansion_finds_what_messages_miss():
-    # Of 60 random graphs the one where message passing alone ends .05 below the optimum.
+    # Among 60 random graphs the one where message passing alone ends .05 below the optimum.
     rng = np.random.default_rng(21)
     edges = np.array([(u, v) for v in range(8) for u in range(v)])
     x = GraphInput(np.zeros((8, 1)), edges)
