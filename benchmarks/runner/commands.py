@@ -182,6 +182,7 @@ def _finish_in_processes(given: Sequence[str], n_jobs: int) -> None:
     except KeyboardInterrupt:
         for worker in workers:
             worker.terminate()
+        for worker in workers:
             worker.wait()
         raise
     if INTERRUPTED in codes:

@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 import pytest
 
-from benchmarks.runner import tables
+from benchmarks.runner import commands, tables
 from benchmarks.runner.records import FIELDS, record, write_json
 from benchmarks.runner.sources import code_version, imported_sources
 from benchmarks.runner.statistics import summary
 from benchmarks.runner.units import Runner, Unit, share
-from structboost import InterruptedFitWarning
+from structboost import InterruptedFitWarning, MulticlassTask, StructuredSVM
 
 
 def counting_unit(calls, version="1", needs=None, **params):
@@ -80,7 +80,6 @@ def makes_another_error_of_it():
         raise SystemError("returned a result with an exception set") from error
 
 
-@pytest.mark.filterwarnings("ignore::structboost.InterruptedFitWarning")
 @pytest.mark.parametrize("run", [keeps_what_it_has, makes_another_error_of_it])
 def test_ctrl_c_ends_the_run_whatever_the_unit_makes_of_it(tmp_path, run):
     """The result of half a training is not kept, and the next unit does not start."""
@@ -95,6 +94,66 @@ def test_ctrl_c_ends_the_run_whatever_the_unit_makes_of_it(tmp_path, run):
     assert runner.failures == []
     assert calls == []
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class PressingTask(MulticlassTask):
+    """A signal comes during the fourth pass over the examples."""
+
+    def __init__(self, sent):
+        super().__init__(3)
+        self.sent, self.passes = sent, 0
+
+    def separate(self, X, Y, scores):
+        self.passes += 1
+        if self.passes == 4:
+            signal.raise_signal(self.sent)
+        return super().separate(X, Y, scores)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_no_fit_follows_an_interrupted_linear_one(tmp_path, sent):
+    """The machine keeps its weights and returns; the figures of the unit would go on from them."""
+    rng, tasks = np.random.default_rng(0), []
+
+    def fits_twice():
+        for _ in range(2):
+            tasks.append(PressingTask(sent))
+            machine = StructuredSVM(tasks[-1], C=300.0, tol=1e-9, random_state=0)
+            machine.fit(rng.normal(size=(40, 3)), np.arange(40) % 3)
+        return {"value": 0.5}
+
+    unit = Unit("made", "data", "method", {}, "1", fits_twice)
+    runner = Runner(tmp_path, 1)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runner.finish([unit])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [task.passes for task in tasks] == [4]
+    assert runner.kept(unit) == {}
+
+
+def test_all_processes_of_an_interrupted_run_are_told_before_one_is_waited_for(monkeypatch):
+    calls = []
+
+    class Process:
+        def __init__(self, command):
+            self.number = command[-2]
+
+        def wait(self):
+            calls.append(f"wait {self.number}")
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+            return commands.INTERRUPTED
+
+        def terminate(self):
+            calls.append(f"terminate {self.number}")
+
+    monkeypatch.setattr(commands.subprocess, "Popen", Process)
+    with pytest.raises(KeyboardInterrupt):
+        commands._finish_in_processes([], 2)
+    assert calls == ["wait 0", "terminate 0", "terminate 1", "wait 0", "wait 1"]
 
 
 def test_units_meet_pythons_own_handler_of_ctrl_c(tmp_path):
