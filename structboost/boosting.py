@@ -101,8 +101,8 @@ class StructBoost(Documented, BaseEstimator):
     checkpoint : str, path or Checkpoint, optional
         File that the run is written to once per minute, or as :class:`structboost.Checkpoint`
         says.  If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
-        Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form, stumps and
-        trees do.
+        Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
+        :class:`structboost.Exponential`, stumps and trees do.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional

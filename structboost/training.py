@@ -36,7 +36,8 @@ from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of, ridge_of
 from structboost.weak.pricing import PricingRule, rule_of
 
-_RESUMABLE = "take formulation='one_slack', or leave checkpoint=None"
+_RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
+_RESUMABLE_RULES = "take pricing='own', or leave checkpoint=None"
 _RESUMABLE_LEARNERS = (
     "take stumps or trees, with a whole number as random_state, or leave checkpoint=None"
 )
@@ -76,8 +77,8 @@ class Plan:
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:
-            for plug_in in (self.formulation, self.rule):
-                check_declares(plug_in, "can_resume", "checkpoint", _RESUMABLE)
+            check_declares(self.formulation, "can_resume", "checkpoint", _RESUMABLE)
+            check_declares(self.rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
         if not (self.formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
                 f"engine is {self.engine}, but {type(self.formulation).__name__} supports threads "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,15 @@ from scipy.special import rel_entr
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import SolverError, TaskError
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    damaged_content,
+    finite_number,
+    whole_number,
+)
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.coordinate_descent import channel_weights, update_coordinates
 from structboost.masters.pair_margins import PAIR_LINK
@@ -27,9 +36,13 @@ from structboost.validation import (
 )
 
 SOLVERS = ("fcd", "lbfgs")
+# Words of the state of NumPy's RandomState.
+_KEY_WORDS = 624
 LARGEST_WEIGHT = 30.0
 # Solves after which the pair weights are computed afresh from the scores.
 _REFRESH = 10
+# Share of the largest by which pair weights that were updated in turn differ from those of scores.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,7 @@ class Exponential(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
+    can_resume = True
     link = PAIR_LINK
     takes_infinite_C: ClassVar[bool] = True
     solver: str = "fcd"
@@ -201,6 +215,60 @@ class ExponentialMaster(RestrictedMaster):
             risk = float(pairs.sum())
             return float(np.log(risk)), -edges / risk
         return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Weights, and where pair weights and random orders stand: they depend on all rounds.
+
+        ValueError if the random orders are drawn in a way of which no state is known.
+        """
+        drawn = self._random.get_state(legacy=False)
+        if drawn["bit_generator"] != "MT19937":
+            raise ValueError(
+                f"checkpoint cannot hold the state of random_state, whose bits are of "
+                f"{drawn['bit_generator']}; give a whole number as random_state."
+            )
+        numbers = {
+            "calls": self._calls,
+            "solves": self._solves,
+            "log_scale": self._log_scale,
+            "random_position": drawn["state"]["pos"],
+        }
+        arrays = {
+            "weights": self.weights,
+            "pairs": self._pairs,
+            "random_key": drawn["state"]["key"],
+        }
+        return numbers, arrays
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """What the arrays of a state must be."""
+        arrays = {
+            "weights": Array("float64", ("n_live",), low=0.0, high=self._largest),
+            "pairs": Array("float64", self._rho.shape, low=0.0),
+            "random_key": Array("uint32", (_KEY_WORDS,)),
+        }
+        return {"": Part(arrays)}
+
+    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go to a state that :meth:`schema` accepted.
+
+        DamagedFileError if the pair weights are not those of the weights.
+        """
+        with damaged_content():
+            self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
+            self._solves = whole_number(numbers["solves"], "number of solves", 0, 1 << 62)
+            self._log_scale = finite_number(numbers["log_scale"], "scale")
+            position = whole_number(numbers["random_position"], "position", 0, _KEY_WORDS)
+        self.weights, self._pairs = arrays["weights"], arrays["pairs"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            made = self._rho * np.exp(-self._margins(self.weights) - self._log_scale)
+        allowed = _ROUNDING * self._pairs.max(initial=0.0)
+        if not np.allclose(made, self._pairs, _ROUNDING, allowed):
+            raise DamagedFileError("its pair weights are not those of its weights on these data")
+        # A generator of its own: the user's may have gone on.
+        self._random = np.random.RandomState()
+        self._random.set_state(("MT19937", arrays["random_key"], position))
+        self._measure()
 
     @property
     def _largest(self) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.candidates import answer_type, best_ways
@@ -35,6 +36,7 @@ class SparseStumpFamily(WeakLearnerFamily):
 
     name = "stump"
     exact_pricing = True
+    can_resume = True
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class SparseStumpFamily(WeakLearnerFamily):
             ]
             flip = self.low * total > self.high * total
             largest = max(self.low * total, self.high * total)
-            constant = Candidate(Stump(0, -np.inf, *self._sides(flip), -1), channel, largest)
+            constant = Candidate(self._stump(0, -1, flip), channel, largest)
             best_split = max((split.edge for split in splits), default=-np.inf)
             # As good as any split: the simplest learner goes first, alone, and stands for them.
             if largest > 0 and largest >= (1 - TIE) * best_split:
@@ -105,12 +107,27 @@ class SparseStumpFamily(WeakLearnerFamily):
         """The stumps as arrays."""
         return StumpTable.of(learners)
 
-    def _stump(self, feature: int, place: int, flip: bool) -> Stump:
-        """The stump behind the value number ``place`` of a feature; 0 has a number if it occurs."""
+    def restored(self, values: Sequence[Any]) -> Stump:
+        """The stump of these fields, one between two values of these features."""
+        feature = whole_number(values[0], "feature", 0, self.n_features - 1)
+        place = whole_number(values[4], "bin", -1, len(self._ascending(feature)) - 2)
+        made = self._stump(feature, place, values[2] == self.high)
+        if made != tuple(values):
+            raise DamagedFileError(f"the stump {values} is none of these features")
+        return made
+
+    def _ascending(self, feature: int) -> FloatArray:
+        """Values of a feature in ascending order, 0 once among them if it occurs."""
         own = self._values[slice(*self._starts[feature : feature + 2])]
         if len(own) < self.n_parts:
-            own = np.insert(own, np.searchsorted(own, 0.0), 0.0)
-        lower, upper = own[place : place + 2]
+            return np.insert(own, np.searchsorted(own, 0.0), 0.0)
+        return own
+
+    def _stump(self, feature: int, place: int, flip: bool) -> Stump:
+        """The stump behind the value number ``place`` of a feature; -1 for the constant."""
+        if place < 0:
+            return Stump(feature, -np.inf, *self._sides(flip), -1)
+        lower, upper = self._ascending(feature)[place : place + 2]
         middle = lower + 0.5 * (upper - lower)
         return Stump(feature, float(middle if middle < upper else lower), *self._sides(flip), place)
 

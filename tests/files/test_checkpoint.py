@@ -9,12 +9,14 @@ import time
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from structboost import (
     BinnedTable,
     Checkpoint,
     CheckpointError,
     EmptyModelWarning,
+    Exponential,
     MulticlassTask,
     RankingTask,
     StructBoost,
@@ -22,6 +24,8 @@ from structboost import (
 from structboost.masters.cut_pool import CutPool
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.shards import blocks
+from structboost.validation import SparseRows
+from structboost.weak.pricing import Code
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
@@ -38,17 +42,27 @@ def broken_after(round_):
     return breaks
 
 
-@pytest.mark.parametrize("name", ["multiclass", "ranking", "tree", "union"])
+PARAMETERS = {
+    "tree": {"weak_learner": "tree"},
+    "union": {"weak_learner": ["linear", "stump"]},
+    "pairs": {"formulation": Exponential(), "random_state": 0, "spread": 0.0, "max_rounds": 24},
+    "pairs by lbfgs": {"formulation": Exponential("lbfgs"), "spread": 0.0},
+    "sparse pairs": {"formulation": Exponential(tau_max=1), "C": np.inf, "spread": 0.0},
+}
+
+
+@pytest.mark.parametrize("name", ["multiclass", "ranking", "sparse", *PARAMETERS])
 def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
     X, y = classes(400)
     task = RankingTask() if name == "ranking" else MulticlassTask(3)
     X, y = ([X], [(y == 1).astype(int)]) if name == "ranking" else (X, y)
+    if name.startswith("sparse"):
+        X = SparseRows(sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)))
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 12, "spread": 0.02}
-    weak_learners = {"tree": "tree", "union": ["linear", "stump"]}
-    parameters["weak_learner"] = weak_learners.get(name, "stump")
+    parameters |= PARAMETERS.get(name, {})
     unbroken = StructBoost(task, **parameters).fit(X, y)
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
-    for stop in (1, 3, 5):
+    for stop in (1, 3, parameters["max_rounds"] - 7):
         with pytest.raises(Broken):
             StructBoost(
                 task, checkpoint=checkpoint, callbacks=[broken_after(stop)], **parameters
@@ -186,6 +200,14 @@ def test_torn_and_foreign_files_are_refused(tmp_path):
         (
             {"weak_learner": "perceptron"},
             "checkpoint needs can_resume, which PerceptronFamily .* stumps or trees",
+        ),
+        (
+            {"stabilize": False},
+            "checkpoint needs can_resume, which OneSlack .* with stabilize=True",
+        ),
+        (
+            {"pricing": Code(lambda: np.ones(3))},
+            "checkpoint needs can_resume, which Code .* take pricing='own'",
         ),
         ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),
         ({"checkpoint": Checkpoint("run.npz", seconds=None)}, "neither rounds nor seconds"),
@@ -343,6 +365,41 @@ def test_crafted_checkpoints_are_refused(change, message, crafted_run, tmp_path)
         StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
     assert "run.npz" in str(refused.value)
     assert "remove it, or give another path" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("master/pairs", 0.5), "its pair weights are not those of its weights"),
+        (put("master/weights", 0.5), "its pair weights are not those of its weights"),
+        (number(-1e300, "master", "log_scale"), "its pair weights are not those of its weights"),
+        (number(625, "master", "random_position"), "its position is"),
+        (number("x", "master", "solves"), "its number of solves is"),
+        (number(10**9, "learners", "x", 0, 4), "its bin is"),
+        (number(0.3, "learners", "x", 0, 1), "none of these features"),
+    ],
+)
+def test_crafted_checkpoints_of_pairs_on_sparse_tables_are_refused(change, message, tmp_path):
+    X, y = classes(60)
+    X = SparseRows(sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)))
+    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
+    trainer = StructBoost(
+        MulticlassTask(3), C=10.0, max_rounds=2, formulation=Exponential(), checkpoint=checkpoint
+    ).fit(X, y)
+    header, arrays = taken_apart(checkpoint.path.read_bytes())
+    change(header, arrays)
+    checkpoint.path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(CheckpointError, match=message):
+        trainer.fit(X, y)
+
+
+def test_random_orders_whose_state_is_not_known_are_refused(tmp_path):
+    trainer = StructBoost(
+        MulticlassTask(3), C=10.0, max_rounds=2, formulation=Exponential(),
+        random_state=np.random.RandomState(np.random.PCG64(0)), checkpoint=tmp_path / "run.npz",
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="bits are of PCG64; give a whole number as random_state"):
+        trainer.fit(*classes(60))
 
 
 @pytest.fixture(scope="module")

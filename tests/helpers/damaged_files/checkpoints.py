@@ -8,6 +8,7 @@ import numpy as np
 
 from structboost import (
     Checkpoint,
+    Exponential,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
@@ -40,6 +41,7 @@ def checkpoint(made=None, data=(X, Y), **parameters):
 KINDS = {
     "checkpoint": checkpoint(),
     "checkpoint of trees": checkpoint(weak_learner="tree"),
+    "checkpoint of pairs": checkpoint(formulation=Exponential(), random_state=0),
     "checkpoint of the default": checkpoint(StructBoostClassifier),
     "checkpoint of the default tagger": checkpoint(StructBoostTagger, sentences(False)),
 }
