@@ -17,6 +17,8 @@ from structboost.runtime.solver import quiet_highs
 logger = logging.getLogger(__name__)
 
 _FREE = 1e30
+# Without columns and cuts the optimum is 0.
+_SOLVED = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kModelEmpty)
 _OPTIONS = {
     # A large C multiplies what is left of infeasibility.
     "primal_feasibility_tolerance": 1e-9,
@@ -188,7 +190,7 @@ class CutProgram:
         """Solve and check; the second value says what is wrong, empty if nothing is."""
         self._highs.run()
         status = self._highs.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
+        if status not in _SOLVED:
             return None, f"HiGHS ended with the status {self._highs.modelStatusToString(status)!r}"
         answer, pool = self._highs.getSolution(), self._pool
         weights = np.maximum(np.array(answer.col_value)[self._weight_at], 0.0)

@@ -267,7 +267,7 @@ class ExponentialMaster(RestrictedMaster):
             raise DamagedFileError("its pair weights are not those of its weights on these data")
         # A generator of its own: the user's may have gone on.
         self._random = np.random.RandomState()
-        self._random.set_state(("MT19937", arrays["random_key"], position))
+        self._random.set_state(("MT19937", arrays["random_key"], position, 0, 0.0))
         self._measure()
 
     @property

@@ -139,7 +139,7 @@ class MSlackMaster(SlackProgramMaster):
         for number in range(most_passes):
             self._take_proof()
             found = self._look(self._iterate, self._due(number), tolerance)
-            if self._blocks.n_cuts and self.primal - self.dual_value <= tolerance * self.primal:
+            if self.primal - self.dual_value <= tolerance * self.primal:
                 return True
             self._adapt_step()
             self._blocks.add(found, self._flat)

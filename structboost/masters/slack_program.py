@@ -68,7 +68,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             objective = float(weights.sum()) + self.C * risk
             if objective < self.primal:
                 self.weights, self.risk = weights.copy(), risk
-            if len(self.pool) and self.primal - self.dual_value <= tolerance * self.primal:
+            if self.primal - self.dual_value <= tolerance * self.primal:
                 return
             if not self._add_violated(cuts, violations, limit):
                 # The worst ones may all be in the program already, with slack: look further down.

@@ -118,9 +118,9 @@ class SparseStumpFamily(WeakLearnerFamily):
 
     def _ascending(self, feature: int) -> FloatArray:
         """Values of a feature in ascending order, 0 once among them if it occurs."""
-        own = self._values[slice(*self._starts[feature : feature + 2])]
+        own: FloatArray = self._values[slice(*self._starts[feature : feature + 2])]
         if len(own) < self.n_parts:
-            return np.insert(own, np.searchsorted(own, 0.0), 0.0)
+            own = np.insert(own, np.searchsorted(own, 0.0), 0.0)
         return own
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:

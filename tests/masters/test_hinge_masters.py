@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from structboost import EmptyModelWarning, RankingTask, StructBoost
 from structboost.masters.cut_pool import CutPool
+from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.one_slack import OneSlack
 from structboost.masters.proximal_step import _proximal_step
+from tests.helpers.listed_outputs import Choose
 from tests.masters.hinge_problems import MASTERS, given_columns
 
 BOUNDED = [name for name in MASTERS if name.startswith("norm_bounded")]
@@ -36,6 +39,24 @@ def test_a_master_is_solved_to_the_gap_that_is_asked_for(name, C, tolerance):
     gap = master.primal - master.bound(largest)
     assert gap <= tolerance * master.primal * (1 + 1e-9) + slack
     assert master.bound(2.0 * max(largest, 1.0)) <= master.bound(largest)
+
+
+@pytest.mark.parametrize(
+    "formulation", ["one_slack", OneSlack(stabilize=False), "m_slack", NormBoundedHinge()]
+)
+@pytest.mark.parametrize("tol", [0.02, 1e-5])
+@pytest.mark.parametrize("task", [Choose(), RankingTask()])
+def test_where_the_truth_is_the_only_output_the_empty_model_is_certified(formulation, tol, task):
+    X = np.random.default_rng(0).normal(size=(6, 1, 3))
+    X, Y = ([X[:, 0]], [np.zeros(6, int)]) if isinstance(task, RankingTask) else (list(X), [0] * 6)
+    trainer = StructBoost(task, C=1.0, tol=tol, formulation=formulation)
+    with pytest.warns(EmptyModelWarning, match="No larger C helps"):
+        trainer.fit(X, Y)
+    last = trainer.history_[-1]
+    assert (last["primal"], last["gap"], last["certified"], last["columns"]) == (0.0, 0.0, True, 0)
+    with pytest.warns(EmptyModelWarning):
+        path = trainer.path(X, Y, [1.0, 100.0])
+    assert [one.objective_ for one in path] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("name", BOUNDED)
