@@ -52,10 +52,11 @@ class StructBoost(Documented, BaseEstimator):
     task : Task
         The problem: parts, joint feature, loss and argmax.
     C : float or "auto"
-        Weight of the training loss against the l1 norm of the weights.  The exponential formulation
-        also takes infinity.  ``"auto"`` chooses the C of the smallest loss on held-out examples, by
-        coarse fits along a path, and then trains on all examples
-        (docs/decisions/auto-C.md).  Requires a formulation that declares ``can_choose_C``.
+        Weight of the training loss against the l1 norm of the weights.  Infinity requires a
+        formulation that declares ``takes_infinite_C``, as the exponential and the stage-wise ones
+        do.  ``"auto"`` chooses the C of the smallest loss on held-out examples, by coarse fits
+        along a path, and then trains on all examples (docs/decisions/auto-C.md); it requires
+        ``can_choose_C``.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
         stops only when pricing finds no more columns.  Families that price by search (trees,
@@ -202,10 +203,22 @@ class StructBoost(Documented, BaseEstimator):
     ) -> list[StructBoost]:
         """Fit a trainer for each C, each warm started from the one before.
 
+        Parameters
+        ----------
+        X, Y, sample_weight
+            As for :meth:`fit`.
+        Cs : sequence of float
+            At least one C.
+
         Returns
         -------
         trainers : list of StructBoost
-            Copies of this one, fitted, in the order of ``Cs``.
+            Copies of this one, fitted, in the order of ``Cs``; after Ctrl-C the first ones only.
+
+        Raises
+        ------
+        ValueError
+            If ``Cs`` is empty or ``checkpoint`` is given; and as :meth:`fit` does.
         """
         if not len(Cs):
             raise ValueError("Cs is empty; give at least one C.")
@@ -225,13 +238,18 @@ class StructBoost(Documented, BaseEstimator):
         """Marginals of each input: probabilities of its parts, where the task gives them.
 
         An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for.
-        Each entry is what :meth:`structboost.Task.marginals` returns: the joint feature to be
-        expected, shape (n_parts, n_channels), by kind if there are several.
+        Each entry is what :meth:`structboost.Task.marginals` returns: the expected joint feature,
+        shape (n_parts, n_channels), by kind if there are several.
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals.
         """
         return model_marginals(self.task, self._fitted(), X)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
-        """Predictions after each round, with the weights of that round."""
+        """Iterator over the predictions after each round, with the weights of that round."""
         return (model_predictions(self.task, model, X) for model in self._fitted().staged())
 
     def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
@@ -239,12 +257,30 @@ class StructBoost(Documented, BaseEstimator):
         return -mean_loss(self.task, Y, self.predict(X))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the task) to a file, atomically and without pickle."""
+        """Write the model (not the task) to a file, atomically and without pickle.
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        ValueError
+            If a family of weak learners has no form in files.
+        """
         self._fitted().save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], task: Task) -> StructBoost:
-        """A fitted trainer from a saved model and the task it was trained on."""
+        """A fitted trainer from a saved model and the task it was trained on.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If :meth:`save` did not write it, it is damaged, or is of another version.
+        TaskError
+            If the task has other kinds of parts.
+        """
         model = load_model(path)
         if "history" not in model.metadata:
             raise ModelFileError(f"{path} was not written by StructBoost.save.")
@@ -367,7 +403,7 @@ def _fit_choosing(
     plan, settings = with_C._plan(), with_C._settings()
     plan.check([settings])
     checked_callbacks(trainer.callbacks)
-    remedy = "take formulation='one_slack', 'm_slack' or 'exponential', or give C as a number"
+    remedy = "take formulation='one_slack', for example, or give C as a number"
     check_declares(plan.formulation, "can_choose_C", "C='auto'", remedy)
     if folds is None:
         folds = _random_folds(X, Y, sample_weight, trainer.random_state)

@@ -135,7 +135,7 @@ class Task(ABC):
         return True
 
     def marginals(self, x: Any, scores: Any) -> Any:
-        """The joint feature to be expected where an output has probability ``~ exp(score)``.
+        """The expected joint feature if an output has a probability ``~ exp(score)``.
 
         Ensures an array like the scores, by kind if there are several: if joint features are
         indicators, the probability of each (part, channel).  By default it follows from

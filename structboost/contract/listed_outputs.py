@@ -32,7 +32,7 @@ class Marginals(NamedTuple):
     Parameters
     ----------
     expected : dict of str to ndarray, shape (n_rows, n_channels)
-        The joint feature that is to be expected, by kind, its rows those of the stack.
+        The expected joint feature, by kind, its rows those of the stack.
     log_sums : ndarray, shape (n_examples,)
         Logarithm of the sum of ``exp(score)`` over all outputs.
     """

@@ -25,7 +25,7 @@ class AcyclicPath(DecisionProblem):
     Raises
     ------
     ValueError
-        If the arcs form a circle, or no path leads from the source to the target.
+        If the arcs form a cycle, or no path leads from the source to the target.
     """
 
     is_compiled = True
@@ -38,7 +38,7 @@ class AcyclicPath(DecisionProblem):
         if len(order) < self.arcs.max() + 1:
             left = sorted(set(range(int(self.arcs.max()) + 1)) - set(order))
             raise ValueError(
-                f"arcs form a circle through some of the nodes {left[:10]}; take ShortestPath."
+                f"arcs form a cycle through some of the nodes {left[:10]}; take ShortestPath."
             )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -131,7 +131,7 @@ def is_unit_flow(arcs: IntArray, source: int, target: int, decision: FloatArray)
 
 
 def _sorted_nodes(arcs: IntArray) -> list[int]:
-    """Nodes such that all arcs go forwards; those on circles, and behind them, are left out."""
+    """Nodes such that all arcs go forwards; those on cycles, and behind them, are left out."""
     n_nodes = int(arcs.max()) + 1
     n_into = np.bincount(arcs[:, 1], minlength=n_nodes)
     leaving = [arcs[arcs[:, 0] == node, 1] for node in range(n_nodes)]

@@ -200,11 +200,11 @@ class LinearProgram(DecisionProblem):
 
 
 class ShortestPath(LinearProgram):
-    """The cheapest unit of flow from one node to another; the items are arcs, circles are allowed.
+    """The cheapest unit of flow from one node to another; the items are arcs, cycles are allowed.
 
     In training, costs of either sign occur, and the cheapest path without repeated nodes is then
-    hard to find.  A flow may contain circles beside its path, where they pay; at costs above 0 it
-    is the shortest path.  Take :class:`AcyclicPath` for graphs without circles: it is compiled.
+    hard to find.  A flow may contain cycles beside its path, where they pay; at costs above 0 it
+    is the shortest path.  Take :class:`AcyclicPath` for acyclic graphs: it is compiled.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Tour(DecisionProblem):
         return decision
 
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 0 or 1 on each edge, and one circle through all nodes."""
+        """Whether it is 0 or 1 on each edge, and one cycle through all nodes."""
         if decision.shape != (self.n_items,) or not np.isin(decision, (0.0, 1.0)).all():
             return False
         used = np.zeros((self.n_nodes, self.n_nodes), bool)

@@ -34,7 +34,7 @@ _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 
 @estimator
 class BoostedEstimator(Documented, BaseEstimator):
-    """A scikit-learn face of :class:`structboost.StructBoost`.
+    """A scikit-learn estimator on top of :class:`structboost.StructBoost`.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class BoostedEstimator(Documented, BaseEstimator):
     n_iter_ : int
         Rounds in the model.
     feature_importances_ : ndarray, shape (n_features,)
-        Share of the total weight on stumps of each feature.
+        Share of each feature in the total weight; they sum to 1.
     C_ : float
         The C of the model: the one given, or the one chosen.
     """
@@ -121,7 +121,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of the total weight that falls on stumps of each feature."""
+        """Share of each feature in the total weight, shape (n_features,)."""
         check_is_fitted(self)
         return self.model_.feature_importances()
 

@@ -68,6 +68,13 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
             Any labels; at least two different ones.  With a Dask X also a Dask array or series.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss; samples of weight zero are left out.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range, or ``y`` has one class only.
+        SolverError
+            If a restricted master cannot be solved.
         """
         self._check_early_stopping()
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
@@ -147,11 +154,12 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
 
     @available_if(lambda self: self._has_probabilities())
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes, where the loss has them: exponential or logistic.
+        """Probabilities of the classes, where they follow from the loss.
 
         They are those at which the scores minimise the expected loss
-        (:meth:`structboost.Formulation.probabilities`).  The hinge loss has none, nor do losses
-        over the bits of a code and taxonomies: there the method is missing.
+        (:meth:`structboost.Formulation.probabilities`): a likelihood, the exponential or the
+        logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies the
+        method is missing.
 
         Returns
         -------
@@ -163,7 +171,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return formulation_of(self._formulation()).probabilities(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score."""
+        """Label of the highest score, shape (n_samples,)."""
         return labels_of(self.decision_function(X), self.classes_)
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
@@ -193,7 +201,15 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote."""
+        """Read a classifier that :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is of another class, is damaged, or is of another version.
+        """
         classifier, metadata = cls._load(path)
         with MODEL_FORMAT.damage(path):
             classifier.classes_ = saved_classes(metadata)

@@ -72,7 +72,13 @@ class _CodedClassifier(BoostedClassifier):
 
 @estimator
 class _StageWiseClassifier(_CodedClassifier):
-    """The AdaBoosts."""
+    """The AdaBoosts.
+
+    Attributes
+    ----------
+    C_ : float
+        Infinity: nothing is regularised.
+    """
 
     def _formulation(self) -> str | Formulation:
         return StageWise(self._pairs)
@@ -102,6 +108,8 @@ class _CorrectiveClassifier(_CodedClassifier):
         Exponential loss, summed over the pairs; hinge loss, summed over the examples.
     theta_ : float
         The bound on the l1 norm that was used.
+    C_ : float
+        The same as ``theta_``.
     """
 
     theta: Any = "stage_wise"

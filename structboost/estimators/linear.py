@@ -86,7 +86,19 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         ----------
         X : array-like, shape (n_samples, n_features)
         y : array-like, shape (n_samples,)
+            Any labels; at least two different ones.
         sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean loss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range, or ``y`` has one class only.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If ``max_epochs`` are used up before the gap is ``tol``.
         """
         # Where this fit ends early, no weights of the last one are left.
         if hasattr(self, "coef_"):
@@ -135,7 +147,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return decision_of(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score."""
+        """Label of the highest score, shape (n_samples,)."""
         return labels_of(self.decision_function(X), self.classes_)
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -193,7 +193,13 @@ class StructBoostMultiLabelClassifier(
         return float(accuracy_score(true, found, sample_weight=sample_weight))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, atomically and without pickle."""
+        """Write the classifier to a file, atomically and without pickle.
+
+        Raises
+        ------
+        TypeError
+            If the labels are not numbers or strings.
+        """
         check_is_fitted(self)
         task: Any = self.task_
         self._save(
@@ -207,7 +213,15 @@ class StructBoostMultiLabelClassifier(
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote."""
+        """Read a classifier that :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is of another class, is damaged, or is of another version.
+        """
         classifier, metadata = cls._load(path)
         with MODEL_FORMAT.damage(path):
             classifier.classes_ = saved_classes(metadata)

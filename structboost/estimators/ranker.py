@@ -48,6 +48,9 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         discounted gain, with ``"ndcg@10"`` that of the first 10 places; or, with two levels of
         relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus the share
         of relevant items among the first 10.
+    formulation : {"auto", "one_slack", "m_slack"} or Formulation
+        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
+        stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
     early_stopping : bool
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
@@ -80,6 +83,14 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
             per item, a query weighs the mean of its items and a pair the product of its two.
         group : array-like of int, shape (n_queries,), optional
             Instead of ``qid``: number of items of each query, whose items follow each other.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range, or no query has two levels of
+            relevance.
+        SolverError
+            If a restricted master cannot be solved.
         """
         self._check_early_stopping()
         check_relevance(y)
@@ -114,7 +125,7 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         return scores[:, 0]
 
     def predict(self, X: Any) -> FloatArray:
-        """The same scores."""
+        """The scores of :meth:`decision_function`, shape (n_samples,)."""
         return self.decision_function(X)
 
     def staged_predict(self, X: Any) -> Iterator[FloatArray]:
@@ -126,6 +137,11 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         """Mean share of pairs in the right order, ties counting half; with two levels, the AUC.
 
         Queries of one level have no pairs and do not count.
+
+        Raises
+        ------
+        ValueError
+            If every query has one level of relevance.
         """
         check_relevance(y)
         scores = self.decision_function(X)
@@ -147,7 +163,15 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a ranker that :meth:`save` wrote."""
+        """Read a ranker that :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is of another class, is damaged, or is of another version.
+        """
         ranker, _ = cls._load(path)
         ranker.task_ = RankingTask(ranker.loss)
         return ranker

@@ -55,7 +55,10 @@ class StructBoostTagger(StageWiseByDefault):
     ----------
     forbidden : sequence of (tag, tag), optional
         Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
-        None)`` a last one.  Pairs of a tag that ``y`` has not say nothing.
+        None)`` a last one.  A tag that is not in ``y`` is ignored, with a warning.
+    formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
+        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
+        stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
         tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"`` is
@@ -186,7 +189,15 @@ class StructBoostTagger(StageWiseByDefault):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a tagger that :meth:`save` wrote."""
+        """Read a tagger that :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is of another class, is damaged, or is of another version.
+        """
         tagger, metadata = cls._load(path)
         with MODEL_FORMAT.damage(path):
             tagger.classes_ = saved_classes(metadata)

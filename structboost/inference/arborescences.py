@@ -18,8 +18,8 @@ def best_arborescences(
 ) -> int:
     """The arc into each node of the best tree of every graph; the first node is its root.
 
-    Each node takes its best arc; circles are contracted to nodes, whose arcs then count by what
-    they gain over the arc that they displace, until there are no circles.
+    Each node takes its best arc; cycles are contracted to nodes, whose arcs then count by what
+    they gain over the arc that they displace, until there are no cycles.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ def _best_arborescence(
 ) -> bool:
     """Fill in the arcs of the best tree of one graph; False if there is none."""
     n = len(chosen)
-    # Numbers from n are contracted circles.  The best arc into a node is found once: it changes
+    # Numbers from n are contracted cycles.  The best arc into a node is found once: it changes
     # only when the node becomes a part of another.
     best = np.full(2 * n, -1, np.int64)
-    circle = np.full(2 * n, -1, np.int64)
+    cycle = np.full(2 * n, -1, np.int64)
     walk = np.full(2 * n, -1, np.int64)
     gain = np.empty(2 * n)
     alive, n_alive, n_numbers = np.arange(2 * n), n, n
@@ -82,9 +82,9 @@ def _best_arborescence(
             while v != 0 and walk[v] < 0:
                 walk[v] = i
                 v = source[best[v]]
-            if v != 0 and walk[v] == i and circle[v] < 0:
-                while circle[v] < 0:
-                    circle[v] = n_numbers
+            if v != 0 and walk[v] == i and cycle[v] < 0:
+                while cycle[v] < 0:
+                    cycle[v] = n_numbers
                     v = source[best[v]]
                 n_numbers += 1
         if n_numbers == known:
@@ -92,27 +92,27 @@ def _best_arborescence(
         kept, n_live = n_live, 0
         for i in range(kept):
             a = live[i]
-            if circle[target[a]] >= 0:
+            if cycle[target[a]] >= 0:
                 weight[a] -= gain[target[a]]
-                target[a] = circle[target[a]]
-            if circle[source[a]] >= 0:
-                source[a] = circle[source[a]]
+                target[a] = cycle[target[a]]
+            if cycle[source[a]] >= 0:
+                source[a] = cycle[source[a]]
             if source[a] != target[a]:
                 live[n_live] = a
                 n_live += 1
         kept, n_alive = n_alive, 0
         for i in range(kept):
-            if circle[alive[i]] < 0:
+            if cycle[alive[i]] < 0:
                 alive[n_alive] = alive[i]
                 n_alive += 1
         for v in range(known, n_numbers):
             alive[n_alive] = v
             n_alive += 1
-    # A circle opens where the arc into it enters.
+    # A cycle opens where the arc into it enters.
     for v in range(n_numbers - 1, n - 1, -1):
         inside = arcs[first + best[v], 1]
-        while circle[inside] != v:
-            inside = circle[inside]
+        while cycle[inside] != v:
+            inside = cycle[inside]
         best[inside] = best[v]
     chosen[0] = -1
     for v in range(1, n):

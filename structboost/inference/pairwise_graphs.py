@@ -191,7 +191,7 @@ def _label_forests(
     labels: IntArray,
     done: NDArray[np.bool_],
 ) -> None:
-    """Label and mark the graphs without circles, by dynamic programming."""
+    """Label and mark the acyclic graphs, by dynamic programming."""
     best = unary.copy()
     edge_up = np.empty(len(labels), np.int64)
     seen = np.zeros(len(labels), np.bool_)

@@ -81,7 +81,7 @@ def chosen(x: BoxCandidates, number: int) -> BoxChoice:
 class BoxOverlapTask(Task):
     """The parts are the candidate boxes; an output is one of them.
 
-    The loss is one less the intersection over the union of the two boxes, the Pascal criterion
+    The loss is 1 minus the intersection over the union of the two boxes, the Pascal criterion
     (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Every input has
     its own candidates, any number of them.  In training the true box is among them;
     :func:`chosen` makes it an output.

@@ -100,6 +100,10 @@ class ChainTask(Task):
     ------
     TaskError
         If a parameter is out of its range.
+
+    Notes
+    -----
+    Altun, Tsochantaridis and Hofmann, Hidden Markov support vector machines, ICML 2003.
     """
 
     labelled_kind = "token"
@@ -246,7 +250,7 @@ class ChainTask(Task):
         Returns
         -------
         marginals : dict of str to ndarray
-            The joint feature that is to be expected, of the shape of the scores: of each token the
+            The expected joint feature, of the shape of the scores: of each token the
             probability of each tag, and of each step that of each pair; without step features the
             sum over the steps.
 

@@ -62,9 +62,9 @@ class GraphTask(Task):
         Kinds of edges, and the kinds of nodes that they join.  Default: ``"edge"`` joins nodes of
         the one kind, ``"node"``.
     pairs : {"ordered", "unordered", "equal"} or dict of str to str
-        What an edge scores: each pair of labels, whereby its direction counts; each pair without
-        regard to the direction; or whether its ends have equal labels, which then only ever raises
-        the score of a boosted model.  A dict by kind of edges.
+        What an edge scores: each ordered pair of labels; each unordered pair; or whether its ends
+        have equal labels, which never lowers the score of a boosted model.  Or a dict of these by
+        kind of edges.
     exact : bool
         Whether to solve an integer program where no other way proves that labels are best.  This
         may take long on large graphs.

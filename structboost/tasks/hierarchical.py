@@ -44,7 +44,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     Raises
     ------
     TaskError
-        If a parameter is out of its range, or the edges run in a circle.
+        If a parameter is out of its range, or the edges form a cycle.
     """
 
     def __init__(self, n_labels: int, edges: Any, *, decay: float = 0.75) -> None:
@@ -131,7 +131,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                     order.append(child)
         if len(order) < self.n_labels:
             label = int(np.argmax(waiting > 0))
-            raise TaskError(f"edges run in a circle, at label {label} or above it; take one away.")
+            raise TaskError(f"edges form a cycle at label {label} or above it; take one away.")
         return np.array(order, np.int64)
 
     def _weights(self) -> FloatArray:

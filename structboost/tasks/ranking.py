@@ -93,6 +93,11 @@ class RankingTask(Task):
     ------
     ValueError
         If there is no such loss.
+
+    Notes
+    -----
+    Joachims, ICML 2005 (pairs, precision); Yue and others, SIGIR 2007 (average precision);
+    Chakrabarti and others, KDD 2008 (NDCG).
     """
 
     reads_inputs: ClassVar[bool] = False

@@ -22,7 +22,7 @@ class SpanningTreeTask(Task):
     """Each node but the first gets a head, so that all hang together in a tree below the first.
 
     A part is an arc from a head to its dependent, with one channel.  A tree scores the sum of its
-    arcs.  The loss is the number of wrong heads.  The argmax is exact, by contraction of circles
+    arcs.  The loss is the number of wrong heads.  The argmax is exact, by contraction of cycles
     (Chu and Liu; Edmonds), compiled, for all inputs at once.
 
     An input is an array (n_nodes, n_nodes, n_features), where ``[h, d]`` describes the arc from h
@@ -166,7 +166,7 @@ def _problem(x: Any, heads: IntArray) -> str | None:
     for _ in range(n.bit_length()):  # twice as far up each time
         above = above[above]
     if above.any():
-        return f"does not lead from node {int(np.flatnonzero(above)[0])} to node 0; open the circle"
+        return f"does not lead from node {int(np.flatnonzero(above)[0])} to node 0; break the cycle"
     if isinstance(x, CandidatePairs):
         dependents = np.arange(1, n)
         known = x.rows_of(heads[1:] * n + dependents)[1]

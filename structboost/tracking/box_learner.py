@@ -23,7 +23,7 @@ class BoxScorer(Protocol):
 
 
 class BoxLearner(Protocol):
-    """Learns on line which boxes are the object; :class:`BoxTracker` does the rest."""
+    """Learns online which boxes are the object; :class:`BoxTracker` does the rest."""
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
         """Forget everything; frames of so many boxes with so many features will follow."""

@@ -57,7 +57,7 @@ class TrackingMeasures:
 def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     """All measures of a tracker's boxes.
 
-    Overlap is one less the loss (21) of StructBoost: 0 for boxes apart or only touching, 1 for
+    Overlap is 1 minus the loss (21) of StructBoost: 0 for boxes apart or only touching, 1 for
     equal boxes.
 
     Parameters

@@ -19,7 +19,17 @@ ShardFeatures = Thresholds | Standardisation
 
 
 class Candidate(NamedTuple):
-    """A weak learner that pricing found, with the channel it was found for."""
+    """A weak learner that pricing found, with the channel it was found for.
+
+    Parameters
+    ----------
+    learner : hashable
+        The weak learner, as its family describes it.
+    channel : int
+        Number of the channel, from 0.
+    edge : float
+        ``<duals, response>`` of the learner on the channel.
+    """
 
     learner: Any
     channel: int
@@ -27,7 +37,17 @@ class Candidate(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A weak learner on one channel, times a coefficient."""
+    """A weak learner on one channel, times a coefficient.
+
+    Parameters
+    ----------
+    learner : hashable
+        The weak learner, as its family describes it.
+    channel : int
+        Number of the channel, from 0.
+    coefficient : float
+        Factor of its response.
+    """
 
     learner: Any
     channel: int
@@ -35,7 +55,15 @@ class Term(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Terms under one weight, and their edge ``<duals, response>``: what pricing finds."""
+    """Terms under one weight, and their edge: what pricing finds.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+        The response of the column is the sum of theirs.
+    edge : float
+        ``<duals, response>``; a column above the rule's ``min_edge`` lowers the objective.
+    """
 
     terms: tuple[Term, ...]
     edge: float

@@ -52,8 +52,8 @@ def test_a_grid_has_the_arcs_of_pyepo_and_all_its_paths():
     assert not problem.is_feasible(np.ones(17))
 
 
-def test_graphs_without_a_path_or_with_a_circle_are_refused():
-    with pytest.raises(ValueError, match="form a circle"):
+def test_graphs_without_a_path_or_with_a_cycle_are_refused():
+    with pytest.raises(ValueError, match="form a cycle"):
         AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)
     with pytest.raises(ValueError, match="infeasible"):
         AcyclicPath([(0, 1), (2, 3)], 0, 3)

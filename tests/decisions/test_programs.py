@@ -68,7 +68,7 @@ def test_spanning_trees_are_bases():
     )
 
 
-def test_a_flow_is_the_shortest_path_and_may_use_circles_where_they_pay():
+def test_a_flow_is_the_shortest_path_and_may_use_cycles_where_they_pay():
     arcs = [(0, 1), (1, 2), (2, 1), (0, 2), (2, 3), (1, 3)]
     problem = ShortestPath(arcs, 0, 3)
     assert problem.solve(np.array([1.0, 1, 1, 5, 1, 4])).tolist() == [1, 1, 0, 0, 1, 0]

@@ -32,7 +32,7 @@ def test_the_tour_is_the_shortest_of_all_whatever_signs_scale_and_ties(seed, sca
 
 
 def test_twenty_nodes_against_an_integer_program():
-    """Degrees alone bound the tour; circles that do not reach all nodes are cut off one by one."""
+    """Degrees alone bound the tour; cycles that do not reach all nodes are cut off one by one."""
     problem = Tour(20)
     i, j = np.triu_indices(20, 1)
     nodes = np.arange(20)[:, None]
@@ -44,12 +44,12 @@ def test_twenty_nodes_against_an_integer_program():
             z = LinearProgram(A, b, degrees, np.full(20, 2.0), integrality=True).solve(costs)
             if problem.is_feasible(z):
                 break
-            circle = np.arange(20) == 0
+            cycle = np.arange(20) == 0
             for _ in range(20):
-                ends = (z > 0) & (circle[i] | circle[j])
-                circle[i[ends]] = circle[j[ends]] = True
-            A = np.vstack((A, (circle[i] & circle[j]).astype(float)))
-            b.append(circle.sum() - 1.0)
+                ends = (z > 0) & (cycle[i] | cycle[j])
+                cycle[i[ends]] = cycle[j[ends]] = True
+            A = np.vstack((A, (cycle[i] & cycle[j]).astype(float)))
+            b.append(cycle.sum() - 1.0)
         assert problem.solve(costs) @ costs == pytest.approx(z @ costs)
 
 
@@ -86,7 +86,7 @@ def test_local_search_mostly_ends_in_the_shortest_tour():
     assert ((costs * (found - best)).sum(axis=1) < 1e-9).mean() > 0.8
 
 
-def test_two_circles_are_no_tour():
+def test_two_cycles_are_no_tour():
     problem = Tour(6)
     two = np.zeros(15)
     for e, (i, j) in enumerate(zip(*np.triu_indices(6, 1), strict=True)):

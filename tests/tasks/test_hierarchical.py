@@ -93,7 +93,7 @@ def test_a_learned_model_is_certified_and_right():
         ([[0, 0.5]], 1.0, r"shape \(1, 2\) and type float64; give whole numbers"),
         ([[0, 0, 1], [1, 2, 2]], 1.0, r"shape \(2, 3\) .* a pair \(parent, child\) for each"),
         ([(0,)], 1.0, r"shape \(1, 1\)"),
-        ([[0, 1], [1, 2], [2, 1]], 1.0, "circle, at label 1"),
+        ([[0, 1], [1, 2], [2, 1]], 1.0, "cycle at label 1"),
         ([[0, 1]], 0.0, "decay is 0"),
     ],
 )

@@ -1,0 +1,32 @@
+"""What the docstrings of the estimators promise."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import structboost
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+POSITIVE = (X[:, 0] > 0).astype(int)
+DATA = {
+    "StructBoostClassifier": (X, POSITIVE),
+    "StructBoostRanker": (X, POSITIVE),
+    "StructBoostTagger": (np.split(X, 10), np.split(POSITIVE, 10)),
+    "StructBoostMultiLabelClassifier": (X, (X > 0).astype(int)),
+}
+
+
+def formulations(name):
+    named = re.search(r"^formulation : {(.*)}", getattr(structboost, name).__doc__, re.MULTILINE)
+    return re.findall(r'"(\w+)"', named[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "formulation"), [(name, found) for name in DATA for found in formulations(name)]
+)
+def test_every_formulation_that_a_docstring_names_can_be_trained(name, formulation):
+    estimator = getattr(structboost, name)(C=10, formulation=formulation, max_rounds=2)
+    assert estimator.fit(*DATA[name]).history_
