@@ -83,6 +83,13 @@ def test_every_file_that_a_page_names_exists(page):
         assert any((root / path).exists() for root in roots), path
 
 
+def test_the_index_of_decisions_lists_every_page():
+    index = ROOT / "docs" / "decisions" / "index.md"
+    listed = LINK.findall(index.read_text(encoding="utf-8"))
+    pages = {page.name for page in index.parent.glob("*.md")} - {index.name}
+    assert {target for target, _ in listed} == pages
+
+
 def test_the_page_and_the_readme_have_code():
     assert blocks(ROOT / "README.md")
     assert blocks(TAGGER_PAGE)
