@@ -326,7 +326,8 @@ class Loop:
         last = self.state.history[-1]
         asked = observe(last)
         reached = last["gap"] is not None and last["gap"] <= self.settings.tol
-        exhausted = self.state.exhausted >= self._patience
+        # Where no edge is large enough, another search finds nothing either.
+        exhausted = self.state.exhausted >= self._patience or np.isinf(self._min_edge)
         self.state.done = bool(asked or reached or self._stalls() or exhausted)
 
     def _end(self) -> None:

@@ -36,7 +36,8 @@ class StageWiseLikelihood(NewtonSteps):
     """
 
     link = PAIR_LINK
-    enough: float = 1e-5
+    largest_step: float = 0.4
+    enough: float = 3e-4
 
     def master(self, problem: Problem, C: float) -> StageWiseLikelihoodMaster:
         """Newton steps.

@@ -38,8 +38,9 @@ class StageWiseRandomField(NewtonSteps):
     """
 
     link = SoftmaxLink()
-    largest_step: float = 2.0
-    enough: float = 1e-5
+    # Twice that of StageWiseLikelihood, whose scores are half the logarithms of odds.
+    largest_step: float = 0.8
+    enough: float = 3e-4
 
     def master(self, problem: Problem, C: float) -> StageWiseRandomFieldMaster:
         """Newton steps.

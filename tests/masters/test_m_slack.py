@@ -91,7 +91,7 @@ def test_blocks_alone_train_chains_with_weights():
 def test_blocks_follow_a_path_and_do_not_depend_on_threads():
     X, Y, _ = chains()
     settings = {"tol": 0.03, "formulation": "m_slack"}
-    path = StructBoost(ChainTask(3), C=1.0, **settings).path(X, Y, [3.0, 100.0, 10.0])
+    path = StructBoost(ChainTask(3), C=1.0, **settings).path(X, Y, [3.0, 30.0, 10.0])
     for trainer in path:
         optimum = StructBoost(ChainTask(3), C=trainer.C, tol=1e-5).fit(X, Y).objective_
         assert optimum * (1 - 1e-5) <= trainer.objective_ <= optimum / 0.97

@@ -129,7 +129,7 @@ def test_the_variance_of_a_count_is_taken_for_its_mean():
 
 
 def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
-    X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
+    X, Y = make_multilabel_classification(2400, 12, n_classes=5, n_labels=2, random_state=4)
     train, test = slice(0, 400), slice(400, None)
     peer = MultiOutputClassifier(DecisionTreeClassifier(max_depth=3, random_state=0))
     of_peer = peer.fit(X[train], Y[train]).predict(X[test])
