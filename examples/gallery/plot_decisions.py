@@ -2,8 +2,8 @@
 A route at predicted travel times
 =================================
 
-What counts is the time that the chosen route costs, not the error of the predicted times. The
-straight model is wrong for these streets, and learning by regret errs where it does not matter.
+What counts is the time that the chosen route takes, not the error of the predicted times. A linear
+model is too simple for these streets. Learning by regret puts its errors where they do not matter.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -23,7 +23,6 @@ from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.task import Task
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import checked_choice, shown
-from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
@@ -129,7 +128,7 @@ class StageWiseByDefault(StructBoostEstimator):
     formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
         stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
-    weak_learner : str or callable
+    weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees if
         nothing is given (see above), else stumps.
     random_state : int, RandomState or None
@@ -138,7 +137,7 @@ class StageWiseByDefault(StructBoostEstimator):
     """
 
     formulation: str | Formulation = AUTO
-    weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
+    weak_learner: WeakLearners = AUTO
 
     # What is said of the objective, the weak learners and the solver.
     _objective: ClassVar[tuple[str, ...]] = (
@@ -215,7 +214,7 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault, TableEstimat
     """
 
     # Again, because the other base class says otherwise.
-    weak_learner: str | Callable[..., WeakLearnerFamily] = AUTO
+    weak_learner: WeakLearners = AUTO
 
     _depth: ClassVar[int] = 5
 

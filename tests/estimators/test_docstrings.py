@@ -1,7 +1,8 @@
-"""What the docstrings of the estimators promise."""
+"""What docstrings and annotations of the estimators promise."""
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import numpy as np
@@ -30,3 +31,9 @@ def formulations(name):
 def test_every_formulation_that_a_docstring_names_can_be_trained(name, formulation):
     estimator = getattr(structboost, name)(C=10, formulation=formulation, max_rounds=2)
     assert estimator.fit(*DATA[name]).history_
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_type_checkers_accept_a_union_of_weak_learners(name):
+    parameters = inspect.signature(getattr(structboost, name)).parameters
+    assert parameters["weak_learner"].annotation == "WeakLearners"
