@@ -293,7 +293,7 @@ def loss_and_risk(
 ) -> tuple[FloatArray, float, float]:
     """Weights of the violated outputs, and the loss and the risk that they make."""
     # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
-    share = np.where(violations > 0, example_weights, 0.0)
+    share = example_weights * (violations > 0)
     return share, float(share @ found.losses), float(share @ np.maximum(violations, 0.0))
 
 

@@ -116,6 +116,29 @@ class CodeTask(Task):
 
 
 @compiled
+def _rivals(scores: FloatArray, losses: FloatArray, labels: IntArray) -> IntArray:
+    """Best class of each row with its loss added; a tie with the truth goes to the other class.
+
+    Class after class and without branches: none could be foretold, and each would cost as much as
+    the rest.
+    """
+    n = len(labels)
+    rivals, best = labels.copy(), np.empty(n)
+    for i in range(n):
+        best[i] = scores[i, labels[i]]
+    for c in range(scores.shape[1]):
+        added = losses[:, c].copy()
+        for i in range(n):
+            true, rival, before = labels[i], rivals[i], best[i]
+            value = scores[i, c] + added[true]
+            ties = (value == before) & (rival == true)
+            is_better = (c != true) & ((value > before) | ties)
+            best[i] = value if is_better else before
+            rivals[i] = c if is_better else rival
+    return rivals
+
+
+@compiled
 def _separated(
     scores: FloatArray,
     losses: FloatArray,
@@ -126,47 +149,83 @@ def _separated(
 ) -> tuple[FloatArray, IntArray, IntArray, FloatArray, IntArray]:
     """Losses of the best classes with their loss added, and entries where codes differ.
 
-    A tie with the truth goes to the other class.  Entries are rows, channels and values, and where
-    those of each row begin.
+    Entries are rows, channels and values, and where those of each row begin.
     """
-    n, rivals = len(labels), labels.copy()
-    found, n_entries = np.zeros(n), 0
+    n = len(labels)
+    rivals = _rivals(scores, losses, labels)
+    found, n_entries = np.empty(n), 0
     for i in range(n):
-        true = labels[i]
-        best = scores[i, true]
-        for c in range(scores.shape[1]):
-            value = scores[i, c] + losses[true, c]
-            if c != true and (value > best or (rivals[i] == true and value == best)):
-                best = value
-                rivals[i] = c
-        rival = rivals[i]
+        true, rival = labels[i], rivals[i]
         found[i] = losses[true, rival]
-        if rival != true:
-            n_entries += starts[true + 1] - starts[true] + starts[rival + 1] - starts[rival]
-    # As many as there are if no channel is in both codes.
-    rows, channels = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-    values, indptr = np.empty(n_entries), np.zeros(n + 1, np.int64)
+        size = starts[true + 1] - starts[true] + starts[rival + 1] - starts[rival]
+        n_entries += size if true != rival else 0
+    # As many as there are if no channel is in both codes, and room for two that do not count.
+    rows, channels = np.empty(n_entries + 2, np.int64), np.empty(n_entries + 2, np.int64)
+    values, indptr = np.empty(n_entries + 2), np.zeros(n + 1, np.int64)
     end = 0
     for i in range(n):
         true, rival = labels[i], rivals[i]
-        if true != rival:
-            a, b = starts[true], starts[rival]
-            a_end, b_end = starts[true + 1], starts[rival + 1]
-            while a < a_end or b < b_end:
-                from_a = b == b_end or (a < a_end and code_channels[a] <= code_channels[b])
-                from_b = a == a_end or (b < b_end and code_channels[b] <= code_channels[a])
-                value = 0.0
-                if from_a:
-                    channels[end] = code_channels[a]
-                    value += code_values[a]
-                    a += 1
-                if from_b:
-                    channels[end] = code_channels[b]
-                    value -= code_values[b]
-                    b += 1
-                if value != 0.0:
-                    rows[end] = i
-                    values[end] = value
-                    end += 1
+        a, b = starts[true], starts[rival]
+        if starts[true + 1] - a == 1 and starts[rival + 1] - b == 1:
+            rows[end] = rows[end + 1] = i
+            end = _write_pair(code_channels, code_values, a, b, channels, values, end)
+        elif true != rival:
+            first = end
+            codes = code_channels, code_values
+            end = _write_difference(*codes, starts, true, rival, channels, values, end)
+            rows[first:end] = i
         indptr[i + 1] = end
     return found, rows[:end], channels[:end], values[:end], indptr
+
+
+@compiled
+def _write_pair(
+    code_channels: IntArray,
+    code_values: FloatArray,
+    a: int,
+    b: int,
+    channels: IntArray,
+    values: FloatArray,
+    end: int,
+) -> int:
+    """Write entry ``a`` less entry ``b``, each all of its class, from ``end`` on; the new end."""
+    # Where classes are channels; without a branch, as above.
+    left, right = code_channels[a], code_channels[b]
+    value, other = code_values[a], -code_values[b]
+    is_one, in_order = left == right, left < right
+    channels[end], channels[end + 1] = min(left, right), max(left, right)
+    values[end] = value + other if is_one else value if in_order else other
+    values[end + 1] = other if in_order else value
+    return end + (int(value + other != 0.0) if is_one else 2)
+
+
+@compiled
+def _write_difference(
+    code_channels: IntArray,
+    code_values: FloatArray,
+    starts: IntArray,
+    true: int,
+    rival: int,
+    channels: IntArray,
+    values: FloatArray,
+    end: int,
+) -> int:
+    """Write the code of class ``true`` less that of ``rival`` from ``end`` on; the new end."""
+    a, b = starts[true], starts[rival]
+    a_end, b_end = starts[true + 1], starts[rival + 1]
+    while a < a_end or b < b_end:
+        from_a = b == b_end or (a < a_end and code_channels[a] <= code_channels[b])
+        from_b = a == a_end or (b < b_end and code_channels[b] <= code_channels[a])
+        value = 0.0
+        if from_a:
+            channels[end] = code_channels[a]
+            value += code_values[a]
+            a += 1
+        if from_b:
+            channels[end] = code_channels[b]
+            value -= code_values[b]
+            b += 1
+        if value != 0.0:
+            values[end] = value
+            end += 1
+    return end

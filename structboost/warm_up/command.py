@@ -59,6 +59,7 @@ def steps() -> dict[str, Callable[[], object]]:
         found[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
     found["a union"] = partial(_classifier, weak_learner=["linear", "stump"], spread=0.1)
     found["categories"] = _categories
+    found["many values"] = _many_values
     for formulation in FORMULATIONS:
         found[f"formulation={formulation!r}"] = partial(_classifier, formulation=formulation)
     found["track"] = lambda: warm_up(tracking.StructBoostTracker())
@@ -155,6 +156,12 @@ def _classifier(**parameters: Any) -> None:
 def _categories() -> None:
     X = np.column_stack((_X, _CLASSES))
     estimators.StructBoostClassifier(max_rounds=5, categorical_features=[3]).fit(X, _CLASSES)
+
+
+def _many_values() -> None:
+    """More values than bins, so that a fit ends with a pass over all thresholds."""
+    X = _rng.normal(size=(600, 1))
+    estimators.StructBoostClassifier(C=10.0, max_rounds=2).fit(X, X[:, 0] > 0)
 
 
 def _segmenter() -> None:

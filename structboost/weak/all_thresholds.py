@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
 from structboost.weak.binning import Thresholds
 
 
@@ -45,20 +46,58 @@ def largest_edges(
     edges : ndarray, shape (n_channels,)
     """
     active = np.flatnonzero(duals.any(axis=1))
-    own = duals[active]
+    own = np.ascontiguousarray(duals[active], np.float64)
     totals = own.sum(axis=0)
     best = np.maximum(low * totals, high * totals)
     for j in columns:
         column = _column(rows, bins, int(j))[active]
-        order = np.argsort(column, kind="stable")
-        column = column[order]
-        below = np.cumsum(own[order], axis=0)[np.flatnonzero(column[1:] != column[:-1])]
-        above = totals - below
+        order = _any_order(column)
+        ordered = column[order]
+        changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
         direction = 0 if directions is None else directions[j]
-        ways = ((low, high), (high, low))
-        for left, right in ways[max(0, -direction) : 2 - max(0, direction)]:
-            np.maximum(best, (left * below + right * above).max(axis=0, initial=-np.inf), out=best)
+        ways = ((low, high), (high, low))[max(0, -direction) : 2 - max(0, direction)]
+        _raise_to_edges(own, order, changes, totals, np.array(ways), best)
     return np.asarray(best)
+
+
+def _any_order(column: NDArray[Any]) -> IntArray:
+    """Rows in ascending order of the values, equal ones in any order."""
+    # By its vector instructions numpy sorts floats 7 times as fast as by its stable sort, which is
+    # a radix sort, 25 times as fast, for small integers.
+    is_small = column.dtype.kind in "iub" and column.dtype.itemsize <= 2
+    return np.argsort(column, kind="stable" if is_small else None)
+
+
+@compiled
+def _raise_to_edges(
+    duals: FloatArray,
+    order: IntArray,
+    changes: IntArray,
+    totals: FloatArray,
+    ways: FloatArray,
+    best: FloatArray,
+) -> None:
+    """Raise ``best`` of each channel to the largest edge of a stump between two values.
+
+    Values change at the places ``changes`` of ``order``, which is overwritten.  ``ways`` are the
+    answers left and right.
+    """
+    n_channels = len(totals)
+    below = np.zeros(n_channels)
+    start = 0
+    for end in changes:
+        # Sums do not depend on how equal values were sorted.
+        if end - start > 1:
+            order[start:end].sort()
+        for i in range(start, end):
+            for c in range(n_channels):
+                below[c] += duals[order[i], c]
+        for way in range(len(ways)):
+            left, right = ways[way, 0], ways[way, 1]
+            for c in range(n_channels):
+                edge = left * below[c] + right * (totals[c] - below[c])
+                best[c] = max(best[c], edge)
+        start = end
 
 
 def _column(rows: NDArray[Any], bins: Thresholds, j: int) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 from numba.core import event
 from sklearn.datasets import load_iris
@@ -34,6 +35,8 @@ def test_nothing_is_compiled_after_it(capsys):
         StructBoostClassifier(categorical_features=[0]).fit(X // 1, y).predict(X // 1)
         StructBoostClassifier(C=100, tol=0.01, spread=0.02, max_rounds=30).fit(X, y).predict(X)
         StructBoostClassifier(C=1, weak_learner=["linear", "stump"]).fit(X, y).predict(X)
+        many = np.random.default_rng(1).normal(size=(800, 2))
+        StructBoostClassifier(C=1, max_rounds=3).fit(many, many[:, 0] > many[:, 1])
         StructBoostRanker(C=10, max_rounds=10).fit(X, y).predict(X)
         StructBoostRanker(max_rounds=10).fit(X, y).predict(X)
         StructBoostTagger(max_rounds=5).fit([X[:9], X[50:]], [y[:9], y[50:]]).predict([X])
