@@ -114,6 +114,7 @@ class StructBoost(Documented, BaseEstimator):
     Attributes
     ----------
     model_ : Ensemble
+        The fitted model.
     history_ : list of dict
         One record per round: round, primal, bound, gap, certified, cross_fitted, bound_all,
         gap_all, smallest_C, cuts, columns, oracle_calls, seconds (:func:`structboost.loop.record`).

@@ -82,7 +82,9 @@ class Ensemble:
     Parameters
     ----------
     kinds : dict of str to PartKind
+        Kinds of parts of the task.
     members : dict of str to KindEnsemble
+        Weak learners of each kind, and the terms of the columns.
     weights : ndarray, shape (n_columns,)
         Weight of each column; hinge masters give weights that are not negative.
     stages : ndarray, shape (n_stages, n_columns)
@@ -141,6 +143,7 @@ class Ensemble:
         Parameters
         ----------
         features : array-like or sparse array, shape (n_parts, n_features)
+            Features of the parts.
         kind : str, optional
             Kind of the parts; required where the model has several.
 
@@ -198,6 +201,7 @@ class Ensemble:
         Parameters
         ----------
         features : array-like, shape (n_parts, n_features)
+            Features of the parts.
         kind : str, optional
             Kind of the parts; required where the model has several.
 

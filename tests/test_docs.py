@@ -1,6 +1,7 @@
 """The Python blocks of the README and of every page in docs/ run, each page in one namespace."""
 
 import importlib
+import inspect
 import re
 import sys
 import types
@@ -106,3 +107,29 @@ def test_the_reference_lists_every_public_name(package):
         if module == package:
             listed += re.findall(r"^   (\w+)$", section, re.M)
     assert sorted(listed) == sorted(importlib.import_module(package).__all__)
+
+
+def documented(package):
+    """Docstrings of the public names of a package and of their methods, by name."""
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        thing = getattr(module, name)
+        yield name, thing
+        if inspect.isclass(thing):
+            for method in (method for method in vars(thing) if not method.startswith("_")):
+                yield f"{name}.{method}", getattr(thing, method)
+
+
+@pytest.mark.parametrize(
+    "package", ["structboost", "structboost.tracking", "structboost.segmentation"]
+)
+def test_every_parameter_in_the_reference_has_a_phrase(package):
+    bare = []
+    for name, thing in documented(package):
+        text = inspect.getdoc(thing) or ""
+        for section in re.findall(
+            r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n|\Z)", text, re.M | re.S
+        ):
+            entries = re.findall(r"^([\w, ]+) : (?!matplotlib)[^\n]*(?=\n\S|\Z)", section, re.M)
+            bare += [f"{name}: {entry}" for entry in entries]
+    assert not bare

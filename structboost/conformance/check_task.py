@@ -66,6 +66,7 @@ def check_task(
     Parameters
     ----------
     task : Task
+        The task to check.
     X, Y : sequence
         Inputs and true outputs.  Beyond 200 examples, a random 200 are tried one by one.
     outputs : sequence of iterables, optional

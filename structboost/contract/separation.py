@@ -69,6 +69,7 @@ class Separation:
         Parameters
         ----------
         task : Task
+            The task of the examples.
         X, Y, outputs : sequence, shape (n_examples,)
             Inputs, true outputs, and the outputs found.
         offsets : dict of str to ndarray of int64, shape (n_examples + 1,)

@@ -53,6 +53,7 @@ class MatroidBasis(DecisionProblem):
     Parameters
     ----------
     n_items : int
+        Number of items.
     is_independent : callable
         ``is_independent(items)`` says whether a list of items is; every part of an independent list
         is independent, and a shorter one can always be extended by an item of a longer one.
@@ -90,6 +91,7 @@ class Choose(DecisionProblem):
     Parameters
     ----------
     n_items, k : int
+        Number of items, and how many of them are chosen.
     maximize : bool
         Whether the largest total is best.
     """

@@ -33,7 +33,9 @@ class LinearProgram(DecisionProblem):
     Parameters
     ----------
     A_ub, A_eq : array-like or sparse array, shape (n_rows, n_items), optional
+        Coefficients of the constraints.
     b_ub, b_eq : array-like, shape (n_rows,), optional
+        Right-hand sides of the constraints.
     bounds : (float, float) or array-like, shape (n_items, 2)
         Smallest and largest value of all entries, or of each; None where there is none.
     integrality : bool or array-like of bool, shape (n_items,)

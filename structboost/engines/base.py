@@ -272,6 +272,7 @@ class Engine(ABC):
         sources : sequence of ShardSource
             What each shard is made of.
         layout : Layout
+            How examples are divided into blocks and shards.
         replay : callable
             ``replay(i)`` returns the calls that restore the state of shard ``i``.
         """

@@ -247,6 +247,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         Parameters
         ----------
         path : str or path
+            The file.
         problem : DecisionProblem or callable
             As in training.
 

@@ -85,6 +85,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
+            Features, on a common scale.
         y : array-like, shape (n_samples,)
             Any labels; at least two different ones.
         sample_weight : array-like, shape (n_samples,), optional

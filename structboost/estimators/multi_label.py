@@ -104,6 +104,7 @@ class StructBoostMultiLabelClassifier(
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
+            Array, data frame or sparse matrix.
         y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
             An indicator matrix of 0 and 1, or a list of the labels of each sample.  With one label
             for each sample, shape (n_samples,), exactly one is predicted.

@@ -74,6 +74,7 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
+            Features of the items: array, data frame or sparse matrix.
         y : array-like, shape (n_samples,)
             Relevance: numbers or bool, larger is better; two levels give the AUC.
         qid : array-like, shape (n_samples,), optional

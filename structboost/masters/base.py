@@ -27,6 +27,7 @@ class Cut(NamedTuple):
     number : int
         The oracle keeps the measure under this number.
     loss : float
+        Mean loss of the outputs of the cut.
     """
 
     number: int
@@ -135,6 +136,7 @@ class Problem:
     Parameters
     ----------
     task : Task
+        The task that is trained.
     X, Y : sequence
         Inputs and true outputs.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
@@ -142,6 +144,7 @@ class Problem:
     example_weights : ndarray, shape (n_examples,)
         They sum to 1.
     random_state : RandomState
+        Source of all that the master draws.
     new_cut_oracle : callable, optional
         Makes a :class:`CutOracle`.  Given to formulations that declare ``works_on_shards``.
     ridge : float
@@ -259,6 +262,7 @@ class Formulation(ABC):
         Parameters
         ----------
         scores : ndarray, shape (n_samples, n_classes)
+            Scores of the classes.
 
         Returns
         -------

@@ -21,6 +21,7 @@ class SoftmaxLink:
     Parameters
     ----------
     sharpness : float
+        Factor of the scores.
     margin : float
         What the loss adds to the scores of wrong classes.  Without it, the probabilities are q.
     """

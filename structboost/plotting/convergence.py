@@ -55,6 +55,7 @@ class ConvergenceDisplay:
         ax : pair of matplotlib Axes, optional
             For the objective and for the gap.
         x : {"round", "seconds"}
+            What the horizontal axis shows.
         name : str, optional
             Title.
         """

@@ -69,6 +69,7 @@ def save_report(
     Parameters
     ----------
     path : str or path
+        The HTML file.
     estimator : fitted classifier, ranker or trainer
         Anything with ``history_``.
     X, y : array-like, optional

@@ -30,6 +30,7 @@ class ShapeDisplay:
     Parameters
     ----------
     form : LookupTable or LinearAndSteps
+        What :meth:`structboost.Ensemble.compile` returns.
     feature_names : sequence of str, optional
         One for each feature the model was trained on.
     channel_names : sequence of str, optional

@@ -56,6 +56,7 @@ class SparsityPathDisplay:
         estimator : fitted classifier
             Anything with ``model_`` and ``staged_predict``.
         X : array-like, shape (n_samples, n_features)
+            Test samples.
         y : array-like, shape (n_samples,)
             True labels.
         name : str, optional

@@ -87,6 +87,7 @@ def read_mask(
     Parameters
     ----------
     path : str or path
+        The file.
     colours : dict of (int, int, int) to int, optional
         Values of colours, RGB.  The mask is then read as a picture of these colours.
 
@@ -182,7 +183,9 @@ def write_png(
     Parameters
     ----------
     path : str or path
+        The file.
     pixels : ndarray of uint8
+        The mask or picture.
     palette : sequence of (int, int, int), optional
         Colours in which viewers show the values 0, 1, ... of a mask.
 

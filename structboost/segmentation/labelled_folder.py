@@ -33,7 +33,9 @@ class LabelledImage:
     Attributes
     ----------
     name : str
+        Name of the file, without suffix.
     image_file, mask_file : Path
+        Where photograph and mask are.
     meaning : Meaning
         Meaning of the values of the mask.
     source : MaskSource
@@ -68,7 +70,9 @@ class LabelledFolder(NamedTuple):
     Attributes
     ----------
     images : list of LabelledImage
+        Pairs of photographs and masks.
     meaning : Meaning
+        Meaning of the values of the masks.
     problems : list of str
         Files that were left out, and why.
     """
@@ -193,6 +197,7 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
         A file with lines ``ID GROUP``; or a regular expression, whose match in a name (its first
         bracket, if there is one) is the group.
     names : sequence of str
+        Names of the images, without suffix.
 
     Raises
     ------

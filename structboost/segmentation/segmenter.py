@@ -97,6 +97,7 @@ class Segmenter(Documented, BaseEstimator):
     classifiers_ : UnaryClassifiers or None
         Classifiers of superpixels; None for a model of scribbles.
     crf_model_ : CRFModel
+        The trained CRF.
     sharpness_ : float
         Factor that turns differences of energies into those of log-probabilities; it makes the
         training labels most likely.
@@ -192,6 +193,7 @@ class Segmenter(Documented, BaseEstimator):
         Parameters
         ----------
         images : sequence of DescribedImage
+            Superpixels, edges and features of each image.
         counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
             Pixels of each class in each superpixel.
         scribbles : sequence of ndarray of uint8, optional

@@ -44,7 +44,9 @@ class BinnedTable:
     path : str
         Folder of the table.
     n_rows : int
+        Number of rows of the table.
     bins : Thresholds
+        Thresholds of each feature.
     checksums : ndarray of uint32, optional
         CRC-32 of the codes of each run of 65,536 rows; they are compared when the rows are first
         read in training. Tables that were made before there were checksums have none.
@@ -96,6 +98,7 @@ class BinnedTable:
         path : str or path
             Folder to make; it must not exist.
         features : ndarray, shape (n_rows, n_features)
+            Numbers; NaN where they are missing.
 
         Raises
         ------

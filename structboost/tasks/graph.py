@@ -193,6 +193,7 @@ class GraphTask(Task):
         Parameters
         ----------
         x : GraphInput
+            One input.
         scores : dict of str to ndarray, shape (n_parts, n_channels)
             Scores of its nodes and edges, by kind.
         """

@@ -28,6 +28,7 @@ class CandidatePairs:
     pairs : ndarray of int64, shape (n_pairs, 2)
         The candidates, each once: number on the left, number on the right.
     features : ndarray, shape (n_pairs, n_features)
+        Features of each pair.
 
     Raises
     ------

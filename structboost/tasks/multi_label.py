@@ -139,6 +139,7 @@ class MultiLabelTask(Task):
         x : array
             One input.
         scores : ndarray, shape (1, n_channels)
+            Scores of the labels, and of pairs of labels.
 
         Returns
         -------
@@ -167,6 +168,7 @@ class MultiLabelTask(Task):
         Parameters
         ----------
         scores : ndarray, shape (n, n_channels)
+            Scores of each input.
 
         Returns
         -------

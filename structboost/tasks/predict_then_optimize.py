@@ -224,7 +224,9 @@ class PredictThenOptimizeTask(Task):
         Parameters
         ----------
         X : sequence, shape (n,)
+            Inputs.
         costs : array-like, shape (n, n_items), or a sequence of n vectors
+            True costs of each input.
 
         Raises
         ------

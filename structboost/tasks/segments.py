@@ -35,6 +35,7 @@ class SegmentTask(Task):
     Parameters
     ----------
     n_labels : int
+        Number of labels of segments.
     max_length : int
         Most tokens of a segment.
     loss : {"tokens", "segments"}

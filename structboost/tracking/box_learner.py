@@ -34,6 +34,7 @@ class BoxLearner(Protocol):
         Parameters
         ----------
         features : ndarray of float32, shape (n_boxes, n_features)
+            Features of the boxes.
         boxes : ndarray, shape (n_boxes, 4)
             x, y, width, height; the first is the object.
         first : bool

@@ -55,6 +55,7 @@ def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
     Parameters
     ----------
     path : str or path
+        The text file.
     boxes : array-like, shape (n_frames, 4)
         Left, top, width and height, pixels; NaN where unknown.
 

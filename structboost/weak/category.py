@@ -103,6 +103,7 @@ class CategoryFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
     response : (float, float)
         The two answers.
     categorical : sequence of int

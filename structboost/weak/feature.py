@@ -76,6 +76,7 @@ class FeatureFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
     response : (float, float)
         Whether answers may be negative.
     groups : array-like of int, shape (n_features,), optional

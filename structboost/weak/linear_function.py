@@ -182,6 +182,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
     response : (float, float)
         Whether answers may be negative (:class:`structboost.PartKind`).
     exact, n_threads

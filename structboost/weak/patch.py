@@ -174,6 +174,7 @@ class PatchFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_images, height * width)
+        Pixels of the training images.
     response : (float, float)
         Ignored: answers are real.
     image_shape : (int, int)

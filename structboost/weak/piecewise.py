@@ -88,6 +88,7 @@ class PiecewiseFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
     response : (float, float)
         Answers are real, of either sign: the lower one must be below 0.
     n_centers : int

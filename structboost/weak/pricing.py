@@ -54,7 +54,9 @@ class PricingRule(ABC):
         Parameters
         ----------
         family : WeakLearnerFamily
+            Weak learners of one kind of parts.
         duals : ndarray, shape (n_parts, n_channels)
+            Signed weight of each part and channel.
         per_channel : int
             Largest number of columns per channel, or of learners shared by all.
         min_edge : float

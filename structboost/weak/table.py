@@ -70,6 +70,7 @@ class LearnerTable(ABC):
         Parameters
         ----------
         weights : ndarray, shape (n_learners, n_channels)
+            Weight of each learner on each channel.
         n_features : int
             Features of a part.
         """

@@ -146,6 +146,7 @@ class TreeFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
     response : (float, float)
         The two answers.
     depth : int

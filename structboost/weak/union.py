@@ -126,6 +126,7 @@ class UnionFamily(WeakLearnerFamily):
     Parameters
     ----------
     members : sequence of WeakLearnerFamily
+        Families on the same parts.
     """
 
     def __init__(self, members: Sequence[WeakLearnerFamily]) -> None:
