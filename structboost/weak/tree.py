@@ -218,6 +218,8 @@ class TreeFamily(WeakLearnerFamily):
         self._n_entries = 2 * int(self._n_bins.sum())
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
+        # Leaves of all rows in the trees of this round, by the nodes of the tree.
+        self._leaves_of_round: dict[bytes, NDArray[np.int16]] = {}
 
     @property
     def identity(self) -> str:
@@ -261,6 +263,7 @@ class TreeFamily(WeakLearnerFamily):
 
         Edges are those on all rows, or estimates from the rows drawn.
         """
+        self._leaves_of_round.clear()
         drawn = duals
         if self.row_share < 1:
             drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
@@ -410,7 +413,10 @@ class TreeFamily(WeakLearnerFamily):
     ) -> FloatArray:
         """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
         masses = np.empty_like(weights)
-        for t, leaf in enumerate(self._leaf_numbers(features, bins, sets)):
+        numbers = self._leaf_numbers(features, bins, sets)
+        # The trees that training takes are asked for their answers next.
+        self._leaves_of_round |= zip(_as_bytes(features, bins, sets), numbers, strict=True)
+        for t, leaf in enumerate(numbers):
             weights[t] = np.bincount(leaf, duals[:, t], weights.shape[1])
             masses[t] = np.bincount(leaf, np.abs(duals[:, t]), weights.shape[1])
         of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
@@ -463,9 +469,18 @@ class TreeFamily(WeakLearnerFamily):
         self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
     ) -> NDArray[np.int16]:
         """Leaves of every training part in trees with these nodes, shape (n_trees, n_parts)."""
+        of_round, nodes = self._leaves_of_round, _as_bytes(features, bins, sets)
+        if nodes and all(tree in of_round for tree in nodes):
+            return np.array([of_round[tree] for tree in nodes])
         out = np.empty((len(features), self.binned.n_rows), np.int16)
         leaf_numbers(self.binned.codes, features, bins, sets, out)
         return out
+
+
+def _as_bytes(features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None) -> list[bytes]:
+    """The nodes of each tree as what a dict finds."""
+    arrays = (features, bins) if sets is None else (features, bins, sets)
+    return [b"".join(own.tobytes() for own in tree) for tree in zip(*arrays, strict=True)]
 
 
 @compiled
