@@ -159,13 +159,17 @@ def tag_numbers(
     Raises
     ------
     ValueError
-        If a sequence has not one tag for each token, or fewer than two tags occur.
+        If a sequence has not one tag for each token, a tag is neither a string nor a number, or
+        fewer than two tags occur.
     """
     if len(y) != len(lengths):
         raise ValueError(f"X has {len(lengths)} sequences and y {len(y)}; give one for each.")
     for i, (tags, n) in enumerate(zip(y, lengths, strict=True)):
         if isinstance(tags, str) or not hasattr(tags, "__len__") or len(tags) != n:
             raise ValueError(f"y[{i}] is {shown(tags)}; give a tag for each of the {n} tokens.")
+        for j, tag in enumerate(tags):
+            if not isinstance(tag, str | int | float | np.generic | None):
+                raise ValueError(f"y[{i}][{j}] is {shown(tag)}; give one string or number a token.")
     plain = (tag.item() if isinstance(tag, np.generic) else tag for tag in chain.from_iterable(y))
     # NaN is how a frame says that a tag is missing.
     flat = [None if isinstance(tag, float) and np.isnan(tag) else tag for tag in plain]

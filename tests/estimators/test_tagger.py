@@ -228,6 +228,12 @@ def test_features_of_a_token_that_are_not_taken_are_named(token):
         StructBoostTagger().fit([[{"a": 1}], [{"a": 1}, token]], [["x"], ["y", "x"]])
 
 
+@pytest.mark.parametrize("tag", [("D", 1), ["D"], np.ones(1), {"D"}])
+def test_what_is_no_tag_is_named(tag):
+    with pytest.raises(ValueError, match=r"y\[1\]\[0\] is .*; give one string or number a token"):
+        StructBoostTagger().fit([[{"a": 1}], [{"a": 1}, {"a": 2}]], [["D"], [tag, "N"]])
+
+
 @pytest.mark.parametrize("pair", ["DN", ("D",), 3])
 def test_what_is_no_pair_of_tags_is_named(pair):
     with pytest.raises(ValueError, match=r"forbidden has .*; give pairs \(tag, next tag\)"):
