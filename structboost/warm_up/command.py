@@ -59,6 +59,7 @@ def steps() -> dict[str, Callable[[], object]]:
         found[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
     found["a union"] = partial(_classifier, weak_learner=["linear", "stump"], spread=0.1)
     found["categories"] = _categories
+    found["directions"] = _directions
     found["many values"] = _many_values
     for formulation in FORMULATIONS:
         found[f"formulation={formulation!r}"] = partial(_classifier, formulation=formulation)
@@ -156,6 +157,10 @@ def _classifier(**parameters: Any) -> None:
 def _categories() -> None:
     X = np.column_stack((_X, _CLASSES))
     estimators.StructBoostClassifier(max_rounds=5, categorical_features=[3]).fit(X, _CLASSES)
+
+
+def _directions() -> None:
+    estimators.StructBoostClassifier(max_rounds=5, monotonic_cst=[1, 0, -1]).fit(_X, _CLASSES > 0)
 
 
 def _many_values() -> None:

@@ -9,22 +9,22 @@ numbers at its corners.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import BY_SET
 
 # Answers between -1 and 1 that differ by less are equal.
 _ROUNDING = 1e-9
-
-# By feature: the bins that reach a leaf, as bits of a number.
-Region = dict[int, int]
+# The last bin of an interval without an end.
+_ENDLESS = 1 << 62
+# All bins, as bits.
+_ALL = np.uint64(2**64 - 1)
 
 
 class Directions:
@@ -47,21 +47,19 @@ class Directions:
         gaps, n_columns = binned.bins.gaps, binned.n_columns
         self._feature = np.arange(n_columns) if gaps is None else gaps.feature
         self._low = np.zeros(n_columns, bool) if gaps is None else gaps.low
-        self._n_bins = binned.bins.n_bins
         self._of_features = of_features
         has_missing = np.bincount(self._feature, minlength=len(of_features))[self._feature] > 1
         apart = has_missing & ~self._low
-        # What is missing is the bin behind those of the numbers.
-        self._missing = dict(
-            zip(self._feature[apart].tolist(), self._n_bins[apart] - 1, strict=True)
-        )
+        # What is missing is the bin behind those of the numbers; -1 where nothing is.
+        self._missing = np.full(len(of_features), -1, np.int64)
+        self._missing[self._feature[apart]] = binned.bins.n_bins[apart] - 1
         self.of_columns = (of_features[self._feature] * np.where(apart, 2, 1)).astype(np.int8)
 
     def best_leaves(
         self,
-        features: Sequence[int],
-        bins: Sequence[int],
-        sets: Sequence[int],
+        features: IntArray,
+        bins: IntArray,
+        sets: NDArray[np.uint64],
         weights: FloatArray,
         answers: tuple[float, float],
     ) -> FloatArray:
@@ -69,8 +67,10 @@ class Directions:
 
         Parameters
         ----------
-        features, bins, sets
+        features, bins : ndarray of int64, shape (n_nodes,)
             Those of the nodes of a tree; the features are columns of bins.
+        sets : ndarray of uint64, shape (n_nodes, n_words)
+            What nodes that split by a set send left; no words where none does.
         weights : ndarray, shape (n_leaves,)
             Sum of the duals in each leaf.
         answers : (float, float)
@@ -93,9 +93,9 @@ class Directions:
 
     def nearest_leaves(
         self,
-        features: Sequence[int],
-        bins: Sequence[int],
-        sets: Sequence[int],
+        features: IntArray,
+        bins: IntArray,
+        sets: NDArray[np.uint64],
         answers: FloatArray,
         masses: FloatArray,
     ) -> FloatArray:
@@ -128,53 +128,144 @@ class Directions:
             np.maximum.at(out, high, out[low])
         return out
 
-    def _pairs(self, features: Sequence[int], bins: Sequence[int], sets: Sequence[int]) -> IntArray:
+    def _pairs(self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64]) -> IntArray:
         """Leaves of which the first must not answer more than the second, shape (n_pairs, 2)."""
-        regions = list(self._regions(features, bins, sets))
-        return np.array(
-            [
-                (i, j)
-                for i, first in enumerate(regions)
-                for j, second in enumerate(regions)
-                if i != j and self._may_rise(first, second)
-            ],
-            np.int64,
-        ).reshape(-1, 2)
+        columns = self._feature, self._low, self._missing
+        regions = _regions(features, bins, sets, *columns)
+        return np.argwhere(_may_rise(*regions, self._missing, self._of_features))
 
-    def _regions(
-        self, features: Sequence[int], bins: Sequence[int], sets: Sequence[int]
-    ) -> Iterator[Region]:
-        """The bins that reach each leaf, from the left; none where no row can come."""
-        regions: list[Region] = [{}]
-        for node, (column, bin_) in enumerate(zip(features, bins, strict=True)):
-            region = regions[node]
-            feature = int(self._feature[column])
-            have = region.get(feature, -1)
-            left = -1
-            if bin_ >= 0:
-                left = (2 << bin_) - 1
-                if self._low[column]:
-                    left |= 1 << int(self._missing[feature])
-            elif bin_ == BY_SET:
-                left = sets[node]
-            regions += [region | {feature: have & left}, region | {feature: have & ~left}]
-        return iter(regions[len(features) :])
 
-    def _may_rise(self, first: Region, second: Region) -> bool:
-        """Whether a point of the second region lies above one of the first, or is equal."""
-        return all(
-            self._may_rise_in(f, first.get(f, -1), second.get(f, -1)) for f in first | second
-        )
+@compiled
+def _regions(
+    columns: IntArray,
+    bins: IntArray,
+    sets: NDArray[np.uint64],
+    feature_of: IntArray,
+    low: NDArray[np.bool_],
+    missing: IntArray,
+) -> tuple[IntArray, IntArray, NDArray[np.uint64]]:
+    """The bins that reach each leaf, from the left; none where no row can come.
 
-    def _may_rise_in(self, feature: int, first: int, second: int) -> bool:
-        direction = int(self._of_features[feature])
-        if first & second or not direction or not first or not second:
-            return bool(first & second)
-        lower, upper = (first, second) if direction > 0 else (second, first)
-        if feature in self._missing:
-            numbers = (1 << int(self._missing[feature])) - 1
-            lower, upper = lower & numbers, upper & numbers
-        if not lower or not upper:
-            return False
-        # A region without an upper end is a negative number: all bits from some place on.
-        return upper < 0 or (lower & -lower) <= upper
+    Returns
+    -------
+    features : ndarray of int64, shape (n_leaves, depth + 1)
+        Those on the way to a leaf, each once; then -1, for all other features.
+    intervals : ndarray of int64, shape (n_leaves, depth + 1, 3)
+        First and last bin of each, and whether it has what is missing, which is apart.
+    members : ndarray of uint64, shape (n_leaves, depth + 1, n_words + 1)
+        Bins as bits, where a feature is split by sets; the last word stands for those behind.
+    """
+    n_leaves, n_words, depth = len(bins) + 1, sets.shape[1], 0
+    while 1 << depth < n_leaves:
+        depth += 1
+    features = np.full((n_leaves, depth + 1), -1, np.int64)
+    intervals = np.empty((n_leaves, depth + 1, 3), np.int64)
+    intervals[:, :, 0], intervals[:, :, 1], intervals[:, :, 2] = 0, _ENDLESS, 1
+    members = np.full((n_leaves, depth + 1, n_words + 1), _ALL)
+    for leaf in range(n_leaves):
+        node = 0
+        for level in range(depth):
+            column, bin_ = columns[node], bins[node]
+            goes_left = (leaf >> (depth - 1 - level)) & 1 == 0
+            feature = feature_of[column]
+            at = _place(features[leaf], feature)
+            features[leaf, at] = feature
+            own, of_set = intervals[leaf, at], members[leaf, at]
+            if bin_ == BY_SET:
+                for w in range(n_words):
+                    of_set[w] &= sets[node, w] if goes_left else ~sets[node, w]
+                if goes_left:
+                    of_set[n_words] = 0
+            elif bin_ >= 0:
+                missing_left = low[column] or missing[feature] <= bin_
+                own[1] = min(own[1], bin_) if goes_left else own[1]
+                own[0] = own[0] if goes_left else max(own[0], bin_ + 1)
+                own[2] = own[2] if goes_left == missing_left else 0
+            elif not goes_left:
+                own[1], own[2] = -1, 0
+            node = 2 * node + (1 if goes_left else 2)
+    return features, intervals, members
+
+
+@compiled
+def _place(features: IntArray, feature: int) -> int:
+    """Place of a feature, or of the first -1."""
+    at = 0
+    while features[at] >= 0 and features[at] != feature:
+        at += 1
+    return at
+
+
+@compiled
+def _may_rise(
+    features: IntArray,
+    intervals: IntArray,
+    members: NDArray[np.uint64],
+    missing: IntArray,
+    directions: NDArray[np.int8],
+) -> NDArray[np.bool_]:
+    """Whether a point of the second region lies above one of the first, or is equal.
+
+    False for a region and itself.
+    """
+    n_leaves = len(features)
+    found = np.zeros((n_leaves, n_leaves), np.bool_)
+    for i in range(n_leaves):
+        for j in range(n_leaves):
+            found[i, j] = i != j
+            for of_leaf in (i, j):
+                for feature in features[of_leaf]:
+                    if feature < 0 or not found[i, j]:
+                        break
+                    first = i, _place(features[i], feature)
+                    second = j, _place(features[j], feature)
+                    found[i, j] = _may_rise_in(
+                        intervals, members, first, second, missing[feature], directions[feature]
+                    )
+    return found
+
+
+@compiled
+def _may_rise_in(
+    intervals: IntArray,
+    members: NDArray[np.uint64],
+    first: tuple[int, int],
+    second: tuple[int, int],
+    missing: int,
+    direction: int,
+) -> bool:
+    """Whether a point rises in one feature, or stays."""
+    if _overlap(intervals, members, first, second, missing):
+        return True
+    if (
+        direction == 0
+        or not _overlap(intervals, members, first, first, missing)
+        or not _overlap(intervals, members, second, second, missing)
+    ):
+        return False
+    # What is missing has no place in the order.
+    last = missing - 1 if missing >= 0 else _ENDLESS
+    lower, upper = (first, second) if direction > 0 else (second, first)
+    lowest, highest = intervals[lower][0], min(intervals[upper][1], last)
+    has_lower = lowest <= min(intervals[lower][1], last)
+    return bool(has_lower and intervals[upper][0] <= highest and lowest <= highest)
+
+
+@compiled
+def _overlap(
+    intervals: IntArray,
+    members: NDArray[np.uint64],
+    first: tuple[int, int],
+    second: tuple[int, int],
+    missing: int,
+) -> bool:
+    """Whether a bin is in both regions of a feature."""
+    lowest = max(intervals[first][0], intervals[second][0])
+    highest = min(intervals[first][1], intervals[second][1])
+    share = lowest < highest or (lowest == highest and lowest != missing)
+    if not share:
+        share = missing >= 0 and intervals[first][2] == 1 and intervals[second][2] == 1
+    in_both = False
+    for w in range(members.shape[2]):
+        in_both = in_both or (members[first][w] & members[second][w]) != 0
+    return bool(share and in_both)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -453,12 +453,10 @@ class TreeFamily(WeakLearnerFamily):
     @staticmethod
     def _nodes(
         features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
-    ) -> list[tuple[list[int], list[int], list[int]]]:
+    ) -> Iterator[tuple[IntArray, IntArray, NDArray[np.uint64]]]:
         """Features, bins and sets of each tree, as :class:`Directions` reads them."""
-        numbers = [[0] * len(nodes) for nodes in bins]
-        if sets is not None:
-            numbers = [[number_of(words) for words in nodes] for nodes in sets]
-        return list(zip(features.tolist(), bins.tolist(), numbers, strict=True))
+        words = np.zeros((*bins.shape, 0), np.uint64) if sets is None else sets
+        return zip(features, bins, words, strict=True)
 
     def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from structboost.weak.category_sets import BY_SET, N_WORDS
 from structboost.weak.tree import Tree, TreeFamily
 
 GRID = np.array(list(product(range(4), repeat=2)), float)
@@ -53,9 +54,10 @@ def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
     directions = rng.integers(-1, 2, 2)
     family = TreeFamily(GRID, (-1.0, 1.0), depth=depth, directions=directions, confident=True)
     n_nodes = 2**depth - 1
-    nodes = rng.integers(2, size=n_nodes), rng.integers(-1, 3, size=n_nodes), [0] * n_nodes
+    nodes = rng.integers(2, size=n_nodes), rng.integers(-1, 3, size=n_nodes)
+    no_sets = np.zeros((n_nodes, 0), np.uint64)
     wished, masses = rng.normal(size=n_nodes + 1), rng.uniform(0.1, 2.0, n_nodes + 1)
-    found = family._directions.nearest_leaves(*nodes, wished, masses)
+    found = family._directions.nearest_leaves(*nodes, no_sets, wished, masses)
     tree = Tree(tuple(nodes[0]), (np.inf,) * n_nodes, tuple(found), tuple(nodes[1]))
     at = family.leaf_numbers(tree)
     reached = np.unique(at)
@@ -83,17 +85,19 @@ def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans())
-def test_answers_keep_the_directions_on_a_grid_with_what_is_missing(
-    seed, depth, has_missing, confident
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.booleans())
+def test_answers_keep_the_directions_on_a_grid_with_what_is_missing_and_categories(
+    seed, depth, has_missing, has_categories, confident
 ):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 5, size=(60, 3)).astype(float)
     if has_missing:
         X[rng.random(X.shape) < 0.2] = np.nan
     directions = rng.integers(-1, 2, 3)
+    directions[2] *= not has_categories
     duals = rng.normal(size=(60, 1)) + np.nan_to_num(X[:, :1]) - 2
     options = {"directions": directions.tolist(), "confident": confident}
+    options["categorical"] = [2] if has_categories else []
     family = TreeFamily(X, (-1.0, 1.0), depth=depth, **options)
     (candidate,) = family.price(duals, 1)
     if not confident:
@@ -117,3 +121,55 @@ def test_a_split_of_what_is_missing_is_free():
             duals = np.array([[-direction], [direction], [of_missing], [of_missing]], float)
             (candidate,) = family.price(duals, 1)
             assert candidate.edge == pytest.approx(4.0)
+
+
+# Bins of a feature: four values, one behind all, and what is missing.
+BINS = (0, 1, 2, 3, 99, None)
+
+
+def leaf_of(point, columns, gaps, bins, sets):
+    """Leaf that a point of bins reaches, by walking down."""
+    node = 0
+    while node < len(bins):
+        column, bin_ = columns[node], bins[node]
+        value = point[gaps.feature[column]]
+        if bin_ == BY_SET:
+            goes_left = value is not None and value < 64 and int(sets[node, 0]) >> value & 1
+        else:
+            goes_left = bin_ < 0 or (gaps.low[column] if value is None else value <= bin_)
+        node = 2 * node + (1 if goes_left else 2)
+    return node - len(bins)
+
+
+def may_follow(first, second, direction):
+    """Whether the second bin of a feature is not before the first."""
+    if first == second or None in (first, second) or 99 in (first, second):
+        return first == second
+    return direction * (second - first) > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_leaves_are_compared_where_a_point_of_one_is_above_one_of_the_other(seed, depth):
+    rng = np.random.default_rng(seed)
+    X = np.array(list(product((0, 1, 2, 3, np.nan), repeat=3)))
+    directions = np.append(rng.integers(-1, 2, 2), 0)
+    family = TreeFamily(X, (-1.0, 1.0), depth=depth, categorical=[2], directions=directions)
+    gaps, n_nodes = family.binned.bins.gaps, 2**depth - 1
+    columns = rng.integers(family.binned.n_columns, size=n_nodes)
+    is_category = gaps.feature[columns] == 2
+    sets = np.zeros((n_nodes, N_WORDS), np.uint64)
+    sets[:, 0] = rng.integers(1, 16, n_nodes)
+    n_splits = family.binned.bins.n_bins[columns] - 1
+    bins = np.where(is_category, BY_SET, rng.integers(-1, n_splits))
+
+    found = {tuple(pair) for pair in family._directions._pairs(columns, bins, sets)}
+    points = list(product(BINS, repeat=3))
+    leaves = [leaf_of(point, columns, gaps, bins, sets) for point in points]
+    expected = {
+        (i, j)
+        for (p, i), (q, j) in product(zip(points, leaves, strict=True), repeat=2)
+        if i != j and all(map(may_follow, p, q, directions))
+    }
+    reached = set(leaves)
+    assert {(i, j) for i, j in found if {i, j} <= reached} == expected
