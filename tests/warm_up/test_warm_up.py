@@ -37,7 +37,7 @@ def test_nothing_is_compiled_after_it(capsys):
         StructBoostClassifier(C=1, weak_learner=["linear", "stump"]).fit(X, y).predict(X)
         StructBoostClassifier(monotonic_cst=[1, 0, 0, -1]).fit(X, y > 0)
         many = np.random.default_rng(1).normal(size=(800, 2))
-        StructBoostClassifier(C=1, max_rounds=3).fit(many, many[:, 0] > many[:, 1])
+        StructBoostClassifier(C=100, max_rounds=3).fit(many, many[:, 0] > many[:, 1])
         StructBoostRanker(C=10, max_rounds=10).fit(X, y).predict(X)
         StructBoostRanker(max_rounds=10).fit(X, y).predict(X)
         StructBoostTagger(max_rounds=5).fit([X[:9], X[50:]], [y[:9], y[50:]]).predict([X])
