@@ -419,3 +419,18 @@ def test_checkpoints_without_checksum_and_features_are_still_gone_on_from(crafte
     more = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
     whole = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6).fit(X, y)
     assert what_was_learned(more) == what_was_learned(whole)
+
+
+@pytest.mark.parametrize("name", ["master/matrix", "master/losses"])
+def test_a_run_is_gone_on_from_where_sums_have_other_last_digits(name, crafted_run, tmp_path):
+    X, y, content = crafted_run
+    header, arrays = taken_apart(content)
+    arrays[name] = np.nextafter(arrays[name], np.where(arrays[name] == 0, 0, np.inf))
+    path = tmp_path / "run.npz"
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    more = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
+    assert len(more.history_) == 6
+    arrays[name][1:] *= 1 + 1e-6
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(CheckpointError, match="its cuts are not those|its dual value is not that"):
+        StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)

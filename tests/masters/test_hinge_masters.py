@@ -137,9 +137,9 @@ def optimum_with_ridge(problem, C, ridge):
     costs = np.concatenate((np.ones(n_columns), C * problem.shares))
     is_weight = np.arange(n_columns + n) < n_columns
     answer = minimize(
-        lambda x: costs @ x + 0.5 * C * ridge * (x[is_weight] @ x[is_weight]),
+        lambda x: (costs @ x) / C + 0.5 * ridge * (x[is_weight] @ x[is_weight]),
         is_weight * 0.0 + ~is_weight * 1.0,
-        jac=lambda x: costs + C * ridge * is_weight * x,
+        jac=lambda x: costs / C + ridge * is_weight * x,
         bounds=[(0.0, None)] * len(costs),
         constraints={
             "type": "ineq", "fun": lambda x: rows @ x - problem.delta.ravel(), "jac": lambda x: rows
@@ -148,7 +148,7 @@ def optimum_with_ridge(problem, C, ridge):
         options={"ftol": 1e-10, "maxiter": 500},
     )  # fmt: skip
     assert answer.success
-    return answer.fun
+    return C * answer.fun
 
 
 @pytest.mark.parametrize("ridge", [0.01, 1.0])
