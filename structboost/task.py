@@ -274,6 +274,12 @@ class Task(ABC):
 
     # -- what follows from the above ---------------------------------------------------------
 
+    @property
+    def is_enumerated(self) -> bool:
+        """Whether the argmax is the best of :meth:`outputs`, by the default methods."""
+        names = ("argmax", "argmax_batch", "augmented_argmax")
+        return all(getattr(type(self), name) is getattr(Task, name) for name in names)
+
     def augmented_argmax(self, x: Any, scores: Any, y: Any) -> Any:
         """Output of the highest sum of score and ``loss(y, .)``, by whichever method says it."""
         added = self.loss_scores(x, y)

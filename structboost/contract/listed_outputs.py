@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
@@ -20,10 +21,15 @@ from structboost.exceptions import TaskError, on_example
 if TYPE_CHECKING:
     from structboost.task import Task
 
+_NEED_ARGMAX = "defines neither argmax(x, scores) nor outputs(x); define one of them."
 _NEED = (
     "has no marginals(x, scores), which formulation='log' and predict_marginals need; define "
     "marginals and log_sum, or outputs(x)."
 )
+# Share of the size of their terms by which sums in another order differ at most.
+_ROUNDING = 1e-9
+# Bytes of a listing for each entry and for each output, beside the output itself.
+_ENTRY_BYTES, _OUTPUT_BYTES = 16, 32
 
 
 class Marginals(NamedTuple):
@@ -74,8 +80,7 @@ def best_listed(task: Task, x: Any, scores: Any, added: Callable[[Any], float]) 
     TaskError
         If the task does not list its outputs, or has none.
     """
-    need = "defines neither argmax(x, scores) nor outputs(x); define one of them."
-    rated = _rated_outputs(task, x, _by_kind(task, scores), need)
+    rated = _rated_outputs(task, x, _by_kind(task, scores), _NEED_ARGMAX)
     # A plain sum: that of Python 3.12 rounds in another way.
     return max(rated, key=lambda r: reduce(add, r.scores, added(r.output))).output
 
@@ -97,19 +102,23 @@ class ListedOutputs:
         If the task does not list its outputs, or has none.
     """
 
+    need = _NEED
+
     def __init__(self, task: Task, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
         places: list[IntArray] = [np.zeros(0, np.int64)]
         values: list[FloatArray] = [np.zeros(0)]
         ends = [0]
         sizes = {kind: n_parts * n_channels for kind, (n_parts, n_channels) in shapes.items()}
         firsts = dict(zip(shapes, accumulate(sizes.values(), initial=0), strict=False))
-        for _, measures in _listed(task, x, {kind: n for kind, (n, _) in shapes.items()}, _NEED):
+        n_parts = {kind: n for kind, (n, _) in shapes.items()}
+        for output, measures in _listed(task, x, n_parts, self.need):
             n_entries = ends[-1]
             for kind, (parts, channels, amounts) in measures.items():
                 places.append(firsts[kind] + parts * shapes[kind][1] + channels)
                 values.append(amounts)
                 n_entries += len(amounts)
             ends.append(n_entries)
+            self._note(output, n_entries)
         entries = np.concatenate(values), np.concatenate(places), np.array(ends, np.int64)
         self._shapes = dict(shapes)
         self._matrix = csr_array(entries, shape=(len(ends) - 1, sum(sizes.values())))
@@ -135,6 +144,85 @@ class ListedOutputs:
         expected = {kind: block.reshape(shape) for (kind, shape), block in pairs}
         return expected, largest + float(np.log(total))
 
+    def _note(self, output: Any, n_entries: int) -> None:
+        """Called with each output, and the number of entries up to it."""
+
+
+class _TooLarge(Exception):
+    """The outputs of an input take more memory than they may."""
+
+
+class RatedOutputs(ListedOutputs):
+    """All outputs of an input and what is added to their scores, to choose the best of them.
+
+    Parameters
+    ----------
+    task : Task
+    x
+        The input.
+    scores : dict of str to ndarray, shape (n_parts, n_channels)
+        Of the shapes that the scores will have.
+    added : callable
+        What is added to the score of an output, such as its loss.
+    most_bytes : int
+        _TooLarge is raised for more.
+    """
+
+    need = _NEED_ARGMAX
+
+    def __init__(
+        self,
+        task: Task,
+        x: Any,
+        scores: Mapping[str, FloatArray],
+        added: Callable[[Any], float],
+        most_bytes: int,
+    ) -> None:
+        self._outputs: list[Any] = []
+        self._n_beside, self._most_bytes = 0, most_bytes
+        super().__init__(task, x, {kind: rows.shape for kind, rows in scores.items()})
+        self._added = [added(output) for output in self._outputs]
+        # Numbers of fewer digits would round sums of their own type more.
+        self._is_exact = all(isinstance(a, int | float | np.integer) for a in self._added)
+        self._floats = np.array([float(a) for a in self._added])
+        matrix = self._matrix
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        largest = np.bincount(rows, np.abs(matrix.data), matrix.shape[0]).max()
+        self._sizes = float(largest), float(np.abs(self._floats).max())
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the matrix and the outputs take."""
+        return super().n_bytes + self._n_beside
+
+    def best(self, scores: Mapping[str, FloatArray]) -> Any:
+        """The output that :func:`best_listed` finds, to the last bit."""
+        flat = np.concatenate([np.asarray(scores[kind]).ravel() for kind in self._shapes])
+        values = self._matrix @ flat + self._floats
+        size = self._sizes[0] * float(np.abs(flat).max(initial=0.0)) + self._sizes[1]
+        near = np.flatnonzero(values >= values.max() - _ROUNDING * size)
+        if len(near) > 1 or not self._is_exact:
+            among = near.tolist() if self._is_exact else range(len(values))
+            return self._outputs[max(among, key=lambda k: self._value(k, scores))]
+        return self._outputs[near[0]]
+
+    def _value(self, k: int, scores: Mapping[str, FloatArray]) -> float:
+        """Score of output ``k`` and what is added, summed as :func:`best_listed` does."""
+        own = slice(*self._matrix.indptr[k : k + 2])
+        places, amounts, first, of_kinds = self._matrix.indices[own], self._matrix.data[own], 0, []
+        for kind, (n_parts, n_channels) in self._shapes.items():
+            is_own = (places >= first) & (places < first + n_parts * n_channels)
+            at = np.divmod(places[is_own] - first, n_channels)
+            of_kinds.append(float(amounts[is_own] @ scores[kind][at]))
+            first += n_parts * n_channels
+        return reduce(add, of_kinds, self._added[k])
+
+    def _note(self, output: Any, n_entries: int) -> None:
+        self._outputs.append(output)
+        self._n_beside += _OUTPUT_BYTES + sys.getsizeof(output)
+        if self._n_beside + _ENTRY_BYTES * n_entries > self._most_bytes:
+            raise _TooLarge
+
 
 class KeptListings:
     """Listed outputs of fixed examples, of which as many are kept as fit into ``most_bytes``.
@@ -146,6 +234,7 @@ class KeptListings:
 
     def __init__(self) -> None:
         self._kept: dict[int, ListedOutputs] = {}
+        self._rated: dict[int, RatedOutputs | None] = {}
         self._n_bytes = 0
 
     def of(self, i: int, task: Task, x: Any, scores: Mapping[str, FloatArray]) -> ListedOutputs:
@@ -157,6 +246,19 @@ class KeptListings:
                 self._kept[i] = found
                 self._n_bytes += found.n_bytes
         return found
+
+    def best(self, i: int, task: Task, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
+        """:func:`best_listed` of example ``i``; what is ``added`` must always be the same."""
+        by_kind = _by_kind(task, scores)
+        if i not in self._rated:
+            left = self.most_bytes - self._n_bytes
+            try:
+                found = self._rated[i] = RatedOutputs(task, x, by_kind, added, left)
+                self._n_bytes += found.n_bytes
+            except _TooLarge:
+                self._rated[i] = None
+        rated = self._rated[i]
+        return best_listed(task, x, by_kind, added) if rated is None else rated.best(by_kind)
 
 
 def listed_marginals(task: Task, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:

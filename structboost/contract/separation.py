@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.measures import Measure, joint_features
 from structboost.contract.parts import StackedParts, check_known
 from structboost.exceptions import TaskError, on_example
@@ -111,9 +112,24 @@ class Separation:
 
 
 class KeptTruth:
-    """Joint features and loss scores of the true outputs of fixed examples, computed once."""
+    """Joint features and loss scores of the true outputs of fixed examples, computed once.
 
-    def __init__(self) -> None:
+    Where a task chooses among listed outputs, these are listed once as well, as far as ``listings``
+    has room.
+
+    Parameters
+    ----------
+    listings : KeptListings, optional
+        May be shared with that of other examples.
+    numbers : sequence of int, optional
+        What the examples are called there.
+    """
+
+    def __init__(
+        self, listings: KeptListings | None = None, numbers: Sequence[int] | None = None
+    ) -> None:
+        self._listings = listings or KeptListings()
+        self._numbers = numbers
         self._by_kind: dict[str, Measure] | None = None
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
@@ -135,9 +151,25 @@ class KeptTruth:
             self._has_losses = self._losses is not None
         return self._losses
 
-    def of_rows(self, rows: Mapping[str, IntArray]) -> KeptTruth:
-        """What is known of the examples that own these ascending rows, numbered from 0."""
-        own = KeptTruth()
+    def best_listed(
+        self, task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
+    ) -> list[Any]:
+        """The best of the outputs of each example, loss included, at scores that may have it."""
+        has_losses = self._has_losses
+        numbers = range(len(Y)) if self._numbers is None else self._numbers
+
+        def best(i: int) -> Any:
+            def loss(output: Any) -> float:
+                return 0.0 if has_losses else task.loss(Y[i], output)
+
+            return self._listings.best(numbers[i], task, X[i], scores.example(i), loss)
+
+        return [on_example("argmax", i, best, i) for i in range(len(Y))]
+
+    def of_examples(self, examples: Sequence[int], rows: Mapping[str, IntArray]) -> KeptTruth:
+        """What is known of some examples, which own these ascending rows."""
+        numbers = examples if self._numbers is None else [self._numbers[i] for i in examples]
+        own = KeptTruth(self._listings, numbers)
         own._has_losses = self._has_losses
         if self._losses is not None:
             own._losses = {kind: added[rows[kind]] for kind, added in self._losses.items()}
@@ -167,7 +199,9 @@ def separation_at(
         for kind, own in scores.rows.items()
     }
     augmented = StackedParts(rows, scores.offsets)
-    if added is None:
+    if task.is_enumerated:
+        outputs: Sequence[Any] = truth.best_listed(task, inputs, Y, augmented)
+    elif added is None:
         outputs = task.argmax_batch(inputs, augmented, Y)
     else:
         outputs = task.argmax_batch(inputs, augmented)
@@ -194,8 +228,9 @@ def separation_of(
     )
     numbers = examples.tolist()
     found = separation_at(
-        task, [X[i] for i in numbers], [Y[i] for i in numbers], own, truth.of_rows(rows)
-    )
+        task, [X[i] for i in numbers], [Y[i] for i in numbers], own,
+        truth.of_examples(numbers, rows),
+    )  # fmt: skip
     losses = np.zeros(scores.n_examples)
     losses[examples] = found.losses
     indptr = {}

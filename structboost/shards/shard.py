@@ -15,6 +15,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs
+from structboost.contract.listed_outputs import KeptListings
 from structboost.shards.blocks import Blocks, tree_sum
 from structboost.shards.measures import BlockMeasure, add_measure, block_measure
 from structboost.shards.responses import (
@@ -125,7 +126,10 @@ class Shard:
             for kind, starts in source.blocks.rows.items()
         }
         self.cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = {}
-        self._truth = [KeptTruth() for _ in range(len(source.blocks))]
+        listings = KeptListings()
+        self._truth = [
+            KeptTruth(listings, range(*ends)) for ends in pairwise(source.blocks.examples.tolist())
+        ]
         self._last = [LastOutputs() for _ in range(len(source.blocks))]
         self._weighted: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros(0))
         self._duals: dict[str, FloatArray] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.listed_outputs import listed_marginals
+from structboost.contract.listed_outputs import ListedOutputs
 from structboost.exceptions import TaskError
 from structboost.inference.closures import best_closed_sets, closed_set_probabilities
 from structboost.task import Marginals, StackedParts
@@ -94,7 +95,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
             )
         elif self.n_labels <= _MOST_LISTED:
             for i, own in enumerate(rows):
-                found, log_sums[i] = listed_marginals(self, None, own[None])
+                found, log_sums[i] = self._listed.marginals({"x": own[None]})
                 expected[i] = found["x"][0]
         else:
             label = int(np.argmax(np.diff(self._starts)))
@@ -103,6 +104,11 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                 "leave edges out, or take formulation='one_slack'."
             )
         return Marginals({"x": expected}, log_sums)
+
+    @cached_property
+    def _listed(self) -> ListedOutputs:
+        """All sets that are closed upwards: those of every input."""
+        return ListedOutputs(self, None, {"x": (1, self.n_labels)})
 
     def closed(self, sets: Any) -> NDArray[Any]:
         """The sets, shape (n_sets, n_labels), with all labels above theirs.

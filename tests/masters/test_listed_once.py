@@ -1,0 +1,78 @@
+"""Outputs that the argmax chooses from are listed once per fit, as far as memory allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import HierarchicalMultiLabelTask, StructBoost, StructuredSVM, Task
+from structboost.contract.listed_outputs import KeptListings, best_listed
+from tests.helpers.listed_outputs import Pairs, pairs
+
+
+class Listed(Pairs):
+    """Without an argmax; counts how often outputs are listed."""
+
+    argmax = Task.argmax
+    n_listings = 0
+
+    def outputs(self, x):
+        self.n_listings += 1
+        return super().outputs(x)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([0, 1, 12]), st.sampled_from([float, np.float32]))
+def test_the_best_of_kept_outputs_is_that_of_listed_ones(seed, decimals, number):
+    """Ties among them; numbers of few digits round in their own way."""
+    rng = np.random.default_rng(seed)
+    task, kept = Listed(), KeptListings()
+    for _ in range(3):
+        scores = {
+            kind: np.round(rng.normal(size=(n, 1)), decimals)
+            for kind, n in (("node", 2), ("edge", 1))
+        }
+
+        def added(z):
+            return number(0.1 * task.loss((0, 1), z))
+
+        assert kept.best(0, task, None, scores, added) == best_listed(task, None, scores, added)
+    assert task.n_listings == 4
+
+
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack", None])
+def test_outputs_are_listed_once_per_fit_and_the_model_is_the_same(formulation, monkeypatch):
+    X, Y = pairs(8)
+    found = []
+    for most_bytes in (KeptListings.most_bytes, 1000, 0):
+        monkeypatch.setattr(KeptListings, "most_bytes", most_bytes)
+        task = Listed()
+        if formulation is None:
+            trainer = StructuredSVM(task, C=30.0, tol=1e-3, random_state=0).fit(X, Y)
+            weights = {kind: w.tolist() for kind, w in trainer.w_.items()}
+        else:
+            settings = {"C": 30.0, "tol": 1e-3, "max_rounds": 4, "formulation": formulation}
+            trainer = StructBoost(task, **settings).fit(X, Y)
+            weights = trainer.model_.weights.tolist()
+        found.append((task.n_listings, trainer.objective_, weights))
+    assert found[0][0] == len(X)
+    assert len(X) < found[1][0] < found[2][0]
+    assert found[0][1:] == found[1][1:] == found[2][1:]
+
+
+def test_sets_under_several_parents_are_listed_once():
+    calls = []
+
+    class Counted(HierarchicalMultiLabelTask):
+        def outputs(self, x):
+            calls.append(x)
+            return super().outputs(x)
+
+    rng = np.random.default_rng(0)
+    task = Counted(4, [(0, 2), (1, 2), (2, 3)])
+    X = rng.normal(size=(20, 2))
+    settings = {"C": 30.0, "max_rounds": 3, "formulation": "log"}
+    StructBoost(task, **settings).fit(X, task.closed((X[:, [0, 1, 0, 1]] > 0).astype(int)))
+    assert len(calls) == 1
