@@ -248,7 +248,11 @@ def broken(**methods):
         ({"loss": lambda self, y, z: None}, r"loss\(Y\[0\], y_pred\) is None; give a number"),
         ({"loss": lambda self, y, z: [1.0]}, r"loss\(Y\[0\], y_pred\) is \[1.0\]; give a number"),
         (
-            {"loss_scores": lambda self, x, y: np.full((len(x), 1), np.nan if y == 2 else 1.0)},
+            {
+                "loss_scores": lambda self, x, y: abs(
+                    np.arange(len(x)) - (np.nan if y == 2 else y)
+                )[:, None]
+            },
             r"loss_scores\(X\[1\], y\) has NaN or infinite entries for kind 'x'",
         ),
         (

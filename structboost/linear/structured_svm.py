@@ -24,7 +24,7 @@ from structboost.contract.calls import (
     stacked,
     stacked_inputs,
 )
-from structboost.contract.exactness import check_found
+from structboost.contract.exactness import check_found, probe_argmax
 from structboost.contract.parts import check_declared
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
 from structboost.files.schema import DamagedFileError
@@ -312,6 +312,7 @@ class _Run:
         self.tol = float(svm.tol)
         self.budgets = float(svm.C) * shares
         stack = svm._stack(X)
+        probe_argmax(svm.task, X, Y, stack.offsets)
         known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
         self.parts = LinearScores(svm.task.kinds, stack, known)
         random = check_random_state(svm.random_state)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation, slack_separation
+from structboost.contract.exactness import probe_argmax
 from structboost.contract.separation import separation_of
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, Problem
@@ -25,6 +26,7 @@ class SlackOracle(ColumnOracle):
     def __init__(self, problem: Problem) -> None:
         task, offsets = problem.task, problem.offsets
         super().__init__(task.kinds, problem.example_weights, task.exact_argmax)
+        probe_argmax(task, problem.X, problem.Y, offsets)
         self._problem = problem
         self.offsets = offsets
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.columns import Terms
 from structboost.contract.calls import separation
-from structboost.contract.exactness import LastOutputs
+from structboost.contract.exactness import LastOutputs, probe_argmax
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -71,6 +71,10 @@ class ShardedOracle(CutOracle):
         self, training_set: TrainingSet, group: ShardGroup, example_weights: FloatArray
     ) -> None:
         super().__init__(group.n_channels, example_weights, training_set.task.exact_argmax)
+        X, Y = training_set.X, training_set.Y
+        # Examples of a Dask collection are not at hand here.
+        if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):
+            probe_argmax(training_set.task, X, Y, training_set.offsets)
         self.group = group
         self._training_set = training_set
         self._models: dict[int, Model] = {}
