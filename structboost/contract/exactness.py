@@ -20,7 +20,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.measures import Measure, measure_of
 from structboost.exceptions import TaskError, on_example
-from structboost.task import Separation, StackedParts, Task
+from structboost.task import KeptTruth, Separation, StackedParts, Task
 
 # An exact argmax may fall behind an earlier output by rounding, not by more.
 _SLIP = 1e-6
@@ -207,11 +207,12 @@ def _times(scores: StackedParts, factor: float) -> StackedParts:
 def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
     """Search example ``i`` at scores of several strengths, and compare what is found."""
     found: list[tuple[StackedParts, Separation]] = []
+    truth = KeptTruth()
 
     def search(strength: float) -> float:
         """Loss of what is found at these scores."""
         scores = _times(favouring, strength)
-        found.append((scores, separation(task, [x], [y], scores, i)))
+        found.append((scores, separation(task, [x], [y], scores, i, truth)))
         return float(found[-1][1].losses[0])
 
     loss = search(0.0)
