@@ -191,5 +191,5 @@ def plot(made: Sequence[Record], path: Path) -> None:
             axis.set_title(name)
         figure.supxlabel("rounds", fontsize=10)
         figure.supylabel("error, %", fontsize=10)
-        legend = {"loc": "outside lower center", "ncols": 4 if len(names) > 2 else 2}
+        legend = {"loc": "outside upper center", "ncols": 4 if len(names) > 2 else 2}
         plots.shared_legend(figure, axes[0, 0], **legend, fontsize=10)

@@ -267,7 +267,7 @@ def _vowel_objective(runs: list[Record]) -> Target:
 def plot(made: Sequence[Record], path: Path) -> None:
     """Test error against rounds and against CPU seconds (figures 1 and 2)."""
     names = datasets_of(made)
-    with plots.panels(path, (2, len(names)), (3.4 * len(names), 6.0)) as (_, axes):
+    with plots.panels(path, (2, len(names)), (3.4 * len(names), 6.5)) as (figure, axes):
         for name, above, below in zip(names, *axes, strict=True):
             for r in pick(_trainings(made), dataset=name):
                 percent = [100 * v for v in r["errors"].values()]
@@ -285,4 +285,4 @@ def plot(made: Sequence[Record], path: Path) -> None:
                 plots.plain_ticks(axis)
         for axis in axes[:, 0]:
             axis.set_ylabel("test error (%)")
-        axes[0, 0].legend()
+        plots.shared_legend(figure, axes[0, 0], loc="outside upper center", ncols=6)

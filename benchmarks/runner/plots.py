@@ -43,12 +43,16 @@ def save(figure: Any, path: Path, dpi: int = 110) -> None:
 
 
 def plain_ticks(axis: Any) -> None:
-    """Numbers instead of powers of ten on logarithmic axes."""
-    from matplotlib.ticker import ScalarFormatter
+    """Few numbers instead of powers of ten on logarithmic axes; ticks that were chosen stay."""
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
     for one in (axis.xaxis, axis.yaxis):
-        one.set_major_formatter(ScalarFormatter())
-        one.set_minor_formatter(ScalarFormatter())
+        if one.get_scale() == "log":
+            low, high = one.get_view_interval()
+            if not isinstance(one.get_major_locator(), FixedLocator):
+                one.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+            one.set_major_formatter("{x:g}")
+            one.set_minor_locator(NullLocator())
 
 
 def shared_legend(figure: Any, axis: Any, **settings: Any) -> None:
