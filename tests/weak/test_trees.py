@@ -222,3 +222,16 @@ def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
         assert family.restored(tree) == tree
     with pytest.raises(ValueError, match="confident"):
         TreeFamily(X, (0, 1), confident=True)
+
+
+def test_answers_of_a_round_are_those_of_the_trees_alone():
+    rng = np.random.default_rng(0)
+    # All nodes split after bin 0, so that trees differ in features alone.
+    X = rng.integers(0, 2, size=(80, 4)).astype(float)
+    duals = 2.0 * X - 1.0 + 0.1 * rng.normal(size=X.shape)
+    family, other = (TreeFamily(X, (-1.0, 1.0), depth=1, confident=True) for _ in range(2))
+    trees = [candidate.learner for candidate in family.price(duals, 1)]
+    assert {tree.bins for tree in trees} == {(0,)}
+    assert len({tree.features for tree in trees}) == 4
+    np.testing.assert_array_equal(family.responses(trees), other.responses(trees))
+    np.testing.assert_array_equal(family.responses(trees[1:]), other.responses(trees[1:]))
