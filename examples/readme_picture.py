@@ -19,7 +19,7 @@ from structboost.tracking import StructBoostTracker, draw_box, made_clip
 
 
 def draw_tracked_frame(axis: Axes) -> None:
-    """Follow an object through a made clip and draw the last frame."""
+    """Follow an object through a synthetic clip and draw the last frame."""
     clip = made_clip(38)
     tracker = StructBoostTracker(random_state=0).init(clip.frames[0], clip.boxes[0])
     for frame in clip.frames[1:]:

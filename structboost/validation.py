@@ -159,6 +159,16 @@ def checked_whole_number(value: Any, name: str, largest: int | None = None) -> i
     return int(value)
 
 
+def checked_seed(value: Any, name: str) -> int:
+    """``value`` as a seed of NumPy's generators."""
+    wanted = "a whole number from 0 below 2**32"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
+    if not 0 <= value < 2**32:
+        raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
+    return int(value)
+
+
 def checked_n_jobs(value: Any) -> int | None:
     """``value`` as joblib takes it: None, or a whole number other than 0."""
     if value is None:

@@ -53,7 +53,7 @@ def add_arguments(subparsers: Any) -> None:
     """Add the command ``segment`` and its actions to a parser's sub-commands."""
     top = subparsers.add_parser("segment", help="segment photographs by a learned CRF")
     actions = top.add_subparsers(dest="action", required=True)
-    _add_train(actions.add_parser("train", help="learn from images and masks, or from made images"))
+    _add_train(actions.add_parser("train", help="learn from images and masks, or synthetic ones"))
     _add_predict(actions.add_parser("predict", help="write masks and overlays of images"))
     _add_draw(actions.add_parser("draw", help="cut out an object by strokes of the mouse"))
     _add_evaluate(actions.add_parser("evaluate", help="compare predictions with masks"))
@@ -144,7 +144,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 def _train(options: argparse.Namespace) -> bool:
     """Train and save a model; returns whether no image was left out."""
     if (options.images is None) != (options.masks is None):
-        raise ValueError("--images and --masks go together; give both, or neither for made images.")
+        raise ValueError("--images and --masks go together; give both, or neither to try it.")
     _check_files(options, {"--model": options.model})
     segmenter = Segmenter(
         n_segments=options.segments,

@@ -1,4 +1,4 @@
-"""Made images with known masks: things cut out of photographs, laid over textures of others.
+"""Synthetic images with known masks: things cut out of photographs, laid over textures of others.
 
 The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are
 real; where the things lie and what is around them is made.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.segmentation.image_files import Mask, Photograph
 
-NAME = "made images: coins of scikit-image on its photographs of brick, grass and gravel"
+NAME = "synthetic images: coins of scikit-image on its photographs of brick, grass and gravel"
 _WIDTH, _HEIGHT = 160, 120
 
 

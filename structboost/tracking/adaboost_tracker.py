@@ -10,7 +10,7 @@ from structboost.runtime.compiled import compiled
 from structboost.tracking.box_learner import StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
-from structboost.validation import checked_positive
+from structboost.validation import checked_whole_number
 
 # Overlap above which a box is the object, and up to which it is not; those between are left out
 # (section 4.4).
@@ -60,8 +60,8 @@ class AdaBoostLearner:
     """AdaBoost on kept frames: the learner of :class:`AdaBoostTracker`."""
 
     def __init__(self, *, n_rounds: int, n_kept: int) -> None:
-        self.n_rounds = int(checked_positive(n_rounds, "n_rounds"))
-        self.n_kept = int(checked_positive(n_kept, "n_kept"))
+        self.n_rounds = checked_whole_number(n_rounds, "n_rounds")
+        self.n_kept = checked_whole_number(n_kept, "n_kept")
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
         """Forget everything."""

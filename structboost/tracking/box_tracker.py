@@ -31,6 +31,7 @@ from structboost.tracking.object_search import (
 from structboost.tracking.recognition import Recognition
 from structboost.tracking.rotation import RotatedView, Rotation, rotated_view
 from structboost.tracking.whole_frame_search import WholeFrameSearch
+from structboost.validation import checked_number, checked_seed, shown
 from structboost.vision.images import Pixels, checked_image
 
 _N_COLOURS = 16
@@ -117,13 +118,14 @@ class BoxTracker:
         for name, value, least in (("n_boxes", n_boxes, 20), ("every", every, 1)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"{name} is {value!r}; give a whole number from {least}.")
-        if not 0 <= lost_below < 1:
-            raise ValueError(f"lost_below is {lost_below!r}; give a number from 0 to below 1.")
+        wanted = "a number from 0 to below 1"
+        if not 0 <= checked_number(lost_below, "lost_below", wanted) < 1:
+            raise ValueError(f"lost_below is {lost_below!r}; give {wanted}.")
         self.learner = learner
         self.n_boxes = int(n_boxes)
         self.every = int(every)
         self.lost_below = float(lost_below)
-        self.random_state = random_state
+        self.random_state = checked_seed(random_state, "random_state")
         self.box: FloatArray = np.full(4, np.nan)
         self._forget()
         self._is_whole = False
@@ -152,7 +154,7 @@ class BoxTracker:
         """
         several = isinstance(frame, (list, tuple))
         frames: Sequence[Any] = frame if several else [frame]
-        boxes = np.asarray(box, np.float64) if several else np.asarray(box, np.float64)[None]
+        boxes = _numbers(box) if several else _numbers(box)[None]
         images = [checked_image(image, f"frame {number}") for number, image in enumerate(frames)]
         _check_first_boxes(images, boxes)
         self._is_whole = False
@@ -349,6 +351,13 @@ def _surroundings(image: Pixels, box: FloatArray) -> Pixels:
     near = np.maximum(np.floor(box[:2] - box[2:]), 0).astype(int)
     far = np.minimum(np.ceil(box[:2] + 2.0 * box[2:]), [width, height]).astype(int)
     return image[near[1] : far[1], near[0] : far[0]]
+
+
+def _numbers(box: ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(box, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"box is {shown(box)}; give numbers x, y, width, height.") from None
 
 
 def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structboost.files.whole_file import whole_file
 
+_WANTED = "four finite numbers, or four NaN where the box is unknown"
 _SEPARATORS = re.compile(r"\s*,\s*|\s+")
 
 
@@ -62,28 +63,37 @@ def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
     Raises
     ------
     ValueError
-        If ``boxes`` has another shape.
+        If ``boxes`` has another shape, or a box is infinite or partly unknown; the message gives
+        its frame, counted from 0.
     """
     rows = np.asarray(boxes, np.float64)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes has shape {rows.shape}; give (n_frames, 4).")
+    for number, row in enumerate(rows.tolist()):
+        if not _is_known_or_unknown(row):
+            raise ValueError(f"boxes is {row} in frame {number}; give {_WANTED}.")
     with whole_file(path) as file:
         file.writelines((",".join(map(_number, row)) + "\n").encode() for row in rows.tolist())
 
 
 def box_of(text: str, where: str) -> list[float]:
     """Four numbers of a line; an error says where it stands."""
-    try:
-        box = [float(field) for field in _SEPARATORS.split(text.strip())]
-    except ValueError:
-        box = []
-    known = np.isfinite(box)
-    if len(box) != 4 or np.isinf(box).any() or known.any() != known.all():
-        raise ValueError(
-            f"{where} is {text.strip()!r}; give x,y,w,h, four finite numbers, "
-            "or four NaN where the box is unknown."
-        )
+    box = numbers_of(text)
+    if len(box) != 4 or not _is_known_or_unknown(box):
+        raise ValueError(f"{where} is {text.strip()!r}; give x,y,w,h, {_WANTED}.")
     return box
+
+
+def numbers_of(text: str) -> list[float]:
+    """Numbers between commas, tabs or spaces; none if one of them is no number."""
+    try:
+        return [float(field) for field in _SEPARATORS.split(text.strip())]
+    except ValueError:
+        return []
+
+
+def _is_known_or_unknown(box: list[float]) -> bool:
+    return bool(np.isfinite(box).all() or np.isnan(box).all())
 
 
 def _number(value: float) -> str:

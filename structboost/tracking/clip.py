@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.tracking.boxes_file import box_of, read_boxes
+from structboost.tracking.boxes_file import numbers_of, read_boxes
 from structboost.tracking.made_clip import made_clip
 from structboost.tracking.tracks_file import box_text
 from structboost.tracking.video import open_frames
@@ -73,7 +73,7 @@ def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
             return number / made.fps
 
         if start >= len(made.frames):
-            raise ValueError(f"--start is {start}; the made clip has {n_frames} frames.")
+            raise ValueError(f"--start is {start}; the synthetic clip has {n_frames} frames.")
         if not boxes:
             boxes, truths = [made.boxes[start]], truths or [made.boxes]
     else:
@@ -99,7 +99,7 @@ def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
 
 
 def _parsed_box(text: str) -> FloatArray:
-    box = np.array(box_of(text, "--box"))
-    if not box[2:].min() > 0:
+    box = np.array(numbers_of(text))
+    if box.shape != (4,) or not np.isfinite(box).all() or box[2:].min() <= 0:
         raise ValueError(f"--box is {text!r}; give x,y,w,h in pixels, w and h above 0.")
     return box

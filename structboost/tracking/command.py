@@ -40,6 +40,7 @@ from structboost.tracking.tracks_plot import check_plot, plot_tracks
 from structboost.tracking.video import source_files
 from structboost.tracking.video_writer import VideoWriter
 from structboost.tracking.window import Window
+from structboost.validation import checked_seed
 from structboost.vision.images import Pixels
 
 TRACKERS: dict[str, Callable[..., BoxTracker]] = {
@@ -49,8 +50,8 @@ TRACKERS: dict[str, Callable[..., BoxTracker]] = {
 }
 _DESCRIPTION = """\
 Follow objects through a video. A box is an object in the first frame: left, top, width and height
-in pixels. Without SOURCE a made clip is tracked: a photograph moved over another one, both from
-scikit-image.
+in pixels. Without SOURCE a synthetic clip is tracked: a photograph moves over another one, both
+from scikit-image.
 """
 _SOURCE = (
     "video, folder of images, pattern of images in quotes ('a_%%04d.png', 'a_*.png'), - for a "
@@ -116,8 +117,7 @@ def _check(options: argparse.Namespace) -> None:
         check_tracks_path(options.boxes, len(options.box or ()))
     if options.plot is not None:
         check_plot(options.plot)
-    if not 0 <= options.seed < 2**32:
-        raise ValueError(f"--seed is {options.seed}; give a whole number from 0 below 2**32.")
+    checked_seed(options.seed, "--seed")
 
 
 def _track(

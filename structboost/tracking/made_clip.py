@@ -1,4 +1,4 @@
-"""A made clip with known boxes: a head from one photograph moves over another one, which drifts.
+"""A synthetic clip with known boxes: a head from one photograph moves over another, which drifts.
 
 The photographs come with scikit-image (``skimage.data``), so nothing is downloaded.
 """
@@ -38,7 +38,7 @@ class MadeClip(NamedTuple):
     fps : float
         Frames per second to show it at.
     name : str
-        Says that it is made, and from what.
+        Says that it is synthetic, and from what it is made.
     """
 
     frames: Pixels
@@ -49,7 +49,7 @@ class MadeClip(NamedTuple):
 
 
 def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
-    """Render the clip.
+    """Render a synthetic clip with known boxes.
 
     A head moves along a smooth path, is scaled (0.8 to 1.25), relit (0.6 to 1.2) and passes behind
     a post, over a background that drifts; a little noise is added.  The same arguments give the
@@ -91,7 +91,7 @@ def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
         # The noise of blue is drawn first, as when the clip was BGR: its pixels stay the same.
         scene += _NOISE * rng.standard_normal(scene.shape, np.float32)[:, :, ::-1]
         frames[number] = np.clip(np.rint(scene), 0, 255)
-    name = "made clip: astronaut's head over a coffee table"
+    name = "synthetic clip: astronaut's head over a coffee table"
     return MadeClip(frames, boxes, _free_share(boxes, posts), 25.0, name)
 
 

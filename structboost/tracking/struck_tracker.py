@@ -17,7 +17,7 @@ from structboost.masters.products import ordered_times_vector
 from structboost.runtime.compiled import compiled
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.validation import checked_positive
+from structboost.validation import checked_positive, checked_whole_number
 
 # As in Struck: passes over old patterns after a new one, and steps in each.
 _N_REPROCESS, _N_OPTIMIZE = 10, 10
@@ -71,7 +71,7 @@ class StruckLearner:
     """LaRank with a budget: the learner of :class:`StruckTracker`."""
 
     def __init__(self, *, budget: int, C: float, width: float) -> None:
-        self.budget = int(checked_positive(budget, "budget"))
+        self.budget = checked_whole_number(budget, "budget")
         self.C = checked_positive(C, "C")
         self.width = checked_positive(width, "width")
         if self.budget < 4:

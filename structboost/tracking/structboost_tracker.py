@@ -11,7 +11,7 @@ from structboost.tracking.box_learner import StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.kept_frames import N_BINS, KeptFrames
 from structboost.tracking.online_master import OnlineMaster
-from structboost.validation import checked_positive
+from structboost.validation import checked_positive, checked_whole_number
 
 # Least share in the risk of the first frames, the only ones whose box is known.
 _FIRST_SHARE = 0.2
@@ -77,8 +77,8 @@ class StructBoostLearner:
     def __init__(self, *, C: float, ridge: float, n_stumps: int, n_kept: int) -> None:
         self.C = checked_positive(C, "C")
         self.ridge = checked_positive(ridge, "ridge")
-        self.n_stumps = int(checked_positive(n_stumps, "n_stumps"))
-        self.n_kept = int(checked_positive(n_kept, "n_kept"))
+        self.n_stumps = checked_whole_number(n_stumps, "n_stumps")
+        self.n_kept = checked_whole_number(n_kept, "n_kept")
         if self.n_kept < 10:
             raise ValueError(f"n_kept is {n_kept!r}; give at least 10.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,6 +107,8 @@ def track_frames(
     ------
     ValueError
         If a box or a frame is bad (:meth:`BoxTracker.init`), or there are fewer frames than boxes.
+    TypeError
+        If ``frames`` gives something else than pairs of number and image.
     VideoError
         If not even the first frames can be read.
     """
@@ -131,7 +133,7 @@ def track_objects(
     Parameters
     ----------
     trackers : sequence of BoxTracker
-        One for each object.
+        One for each object, each with a learner of its own.
     frames : iterable of (int, ndarray)
         As for :func:`track_frames`, which tells the errors.
     boxes : array-like, shape (n_objects, n_first, 4)
@@ -151,11 +153,16 @@ def track_objects(
             f"boxes has shape {given.shape}; give (n_objects, n_first, 4), for "
             f"{len(trackers)} trackers."
         )
+    if len({id(tracker.learner) for tracker in trackers}) < len(trackers):
+        raise ValueError(
+            "trackers has a tracker, or a learner, twice: it would mix two objects; make one for "
+            "each object."
+        )
     n_first = given.shape[1]
     tracked = [TrackedFrames() for _ in trackers]
     first: list[tuple[int, Pixels]] = []
     try:
-        for number, image in frames:
+        for number, image in _numbered(frames):
             if len(first) < n_first:
                 first.append((number, image))
                 if len(first) < n_first:
@@ -187,6 +194,16 @@ def track_objects(
             f"There are {len(first)} frames for {n_first} boxes; give more frames, or fewer boxes."
         )
     return tracked
+
+
+def _numbered(frames: Iterable[tuple[int, Pixels]]) -> Iterator[tuple[int, Pixels]]:
+    for frame in frames:
+        if not isinstance(frame, tuple) or len(frame) != 2:
+            raise TypeError(
+                f"frames gives a {type(frame).__name__}; give pairs of number and image, such as "
+                "enumerate(images)."
+            )
+        yield frame
 
 
 def _begun(

@@ -110,14 +110,14 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
     Raises
     ------
     ValueError
-        If ``start`` is negative.
+        If ``start`` is no whole number from 0.
     VideoError
-        If there is no such source, or it holds no frame.  While iterating: if a frame cannot be
-        read, or the file ends before ``start`` or before the frames its header announces; the
-        frames before it were given.
+        If there is no such source, or it holds no frame, or two images of it differ in their
+        suffix only.  While iterating: if a frame cannot be read, or the file ends before ``start``
+        or before the frames its header announces; the frames before it were given.
     """
-    if start < 0:
-        raise ValueError(f"start is {start}; give a frame's number, counted from 0.")
+    if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or start < 0:
+        raise ValueError(f"start is {start!r}; give a frame's number, counted from 0.")
     path, text = Path(str(source)), str(source)
     if isinstance(source, int):
         return _opened_camera(source, start)
@@ -142,7 +142,7 @@ def source_files(source: str | PathLike[str]) -> list[Path]:
     Raises
     ------
     VideoError
-        If it is a folder or a pattern without images.
+        If it is a folder or a pattern without images, or two images differ in their suffix only.
     """
     path, text = Path(source), str(source)
     if path.is_file():
@@ -190,6 +190,14 @@ def _images_among(paths: Iterable[Path]) -> list[Path]:
     """In natural order.  Names with a leading dot are other systems' side files, not images."""
     suffixes = _IMAGE_SUFFIXES
     images = [p for p in paths if p.suffix.lower() in suffixes and not p.name.startswith(".")]
+    first: dict[Path, Path] = {}
+    for image in sorted(images):
+        other = first.setdefault(image.with_suffix(""), image)
+        if other != image:
+            raise VideoError(
+                f"{other} and {image} may be the same frame; remove one of them, or give a pattern "
+                "such as '*.png', in quotes."
+            )
     return sorted(images, key=_natural_order)
 
 

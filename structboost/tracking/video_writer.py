@@ -88,6 +88,7 @@ class VideoWriter:
         self.size: tuple[int, int] | None = None
         self.codec: str | None = None
         self._stream: VideoStream | None = None
+        self._is_closed = False
         self._file = ExitStack()
         # All of this before the first frame: hours of tracking must not fail at the end.
         suffix = self.path.suffix.lower()
@@ -116,9 +117,15 @@ class VideoWriter:
         ValueError
             If it is not such an image.
         VideoError
-            At the first frame, if there is no encoder for the format.
+            At the first frame, if there is no encoder for the format.  After :meth:`close`, which
+            made the video whole.
         """
         frame = checked_image(image, f"frame {self.n_frames}")
+        if self._is_closed:
+            raise VideoError(
+                f"{self.path} is closed after {self.n_frames} frames; make another VideoWriter, "
+                "with another path."
+            )
         if self._stream is None:
             height, width = frame.shape[:2]
             self.size = (width + width % 2, height + height % 2)
@@ -139,6 +146,7 @@ class VideoWriter:
         OSError
             If the rest cannot be written, as when the disk is full.
         """
+        self._is_closed = True
         stream, self._stream = self._stream, None
         if stream is not None:
             with self._file:

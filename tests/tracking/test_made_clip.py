@@ -1,4 +1,4 @@
-"""The made clip: its boxes hold the object, and it is the same each time."""
+"""The synthetic clip: its boxes hold the object, and it is the same each time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def clip():
 def test_form(clip):
     assert (clip.frames.shape, clip.frames.dtype) == ((120, 240, 320, 3), np.uint8)
     assert (clip.boxes.shape, clip.visible.shape) == ((120, 4), (120,))
-    assert "made" in clip.name
+    assert "synthetic" in clip.name
     assert (clip.boxes[:, :2] >= 0).all()
     assert (clip.boxes[:, :2] + clip.boxes[:, 2:] <= [320, 240]).all()
 

@@ -86,9 +86,9 @@ def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys
     monkeypatch.setattr("structboost.tracking.clip.made_clip", lambda: clip)
     assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
     figures = json.loads((tmp_path / "s.json").read_text())
-    assert "made clip" in figures["source"]
+    assert "synthetic clip" in figures["source"]
     assert figures["mean_overlap"] > 0.8
-    assert "made clip" in capsys.readouterr().err
+    assert "synthetic clip" in capsys.readouterr().err
 
 
 def test_without_truth_the_measures_are_null(tmp_path, clip):
@@ -104,6 +104,8 @@ def test_without_truth_the_measures_are_null(tmp_path, clip):
         (["nowhere.mp4", "--box", "1,2,30,40"], "nowhere.mp4 does not exist"),
         (["{source}", "--box", "1,2,3"], "--box is '1,2,3'; give x,y,w,h"),
         (["{source}", "--box", "1,2,0,9"], "w and h above 0"),
+        (["{source}", "--box", "nan,nan,nan,nan"], "w and h above 0"),
+        (["{source}", "--box", "inf,2,9,9"], "w and h above 0"),
         (["{source}", "--box", "a,b,c,d"], "--box is 'a,b,c,d'"),
         (["{source}", "--box", "900,2,30,40"], "320 x 240 pixels; give a box whose centre"),
         (["{source}"], "give --box x,y,w,h"),

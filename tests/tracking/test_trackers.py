@@ -1,4 +1,4 @@
-"""The trackers on the made clip, and what they are made of against plain references."""
+"""The trackers on the synthetic clip, and what they are made of against plain references."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from structboost.tracking import (
     evaluate,
     made_clip,
     track_frames,
+    track_objects,
 )
 from structboost.tracking.box_features import box_features, frame_planes
 from structboost.tracking.colour_palette import ColourPalette
@@ -277,6 +278,7 @@ def test_nothing_grows(clip):
     ("frame", "box", "message"),
     [
         (np.zeros((40, 60)), (1, 1, 9, 9), "frame 0 is float64"),
+        (np.zeros((40, 60), np.uint8), "1,1,9,9", "box is '1,1,9,9'; give numbers"),
         (np.zeros((40, 60), np.uint8), (1, 1, 9), r"box has shape \(1, 3\)"),
         (np.zeros((40, 60), np.uint8), (1, 1, 0, 9), "in frame 0; give four finite numbers"),
         (np.zeros((40, 60), np.uint8), (1, np.nan, 9, 9), "in frame 0; give four finite numbers"),
@@ -302,11 +304,29 @@ def test_bad_first_frames_are_named(frame, box, message):
         (StructBoostTracker, {"n_kept": 3}, "n_kept is 3"),
         (AdaBoostTracker, {"n_rounds": -1}, "n_rounds is -1"),
         (StruckTracker, {"budget": 2}, "budget is 2"),
+        (StructBoostTracker, {"n_stumps": 1.5}, "n_stumps is 1.5"),
+        (AdaBoostTracker, {"n_rounds": 20.5}, "n_rounds is 20.5"),
+        (AdaBoostTracker, {"lost_below": "low"}, "lost_below is 'low'"),
+        (StruckTracker, {"random_state": -1}, "random_state is -1"),
+        (StruckTracker, {"random_state": 0.5}, "random_state is 0.5"),
     ],
 )
 def test_bad_parameters_are_named(tracker, parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         tracker(**parameters)
+
+
+def test_two_objects_need_two_trackers_and_two_learners(clip):
+    boxes = clip.boxes[:2, None]
+    tracker = StructBoostTracker()
+    for trackers in ([tracker, tracker], [tracker, BoxTracker(tracker.learner)]):
+        with pytest.raises(ValueError, match="trackers has a tracker, or a learner, twice"):
+            track_objects(trackers, enumerate(clip.frames), boxes)
+
+
+def test_frames_without_numbers_are_named(clip):
+    with pytest.raises(TypeError, match=r"frames gives a ndarray; give .* enumerate\(images\)"):
+        track_frames(StructBoostTracker(), clip.frames, clip.boxes[0])
 
 
 def test_order_of_calls_and_bad_frames_are_named(clip):

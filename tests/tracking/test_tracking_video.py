@@ -6,6 +6,7 @@ import av
 import cv2
 import numpy as np
 import pytest
+from av.video.stream import VideoStream
 from PIL import Image
 
 from structboost.files.outputs import OutputError
@@ -68,6 +69,9 @@ def test_video_round_trip(tmp_path, suffix):
         assert np.abs(image.astype(float) - picture(number)).mean() < 12  # the codec loses some
 
 
+@pytest.mark.skipif(
+    not hasattr(VideoStream, "set_display_rotation"), reason="this PyAV writes no rotation"
+)
 @pytest.mark.parametrize("angle", [90, 180, -90])
 def test_videos_are_turned_as_their_camera_says(tmp_path, angle):
     path = tmp_path / "clip.mp4"
@@ -224,6 +228,21 @@ def test_missing_sources(tmp_path):
     assert "hold no images" in read_until_error(tmp_path)[1]
 
 
+def test_a_frame_in_two_formats_is_named(tmp_path):
+    for name in ("1.png", "2.png", "2.jpg", "10.png"):
+        cv2.imwrite(str(tmp_path / name), picture(0))
+    for source in (tmp_path, tmp_path / "*"):
+        with pytest.raises(VideoError, match=r"2.jpg and .*2.png may be the same frame; remove"):
+            open_frames(source)
+    assert [number for number, _ in open_frames(tmp_path / "*.png")] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("start", [-1, 1.5, "1", True])
+def test_a_start_that_is_no_frame_is_named(tmp_path, start):
+    with pytest.raises(ValueError, match=f"start is {start!r}; give a frame's number"):
+        open_frames(tmp_path, start=start)
+
+
 @pytest.mark.parametrize("content", [b"", b"not an image", None])
 def test_unreadable_image_is_named(tmp_path, content):
     for number in range(5):
@@ -283,6 +302,17 @@ def test_written_frames_survive_an_exception(tmp_path):
         write_until_interrupted()
     assert len(list(open_frames(path))) == 7
     assert [file.name for file in tmp_path.iterdir()] == ["out.mp4"]
+
+
+def test_a_closed_video_is_not_written_anew(tmp_path):
+    path = write_video(tmp_path / "out.mkv", 3)
+    with VideoWriter(path) as writer:
+        writer.write(picture(0))
+    before = path.read_bytes()
+    with pytest.raises(VideoError, match=r"out.mkv is closed after 1 frames; make another"):
+        writer.write(picture(1))
+    writer.close()
+    assert path.read_bytes() == before
 
 
 def test_nothing_written_changes_nothing(tmp_path):
@@ -395,6 +425,9 @@ def test_bad_boxes_files(tmp_path):
         read_boxes(path)
     with pytest.raises(ValueError, match=r"shape \(4,\)"):
         write_boxes(path, [1, 2, 3, 4])
+    for value in (np.nan, np.inf):  # read_boxes would refuse the file
+        with pytest.raises(ValueError, match="in frame 1; give four finite numbers"):
+            write_boxes(path, [[1, 2, 3, 4], [1, 2, 3, value]])
 
 
 def test_boxes_file_is_whole_or_as_before(tmp_path, monkeypatch):
