@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from structboost._typing import FloatArray
-from structboost.decisions.problem import DecisionProblem
+from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.exceptions import TaskError
 from structboost.validation import checked_whole_number
 
@@ -33,6 +33,7 @@ class Assignment(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the pairs, by scipy."""
+        check_length(costs, self.n_items)
         table = costs.reshape(self.n_rows, self.n_columns)
         chosen = np.zeros(table.shape)
         chosen[linear_sum_assignment(table, maximize=self.maximize)] = 1.0
@@ -74,6 +75,7 @@ class MatroidBasis(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the items taken; of equally cheap ones, the first is tried first."""
+        check_length(costs, self.n_items)
         taken: list[int] = []
         for item in np.argsort(-costs if self.maximize else costs, kind="stable").tolist():
             if self.is_independent([*taken, item]):
@@ -105,11 +107,12 @@ class Choose(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the items taken; of equally cheap ones, the first."""
-        decision: FloatArray = self.solve_all(costs[None])[0]
+        decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
         return decision
 
     def solve_all(self, costs: FloatArray) -> FloatArray:
         """The same for each row, by sorting."""
+        check_length(costs, self.n_items)
         order = np.argsort(-costs if self.maximize else costs, axis=1, kind="stable")
         decisions = np.zeros(costs.shape)
         np.put_along_axis(decisions, order[:, : self.k], 1.0, axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.decisions.problem import DecisionProblem
+from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.inference.knapsack import best_fillings, best_fillings_by_branching
 
 # Largest table of dynamic programming; beyond it, branching is used.
@@ -53,11 +53,12 @@ class Knapsack(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the items chosen."""
-        decision: FloatArray = self.solve_all(costs[None])[0]
+        decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
         return decision
 
     def solve_all(self, costs: FloatArray) -> FloatArray:
         """The same for each row."""
+        check_length(costs, self.n_items)
         if self._by_table:
             weights = np.minimum(self.weights[0], self.capacity[0] + 1).astype(np.int64)
             return best_fillings(costs, weights, int(self.capacity[0]))

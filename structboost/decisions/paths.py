@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.decisions.problem import DecisionProblem
+from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.inference.acyclic_paths import cheapest_paths
-from structboost.validation import checked_whole_number
+from structboost.validation import checked_whole_number, shown
 
 
 class AcyclicPath(DecisionProblem):
@@ -32,7 +32,7 @@ class AcyclicPath(DecisionProblem):
 
     def __init__(self, arcs: Any, source: int, target: int) -> None:
         self.arcs = checked_arcs(arcs)
-        self.source, self.target = int(source), int(target)
+        self.source, self.target = checked_node(source, "source"), checked_node(target, "target")
         self.n_items = len(self.arcs)
         order = _sorted_nodes(self.arcs)
         if len(order) < self.arcs.max() + 1:
@@ -49,11 +49,12 @@ class AcyclicPath(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the arcs of the cheapest path."""
-        decision: FloatArray = self.solve_all(costs[None])[0]
+        decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
         return decision
 
     def solve_all(self, costs: FloatArray) -> FloatArray:
         """The same for each row, compiled."""
+        check_length(costs, self.n_items)
         ends = (self.source, self.target)
         return cheapest_paths(costs, self._tails, self._heads, self._order, ends)
 
@@ -100,6 +101,13 @@ def checked_arcs(arcs: Any) -> IntArray:
         bad = int(np.argmax((found < 0).any(axis=1)))
         raise ValueError(f"arcs[{bad}] is {found[bad].tolist()}; number the nodes from 0.")
     return found.astype(np.int64)
+
+
+def checked_node(node: Any, name: str) -> int:
+    """The number of a node; compiled searches would take a negative one from the end."""
+    if isinstance(node, bool) or not isinstance(node, (int, np.integer)) or node < 0:
+        raise ValueError(f"{name} is {shown(node)}; give the number of a node, from 0.")
+    return int(node)
 
 
 def check_reachable(arcs: IntArray, source: int, target: int) -> None:

@@ -63,6 +63,14 @@ class DecisionProblem(ABC):
         return True
 
 
+def check_length(costs: FloatArray, n_items: int | None) -> None:
+    """Raise TaskError unless there is a cost for each item; compiled solvers do not look."""
+    if n_items is not None and costs.shape[-1] != n_items:
+        raise TaskError(
+            f"There are {costs.shape[-1]} costs for {n_items} items; give one for each."
+        )
+
+
 class SolvedBy(DecisionProblem):
     """A problem that a function of the user solves.
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
 
 from structboost._typing import FloatArray
-from structboost.decisions.paths import check_reachable, checked_arcs
-from structboost.decisions.problem import DecisionProblem
+from structboost.decisions.paths import check_reachable, checked_arcs, checked_node
+from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.exceptions import SolverError, TaskError
 from structboost.runtime.solver import quiet_highs
 from structboost.validation import shown
@@ -80,8 +80,21 @@ class LinearProgram(DecisionProblem):
 
     @classmethod
     def from_highs(cls, model: highspy.Highs) -> LinearProgram:
-        """The constraints, bounds, integers and sense of a model of HiGHS, not its costs."""
+        """The constraints, bounds, integers and sense of a model of HiGHS, not its costs.
+
+        Raises
+        ------
+        ValueError
+            If a variable is semi-continuous or semi-integer.
+        """
         lp = model.getLp()
+        kinds = highspy.HighsVarType
+        semi = [k in (kinds.kSemiContinuous, kinds.kSemiInteger) for k in lp.integrality_]
+        if any(semi):
+            raise ValueError(
+                f"Variable {semi.index(True)} of the model is semi-continuous or semi-integer; "
+                "write it as a variable from 0, bounded by an integer switch."
+            )
         shape = (lp.num_row_, lp.num_col_)
         rows = [model.getRowEntries(r) for r in range(shape[0])]
         indptr = np.cumsum([0, *(len(index) for _, index, _ in rows)])
@@ -95,7 +108,7 @@ class LinearProgram(DecisionProblem):
             vstack([matrix[above], -matrix[below]]),
             np.concatenate((high[above], -low[below])),
             bounds=np.column_stack((lp.col_lower_, lp.col_upper_)),
-            integrality=[kind != highspy.HighsVarType.kContinuous for kind in lp.integrality_]
+            integrality=[kind != kinds.kContinuous for kind in lp.integrality_]
             if len(lp.integrality_)
             else False,
             maximize=lp.sense_ == highspy.ObjSense.kMaximize,
@@ -113,9 +126,8 @@ class LinearProgram(DecisionProblem):
             If HiGHS gives up.
         """
         highs, basis = self._solver()
+        check_length(costs, self.n_items)
         n = len(costs)
-        if n != self.n_items:
-            raise TaskError(f"There are {n} costs for {self.n_items} items; give one for each.")
         objective = np.asarray(costs, np.float64)
         # The tolerances of HiGHS are absolute: it takes costs below them for zero.
         size = np.abs(objective).max(initial=0.0)
@@ -218,15 +230,15 @@ class ShortestPath(LinearProgram):
 
     def __init__(self, arcs: Any, source: int, target: int) -> None:
         self.arcs = checked_arcs(arcs)
-        check_reachable(self.arcs, source, target)
+        self.source, self.target = checked_node(source, "source"), checked_node(target, "target")
+        check_reachable(self.arcs, self.source, self.target)
         n_nodes, n_arcs = int(self.arcs.max()) + 1, len(self.arcs)
         ends = self.arcs.T.ravel()
         signs = np.repeat([1.0, -1.0], n_arcs)
         balance = csr_array((signs, (ends, np.tile(np.arange(n_arcs), 2))), (n_nodes, n_arcs))
         leaves = np.zeros(n_nodes)
-        leaves[source], leaves[target] = 1.0, -1.0
+        leaves[self.source], leaves[self.target] = 1.0, -1.0
         super().__init__(A_eq=balance, b_eq=leaves)
-        self.source, self.target = int(source), int(target)
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the arcs used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.decisions.problem import DecisionProblem
+from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.inference.tours import improved_tour, shortest_tour
 from structboost.validation import checked_whole_number
 
@@ -35,6 +35,7 @@ class Tour(DecisionProblem):
 
     def solve(self, costs: FloatArray) -> FloatArray:
         """1 on the edges of the tour."""
+        check_length(costs, self.n_items)
         return self._decision(shortest_tour(self._table(costs)))
 
     def improve_all(self, costs: FloatArray, decisions: FloatArray) -> FloatArray:

@@ -140,7 +140,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         task = PredictThenOptimizeTask(problem, given.features, n_items=table.shape[1])
         solved = task.best_decisions(given.inputs(), table)
         assert isinstance(solved, TrueDecisions)
-        self._scale = float(table.std()) or 1.0
+        self._scale = _spread(table) or 1.0
         truth = TrueDecisions(solved.chosen, table / self._scale)
         start, C = self._starts()[-1], self.C
         self.path_: list[dict[str, Any]] = []
@@ -213,8 +213,10 @@ class PredictThenOptimize(Documented, BaseEstimator):
         """Minus the normalised regret: total regret over the total size of the best values."""
         decisions = self.predict(X)
         table = checked_costs(costs, len(decisions))
-        best = problem_of(self.problem).solve_all(table)
-        return -normalized_regret(table, decisions, best)
+        task = PredictThenOptimizeTask(self.problem, n_items=self._n_items)
+        best = task.best_decisions(list(decisions), table)
+        assert isinstance(best, TrueDecisions)
+        return -normalized_regret(table, decisions, best.chosen)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the problem) to a file, without pickle: all of it or nothing.
@@ -350,3 +352,9 @@ class PredictThenOptimize(Documented, BaseEstimator):
             return (self.start,)
         is_tried = self._is_linear or (self.C == "auto" and self._may_be_linear)
         return ("none", "least_squares") if is_tried else ("none",)
+
+
+def _spread(table: FloatArray) -> float:
+    """Standard deviation of the entries, whatever their size: squares of 1e200 overflow."""
+    power = int(np.frexp(np.abs(table).max())[1])
+    return float(np.ldexp(np.ldexp(table, -power).std(), power))

@@ -84,10 +84,11 @@ def fit_on_known_decisions(
             is_last = n_solves + n >= max_passes * n
             for rows in (few, np.setdiff1d(np.arange(n), few)):
                 found = exact.solve_all(augmented[rows])
+                task.check_best(augmented[rows], found, answers[rows], rows)
                 known.add(found)
                 n_solves += len(rows)
                 gained = np.einsum("ij,ij->i", augmented[rows], answers[rows] - found)
-                slack[rows] = twice * gained
+                slack[rows] = np.maximum(twice * gained, 0.0)
                 primal = trainer.objective_ + float(trainer.C) * float(np.nanmean(slack))
                 gap = (primal - bound) / primal if primal else 0.0
                 if gap > tol and not is_last:

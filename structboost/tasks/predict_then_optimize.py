@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.exceptions import TaskError, on_example
 from structboost.task import Measure, PartKind, Separation, StackedParts, Task
@@ -17,6 +17,8 @@ from structboost.validation import checked_choice, shown
 _FEATURES = ("instance", "items", "both")
 # What an exact solver may lose by rounding, relative to the terms of the total.
 _SOLVER_SLIP = 1e-6
+# Examples of which the decisions found are compared with the true ones of all examples.
+_PROBED = 8
 
 
 class DecisionInput(NamedTuple):
@@ -165,6 +167,10 @@ class PredictThenOptimizeTask(Task):
         """The regret of ``y_pred``."""
         if y.costs is None:
             raise TaskError("Y[{sample}] has no costs; make true outputs by best_decisions.")
+        if self.problem is not None:
+            better = self._behind(y.costs[None], y.chosen[None], np.atleast_2d(y_pred.chosen))[0]
+            if better > 0:
+                raise _not_best(better)
         # Nothing is better than the best: the same whether costs are minimised or maximised.
         return abs(float(y.costs @ (y_pred.chosen - y.chosen)))
 
@@ -192,7 +198,9 @@ class PredictThenOptimizeTask(Task):
         predicted = self.costs_table(scores, len(true))
         asked = predicted - 0.5 * true.costs
         found = self.problem.solve_all(asked)
-        self._check_best(asked, found, true.chosen)
+        self._check_truth(true, found)
+        self.check_best(asked, found, true.chosen)
+        self._check_best_of_all(asked, found, true.chosen)
         rows, items = np.nonzero(found != true.chosen)
         values = 2.0 * self._sign(None) * (true.chosen - found)[rows, items]
         indptr = np.searchsorted(rows, np.arange(len(true) + 1)).astype(np.int64)
@@ -205,18 +213,62 @@ class PredictThenOptimizeTask(Task):
             dict.fromkeys(self.kinds, indptr),
         )
 
-    def _check_best(self, costs: FloatArray, found: FloatArray, others: FloatArray) -> None:
-        """Raise TaskError where a decision found is worse than another that is known."""
-        worse = self._sign(None) * np.einsum("ij,ij->i", costs, others - found)
-        sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(found))
-        wrong = np.flatnonzero(worse > _SOLVER_SLIP * (1.0 + sizes))
-        if len(wrong):
+    def check_best(
+        self,
+        costs: FloatArray,
+        found: FloatArray,
+        others: FloatArray,
+        examples: IntArray | None = None,
+    ) -> None:
+        """Raise TaskError where a decision found is worse than another that is known.
+
+        Parameters
+        ----------
+        costs, found, others : ndarray, shape (n, n_items)
+            Differences of costs, the decisions found at them, and others.
+        examples : ndarray of int, shape (n,), optional
+            Numbers of the examples that the rows belong to.  Default: 0 to n - 1.
+        """
+        behind = self._behind(costs, found, others)
+        i = int(np.argmax(behind > 0))
+        if behind[i] <= 0:
+            return
+        sample = i if examples is None else int(examples[i])
+        assert self.problem is not None
+        if not self.problem.is_feasible(others[i]):
             raise TaskError(
-                "The solver is not exact: at differences of costs that X[{sample}] leads to, "
-                f"another decision is better by {worse[wrong[0]]:.6g}. In training, costs have "
-                "either sign; take a solver for them, such as ShortestPath for paths.",
-                int(wrong[0]),
+                "Y[{sample}] is no decision of its problem; make true outputs by best_decisions.",
+                sample,
             )
+        raise TaskError(
+            "The solver is not exact: at differences of costs that X[{sample}] leads to, "
+            f"another decision is better by {behind[i]:.6g}. In training, costs have "
+            "either sign; take a solver for them, such as ShortestPath for paths.",
+            sample,
+        )
+
+    def _check_best_of_all(self, costs: FloatArray, found: FloatArray, known: FloatArray) -> None:
+        """The same for a few examples, against the true decisions of all.
+
+        A solver that takes costs of one sign may return the true decision whatever the model.
+        """
+        n = len(costs)
+        few = np.unique(np.linspace(0, n - 1, min(n, _PROBED)).astype(np.int64))
+        best = np.argmax(self._sign(None) * costs[few] @ known.T, axis=1)
+        self.check_best(costs[few], found[few], known[best], few)
+
+    def _check_truth(self, true: TrueDecisions, found: FloatArray) -> None:
+        """Raise TaskError where a decision found is better at the true costs than the true one."""
+        behind = self._behind(true.costs, true.chosen, found)
+        i = int(np.argmax(behind > 0))
+        if behind[i] > 0:
+            raise _not_best(behind[i], i)
+
+    def _behind(self, costs: FloatArray, chosen: FloatArray, others: FloatArray) -> FloatArray:
+        """By how much decisions are worse than others; 0 within what rounding makes of it."""
+        worse = self._sign(None) * np.einsum("ij,ij->i", costs, others - chosen)
+        sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(chosen))
+        return np.where(worse > _SOLVER_SLIP * (1.0 + sizes), worse, 0.0)
 
     def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
         """True outputs: the best decision at the true costs of each input.
@@ -300,6 +352,14 @@ class PredictThenOptimizeTask(Task):
         if isinstance(X, np.ndarray):
             return True
         return all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
+
+
+def _not_best(better: float, sample: int | None = None) -> TaskError:
+    return TaskError(
+        "Y[{sample}] is not the best decision at its true costs: another is better by "
+        f"{better:.6g}. Make true outputs by best_decisions, with a solver that is exact.",
+        sample,
+    )
 
 
 def _table(Y: Sequence[Decision]) -> TrueDecisions:

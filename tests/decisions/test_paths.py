@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import AcyclicPath, GridPath
+from structboost import AcyclicPath, GridPath, ShortestPath
 
 
 def all_paths(problem):
@@ -63,3 +63,8 @@ def test_graphs_without_a_path_or_with_a_cycle_are_refused():
         AcyclicPath([0, 1], 0, 1)
     with pytest.raises(ValueError, match="at least two nodes"):
         GridPath(1, 1)
+    for path in (AcyclicPath, ShortestPath):
+        with pytest.raises(ValueError, match="source is -2; give the number of a node"):
+            path([(0, 1), (1, 2)], -2, 2)
+        with pytest.raises(ValueError, match=r"target is 1\.5"):
+            path([(0, 1), (1, 2)], 0, 1.5)

@@ -16,11 +16,14 @@ from structboost import (
     AcyclicPath,
     Assignment,
     Choose,
+    DecisionInput,
+    Knapsack,
     LinearProgram,
     MatroidBasis,
     PredictThenOptimizeTask,
     ShortestPath,
     TaskError,
+    Tour,
     check_task,
 )
 
@@ -159,3 +162,41 @@ def test_a_bound_may_be_none_and_a_model_of_highs_may_have_bounds_only():
     model.addVar(-1.0, 2.0)
     box = LinearProgram.from_highs(model)
     np.testing.assert_array_equal(box.solve(np.array([-1.0, 1.0])), [1, -1])
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        AcyclicPath([(0, 1), (1, 2), (0, 2)], 0, 2),
+        Assignment(1, 3),
+        Choose(3, 2),
+        Knapsack([1, 2, 3], 4),
+        Knapsack([1.5, 2, 3], 4),
+        LinearProgram([[1.0, 1, 1]], [2.0]),
+        MatroidBasis(3, lambda items: len(items) < 3),
+        Tour(3),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_there_must_be_a_cost_for_each_item(problem):
+    # Compiled solvers would read, and write, beyond the end.
+    for n in (2, 4):
+        with pytest.raises(TaskError, match=f"There are {n} costs for 3 items"):
+            problem.solve(np.ones(n))
+        with pytest.raises(TaskError, match=f"There are {n} costs for 3 items"):
+            problem.solve_all(np.ones((2, n)))
+    task = PredictThenOptimizeTask(None, "items")
+    X = [DecisionInput(items=np.ones((n, 1)), problem=problem) for n in (3, 4)]
+    with pytest.raises(TaskError, match="There are 4 costs for 3 items") as error:
+        task.best_decisions(X, [np.ones(3), np.ones(4)])
+    assert "example 1, X[1]" in error.value.__notes__[0]
+
+
+def test_semi_continuous_variables_of_a_model_of_highs_are_refused():
+    model = highspy.Highs()
+    model.silent()
+    total = model.addVariable(lb=0, ub=5)
+    total += model.addVariable(lb=2, ub=5, type=highspy.HighsVarType.kSemiContinuous)
+    model.addConstr(total >= 3.5)
+    with pytest.raises(ValueError, match="Variable 1 of the model is semi-continuous"):
+        LinearProgram.from_highs(model)

@@ -329,3 +329,27 @@ def test_errors_name_the_argument_and_the_instance():
         model.fit(np.ones((20, 2, 3)), costs)
     with pytest.raises(ValueError, match="could not convert string to float"):
         model.fit(x, [["a"]] * 20)
+    model.fit(x, costs)
+    with pytest.raises(TaskError, match=r"costs of X\[4\] have inf for item 1"):
+        model.score(x, bad_costs)
+    with pytest.raises(TaskError, match=r"costs of X\[0\] have shape \(11,\); expected \(12,\)"):
+        model.score(x, costs[:, 1:])
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_costs_of_any_size_have_the_same_decisions(size):
+    x, costs = travel(40)
+    model = PredictThenOptimize(ROUTES, C=10.0, random_state=0)
+    decided = model.fit(x, costs).predict(x)
+    np.testing.assert_array_equal(model.fit(x, size * costs).predict(x), decided)
+
+
+def test_a_solver_that_is_not_exact_is_found_where_solves_are_spared():
+    x, costs = travel(40)
+
+    def of_smallest_size(c):
+        return ROUTES.solve(np.abs(c))
+
+    model = PredictThenOptimize(of_smallest_size, C=10.0, spare_solves=True, random_state=0)
+    with pytest.raises(TaskError, match=r"solver is not exact: .* X\[\d+\] leads to"):
+        model.fit(x, costs)

@@ -11,6 +11,7 @@ from scipy.optimize import linprog, minimize
 from structboost import (
     AcyclicPath,
     Choose,
+    Decision,
     DecisionInput,
     GridPath,
     Knapsack,
@@ -254,6 +255,39 @@ def test_a_solver_for_costs_of_one_sign_ends_the_fit(train):
     task = PredictThenOptimizeTask(wrong_below_zero, n_items=6)
     with pytest.raises(TaskError, match=r"solver is not exact: .* X\[\d+\] leads to"):
         train(task, C=10.0).fit(X, task.best_decisions(X, costs))
+
+
+def of_smallest_size(costs):
+    """The two items of the smallest cost, whatever its sign."""
+    return Choose(6, 2).solve(np.abs(costs))
+
+
+@pytest.mark.parametrize("train", [StructBoost, StructuredSVM])
+def test_a_solver_that_always_returns_the_truth_ends_the_fit(train):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    costs = np.exp(X @ rng.normal(size=(3, 6)))
+    task = PredictThenOptimizeTask(of_smallest_size, n_items=6)
+    # Without scores it is asked at minus half the true costs.
+    with pytest.raises(TaskError, match=r"solver is not exact: .* X\[\d+\] leads to"):
+        train(task, C=10.0).fit(X, task.best_decisions(X, costs))
+
+
+def test_true_outputs_must_be_the_best_decisions():
+    X, costs = travel()
+    task = PredictThenOptimizeTask(ROUTES)
+    Y = list(task.best_decisions(X, costs))
+    routes = all_routes()
+    Y[7] = Decision(routes[np.argmax(routes @ costs[7])], costs[7])
+    scores = StackedParts({"instance": costs}, {"instance": np.arange(len(X) + 1)})
+    better = f"{Y[7].chosen @ costs[7] - (routes @ costs[7]).min():.6g}"
+    with pytest.raises(TaskError, match=rf"Y\[7\] is not the best .* better by {better}"):
+        task.separate(X, Y, scores)
+    with pytest.raises(TaskError, match="y is not the best"):
+        task.loss(Y[7], Decision(routes[np.argmin(routes @ costs[7])]))
+    Y[7] = Decision(np.zeros(ROUTES.n_items), costs[7])
+    with pytest.raises(TaskError, match=r"Y\[7\] is no decision of its problem"):
+        task.separate(X, Y, scores)
 
 
 def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
