@@ -100,7 +100,7 @@ class _TableForm(Form):
             check_labels(y)
             classes, labels = np.unique(np.asarray(y), return_inverse=True)
         else:
-            classes, labels, _ = label_sets(y)
+            classes, labels, *_ = label_sets(y)
         if len(labels) != len(parts.lengths):
             raise ValueError(
                 f"X has {len(parts.lengths)} samples and y {len(labels)}; give one for each."

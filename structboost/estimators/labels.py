@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -141,11 +142,14 @@ class LabelSets(NamedTuple):
     indicator : ndarray of int64, shape (n_samples, n_labels)
     form : {"matrix", "lists", "single"}
         An indicator matrix, a list of labels for each sample, or one label for each.
+    unknown : ndarray of bool, shape (n_samples,)
+        Whether a sample has labels that are not among the classes given.
     """
 
     classes: NDArray[Any]
     indicator: IntArray
     form: str
+    unknown: NDArray[np.bool_]
 
 
 def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
@@ -166,19 +170,20 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     """
     y = _as_table_or_sequence(y)
     if y.ndim == 2:
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError("y has entries that are neither 0 nor 1.")
+        _check_indicator(y)
         indicator, form = y.astype(np.int64), "matrix"
+        unknown = np.zeros(len(y), bool)
         classes = np.arange(y.shape[1]) if classes is None else classes
     elif any(_is_list(labels) for labels in y):
-        binarizer = MultiLabelBinarizer(classes=classes)
-        for i, labels in enumerate(y):
-            if not _is_list(labels):
-                raise ValueError(
-                    f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
-                )
-        indicator, form = binarizer.fit_transform(y).astype(np.int64), "lists"
-        classes = np.asarray(binarizer.classes_.tolist())
+        _check_lists(y)
+        if classes is None:
+            classes = np.asarray(MultiLabelBinarizer().fit(y).classes_.tolist())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "unknown class")  # ``unknown`` tells of them
+            indicator = MultiLabelBinarizer(classes=classes.tolist()).fit_transform(y)
+        indicator, form = indicator.astype(np.int64), "lists"
+        known = set(classes.tolist())
+        unknown = np.array([not known.issuperset(labels) for labels in y], bool)
     else:
         check_labels(y)
         check_classification_targets(y)
@@ -188,11 +193,12 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
                 f"y has 1 class only, {shown(classes[0])}; a classifier needs at least two."
             )
         indicator, form = (y[:, None] == classes).astype(np.int64), "single"
+        unknown = ~indicator.any(axis=1)
     if len(classes) < 2:
         raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
     if indicator.shape[1] != len(classes):
         raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
-    return LabelSets(classes, indicator, form)
+    return LabelSets(classes, indicator, form, unknown)
 
 
 def _as_table_or_sequence(y: Any) -> NDArray[Any]:
@@ -209,6 +215,43 @@ def _as_table_or_sequence(y: Any) -> NDArray[Any]:
     if not any(map(_is_list, rows)):
         return np.asarray(rows)
     return np.fromiter(rows, object, len(rows))
+
+
+def _check_indicator(y: NDArray[Any]) -> None:
+    wrong = ~np.isin(y, (0, 1))
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"y[{i}, {j}] is {shown(y[i, j])}; give an indicator matrix of 0 and 1, or lists of "
+            "labels."
+        )
+
+
+def _check_lists(y: NDArray[Any]) -> None:
+    """Raise ValueError unless each sample has a list of strings, or each one of numbers."""
+    first: Any = None
+    for i, labels in enumerate(y):
+        if not _is_list(labels):
+            raise ValueError(
+                f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
+            )
+        for label in labels:
+            if not isinstance(label, (str, *_NUMBERS)) or label != label:  # noqa: PLR0124
+                raise ValueError(
+                    f"y[{i}] has the label {shown(label)}; give strings or numbers, and leave "
+                    "labels out that are missing."
+                )
+            first = label if first is None else first
+            check_same_sort(first, label, f"y[{i}] has the label", "y")
+
+
+def check_same_sort(known: Any, label: Any, name: str, of_known: str) -> None:
+    """Raise ValueError if one of two labels is a string and the other is not."""
+    if isinstance(known, str) != isinstance(label, str):
+        raise ValueError(
+            f"{name} {shown(label)}, and {of_known} has {shown(known)}; give only strings or only "
+            "numbers."
+        )
 
 
 def _is_list(labels: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
@@ -17,7 +18,13 @@ from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.boosted import StageWiseByDefault
 from structboost.estimators.explained import Explained
-from structboost.estimators.labels import FORMS, decision_of, label_sets, labels_of
+from structboost.estimators.labels import (
+    FORMS,
+    check_same_sort,
+    decision_of,
+    label_sets,
+    labels_of,
+)
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
@@ -29,7 +36,7 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
-from structboost.validation import checked_choice, checked_weights
+from structboost.validation import checked_choice, checked_weights, shown
 
 # With more labels, pairs of them are not learned unasked: each has trees of its own.
 _MOST_PAIRED = 14
@@ -120,7 +127,7 @@ class StructBoostMultiLabelClassifier(
         checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
         # scikit-learn's own message if there is no y.
         X = self._table(X, None if y is None else "no_validation")
-        self.classes_, indicator, self._form = label_sets(y)
+        self.classes_, indicator, self._form, _ = label_sets(y)
         edges = None
         if self.hierarchy is not None:
             edges = self._hierarchy_edges()
@@ -184,14 +191,20 @@ class StructBoostMultiLabelClassifier(
         return (self._labels(self._scores(X, model)) for model in self.model_.staged())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the samples whose set of labels is right."""
+        """Share of the samples whose set of labels is right.
+
+        A set with a label that training did not have is wrong.
+        """
         if self._form == "single":
             return float(super().score(X, y, sample_weight))
         found = self._found(self._scores(X))
-        true = label_sets(y, self.classes_).indicator
+        given = label_sets(y, self.classes_)
+        true = given.indicator
         if isinstance(self.task_, HierarchicalMultiLabelTask):
             true = self.task_.closed(true)
-        return float(accuracy_score(true, found, sample_weight=sample_weight))
+        check_consistent_length(true, found)
+        right = (true == found).all(axis=1) & ~given.unknown
+        return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.
@@ -250,6 +263,15 @@ class StructBoostMultiLabelClassifier(
             raise ValueError(
                 "hierarchy goes with loss='hamming' and the default outputs and pairs."
             )
+        for i, pair in enumerate(self.hierarchy):
+            if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+                raise ValueError(
+                    f"hierarchy[{i}] is {shown(pair)}; give pairs (parent, child) of labels."
+                )
+            for label in pair:
+                check_same_sort(self.classes_[0].item(), label, f"hierarchy[{i}] has", "y")
+        if not len(self.hierarchy):
+            raise ValueError("hierarchy is empty; give pairs (parent, child) of labels, or None.")
         above, below = (np.array(end) for end in zip(*self.hierarchy, strict=True))
         if self._form == "single":
             raise ValueError(

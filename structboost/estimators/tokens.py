@@ -13,7 +13,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import warn_user
-from structboost.validation import check_inputs, shown
+from structboost.validation import check_inputs, first_unusable, shown
 from structboost.weak.active_feature import active_features
 
 # What a DictVectorizer raises at values that it does not take.
@@ -59,7 +59,7 @@ class TokenReader:
             Whether sparse rows of zeros and ones may stay sparse.
         """
         table, lengths = self.table(X)
-        self.is_active = bool(takes_active and sparse.issparse(table) and (table.data == 1).all())
+        self.is_active = bool(takes_active and sparse.issparse(table) and _is_binary(table))
         return self._split(table, lengths)
 
     def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
@@ -104,10 +104,19 @@ class TokenReader:
         if all(sparse.issparse(x) for x in X):
             lengths = np.array([x.shape[0] for x in X])
             _check_widths([x.shape for x in X])
-            return sparse.csr_array(sparse.vstack(X, format="csr")), lengths
-        rows = [_dense(x, i) for i, x in enumerate(X)]
-        _check_widths([row.shape for row in rows])
-        return np.concatenate(rows), np.array([len(row) for row in rows])
+            table = sparse.csr_array(sparse.vstack(X, format="csr"))
+        else:
+            rows = [_dense(x, i) for i, x in enumerate(X)]
+            _check_widths([row.shape for row in rows])
+            table, lengths = np.concatenate(rows), np.array([len(row) for row in rows])
+        bad = first_unusable(table, missing=False)
+        if bad is not None:
+            i, token = _place(bad, lengths)
+            raise ValueError(
+                f"X[{i}] has NaN or infinite features for token {token}; impute them, or leave the "
+                "sequence out."
+            )
+        return table, lengths
 
     def _vectorized(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
         lengths = np.array([len(x) for x in X])
@@ -128,10 +137,10 @@ class TokenReader:
         table = sparse.csr_array(table)
         bad = np.flatnonzero(~np.isfinite(table.data))
         if len(bad):
-            token = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
-            i = int(np.searchsorted(np.cumsum(lengths), token, side="right"))
+            row = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
+            i, token = _place(row, lengths)
             raise ValueError(
-                f"X[{i}][{token - int(lengths[:i].sum())}] has the value {table.data[bad[0]]} for "
+                f"X[{i}][{token}] has the value {table.data[bad[0]]} for "
                 f"the feature {vectorizer.feature_names_[table.indices[bad[0]]]!r}; leave it out "
                 "where it is missing."
             )
@@ -284,6 +293,11 @@ def _is_vectorisable(token: Mapping[Any, Any]) -> bool:
     return all(isinstance(name, str) for name in token)
 
 
+def _is_binary(table: Any) -> bool:
+    """Whether all entries are 0 or 1; a False of a dict is a zero that is stored."""
+    return bool(((table.data == 0) | (table.data == 1)).all())
+
+
 def _dense(x: Any, i: int) -> NDArray[Any]:
     """Tokens of sequence ``i`` as an array of numbers; its shape is checked elsewhere."""
     wanted = "give (n_tokens, n_features) numbers, or a dict of features for each token."
@@ -295,6 +309,12 @@ def _dense(x: Any, i: int) -> NDArray[Any]:
     if is_text and not (isinstance(x, np.ndarray) and rows.ndim != 2):
         raise ValueError(f"X[{i}] is {shown(x)}; {wanted}")
     return rows
+
+
+def _place(row: int, lengths: IntArray) -> tuple[int, int]:
+    """Sequence, and token in it, of a row of the table of all tokens."""
+    i = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
+    return i, row - int(lengths[:i].sum())
 
 
 def _check_widths(shapes: Sequence[tuple[int, ...]]) -> None:

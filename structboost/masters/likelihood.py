@@ -53,11 +53,12 @@ class Likelihood:
         self._listings = KeptListings()
         self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
         numbers = np.arange(len(problem.Y))
-        # An entry that comes twice is summed.
-        self.counts = {
-            kind: bool((coo_array((values, (parts, channels))).tocsr().data > 1).any())
-            for kind, (parts, channels, values) in self._truth.items()
-        }
+        self.counts = {}
+        for kind, (parts, channels, values) in self._truth.items():
+            shape = int(offsets[kind][-1]), problem.task.kinds[kind].n_channels
+            # An entry that comes twice is summed.
+            table = coo_array((values, (parts, channels)), shape).tocsr()
+            self.counts[kind] = bool((table.data > 1).any())
         self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:

@@ -42,12 +42,20 @@ class CandidatePairs:
     features: NDArray[Any]
 
     def __post_init__(self) -> None:
-        pairs = np.asarray(self.pairs, np.int64).reshape(-1, 2)
-        object.__setattr__(self, "pairs", pairs)
-        if self.features.ndim != 2 or len(self.features) != len(pairs):
+        pairs, features = np.asarray(self.pairs), np.asarray(self.features)
+        if not pairs.size:
+            pairs = np.zeros((0, 2), np.int64)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
             raise ValueError(
-                f"features has shape {self.features.shape} for {len(pairs)} pairs; give a row for "
-                "each."
+                f"pairs has shape {pairs.shape} and type {pairs.dtype}; give whole numbers of "
+                "shape (n_pairs, 2), a row for each pair."
+            )
+        pairs = pairs.astype(np.int64)
+        object.__setattr__(self, "pairs", pairs)
+        object.__setattr__(self, "features", features)
+        if features.ndim != 2 or len(features) != len(pairs):
+            raise ValueError(
+                f"features has shape {features.shape} for {len(pairs)} pairs; give a row for each."
             )
         wrong = np.flatnonzero((pairs < 0).any(axis=1) | (pairs >= self.shape).any(axis=1))
         if len(wrong):

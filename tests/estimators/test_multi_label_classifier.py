@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -12,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from structboost import StructBoostMultiLabelClassifier
+from structboost import EmptyModelWarning, StructBoostMultiLabelClassifier
 from tests.helpers.scikit_learn import check_battery
 
 NAMES = np.array(["cat", "dog", "fish"])
@@ -137,7 +139,12 @@ def test_c_is_chosen_and_weights_count():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.array([[0, 2], [1, 0]]), "neither 0 nor 1"),
+        (np.array([[0, 2], [1, 0]]), r"y\[0, 1\] is 2; give an indicator matrix of 0 and 1"),
+        (np.array([[0, 1], [1, np.nan]]), r"y\[1, 1\] is nan"),
+        ([["cat"], ["dog", None]], r"y\[1\] has the label None; .* leave labels out"),
+        ([["cat"], ["dog", np.nan]], r"y\[1\] has the label nan"),
+        ([[("cat", "old")], [("dog", "old")]], r"y\[0\] has the label \('cat', 'old'\)"),
+        ([["cat"], ["dog", 3]], r"y\[1\] has the label 3, and y has 'cat'; give only strings"),
         (["cat", ["dog"]], r"y\[0\] is 'cat'"),
         (["cat", "cat"], "y has 1 class only, .*'cat'"),
         ([0.5, 1.5], "continuous"),
@@ -194,11 +201,35 @@ def test_marginals_are_probabilities_that_agree_with_the_hierarchy():
         assert Y[200:][sure].mean() > 0.8
 
 
+def test_a_set_with_a_label_that_training_had_not_is_wrong():
+    X, Y = data(100)
+    classifier = StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X, names(Y))
+    found = classifier.predict(X)
+    assert classifier.score(X, found) == 1.0
+    assert classifier.score(X, [(*labels, "zebra") for labels in found]) == 0.0
+    assert classifier.score(X, ["zebra"] * 100) == 0.0
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        classifier.score(X, found[:1])
+
+
+@pytest.mark.parametrize("parameters", [{}, {"C": 10.0}, {"loss": "f1"}, {"loss": "subset"}])
+def test_training_may_have_empty_sets_only(parameters):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    classifier = StructBoostMultiLabelClassifier(max_rounds=30, **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyModelWarning)
+        assert not classifier.fit(X, np.zeros((30, 3))).predict(X).any()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"hierarchy": [(0, 3)]}, r"outside 0\.\.2"),
         ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss='hamming'"),
+        ({"hierarchy": [("0", "1")]}, r"hierarchy\[0\] has '0', and y has 0; give only strings"),
+        ({"hierarchy": []}, "hierarchy is empty"),
+        ({"hierarchy": [(0, 1), (0, 1, 2)]}, r"hierarchy\[1\] is \(0, 1, 2\); give pairs"),
+        ({"hierarchy": (0, 1)}, r"hierarchy\[0\] is 0; give pairs"),
     ],
 )
 def test_wrong_hierarchies_are_named(options, message):

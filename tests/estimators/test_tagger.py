@@ -297,3 +297,45 @@ def test_numbers_of_active_features_are_not_features_as_they_are():
 
 def test_scikit_learn_is_told_that_inputs_are_no_tables():
     assert not get_tags(StructBoostTagger()).input_tags.two_d_array
+
+
+@pytest.mark.parametrize("parameters", [{}, {"C": 30.0}, {"C": 30.0, "formulation": "log"}])
+def test_all_sequences_may_have_one_token(parameters):
+    X = np.random.default_rng(0).normal(size=(40, 1, 2))
+    y = [["a" if x[0, 0] > 0 else "b"] for x in X]
+    tagger = StructBoostTagger(max_rounds=10, **parameters).fit(X, y)
+    assert tagger.score(X, y) > 0.9
+
+
+def test_zeros_that_are_stored_are_no_values_of_their_own():
+    X, y = sentences(20)
+    # As features of words are often written: a dict has an entry for what is not so.
+    told = [[{**token, "is the": "the" in token.values()} for token in x] for x in X]
+    tagger = StructBoostTagger(C=30, max_rounds=5).fit(told, y)
+    assert tagger.model_.members["token"].family == "active_feature"
+    for form in (sparse.csr_array, sparse.csr_matrix):
+        plain = [form(rng.integers(2, size=(4, 3)).astype(float)) for rng in rngs(10)]
+        stored = [form(np.where(x.toarray() > 0, 1.0, 2.0)) for x in plain]
+        for x in stored:
+            x.data[x.data == 2] = 0
+        tags = [x.toarray()[:, 0].astype(int).tolist() for x in plain]
+        found = [StructBoostTagger(C=30, max_rounds=5).fit(own, tags) for own in (plain, stored)]
+        assert found[0].predict(plain) == found[1].predict(stored) == found[0].predict(stored)
+
+
+def rngs(n):
+    return [np.random.default_rng(seed) for seed in range(n)]
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_features_that_are_missing_are_named_by_the_sequence_as_given(as_given):
+    X = list(np.random.default_rng(0).normal(size=(6, 3, 2)))
+    y = [["a", "b", "a"]] * 6
+    tagger = StructBoostTagger(C=10.0, max_rounds=2).fit(X, y)
+    X[4][1, 0] = np.nan
+    given = [as_given(x) for x in X]
+    # Sequences without tags do not count.
+    with pytest.raises(ValueError, match=r"X\[4\] has NaN or infinite features for token 1"):
+        StructBoostTagger(C=10.0).fit(given, [[None] * 3, *y[1:]])
+    with pytest.raises(ValueError, match=r"X\[4\] has NaN or infinite features for token 1"):
+        tagger.predict(given)

@@ -122,6 +122,9 @@ def test_wrong_inputs_are_named():
         ((2, 2, pairs, np.zeros((2, 1))), "for 1 pairs"),
         ((2, 1, pairs, np.zeros((1, 1))), r"pairs\[0\] is \[0, 1\]"),
         ((2, 2, np.repeat(pairs, 2, axis=0), np.zeros((2, 1))), "a pair twice"),
+        ((2, 2, np.array([[0.6, 1.2]]), np.zeros((1, 1))), "type float64; give whole numbers"),
+        # What np.nonzero returns is not turned around in silence.
+        ((3, 3, np.array([[0, 1, 2], [1, 2, 0]]), np.zeros((3, 1))), r"shape \(2, 3\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             CandidatePairs(*arguments)
