@@ -169,16 +169,16 @@ def checked_seed(value: Any, name: str) -> int:
     return int(value)
 
 
-def checked_n_jobs(value: Any) -> int | None:
+def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
     """``value`` as joblib takes it: None, or a whole number other than 0."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(
-            f"n_jobs is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
+            f"{name} is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
         )
     if value == 0:
-        raise ValueError("n_jobs is 0; give None, a whole number from 1, or -1 for all cores.")
+        raise ValueError(f"{name} is 0; give None, a whole number from 1, or -1 for all cores.")
     return int(value)
 
 

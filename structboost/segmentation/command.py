@@ -44,6 +44,12 @@ from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
 from structboost.segmentation.stroke_segmentation import StrokeSegmenter
+from structboost.validation import (
+    checked_n_jobs,
+    checked_positive,
+    checked_seed,
+    checked_whole_number,
+)
 
 _STRICT = "stop at the first problem instead of skipping"
 _LONGEST = "shrink photographs to this longer side, pixels"
@@ -145,6 +151,7 @@ def _train(options: argparse.Namespace) -> bool:
     """Train and save a model; returns whether no image was left out."""
     if (options.images is None) != (options.masks is None):
         raise ValueError("--images and --masks go together; give both, or neither to try it.")
+    _check_numbers(options)
     _check_files(options, {"--model": options.model})
     segmenter = Segmenter(
         n_segments=options.segments,
@@ -192,11 +199,17 @@ def _predict(options: argparse.Namespace) -> bool:
     """Write the masks of images; returns whether none was skipped."""
     if options.model is None and options.scribbles is None:
         raise ValueError("give --model FILE, or --scribbles FILE to segment by scribbles alone.")
+    _check_numbers(options)
     files = _image_files(options.images)
     model = Segmenter.load(options.model) if options.model else None
     _check_targets(files, options)
     meaning = Meaning() if model is None else model.meaning_
     n_labels = 2 if model is None else model.n_labels_
+    if not -1 <= options.background < n_labels:
+        raise ValueError(
+            f"--background is {options.background}; give a class from 0 to {n_labels - 1}, or -1 "
+            "to paint all."
+        )
     line = ProgressLine("segmented", len(files))
     problems = []
     found = _found(options, files, [path.stem for path in files])
@@ -262,6 +275,7 @@ def _write(
 
 def _evaluate(options: argparse.Namespace) -> bool:
     """Write the scores of predictions; returns whether no image was left out."""
+    _check_numbers(options)
     _check_files(options, {"--json": options.json}, options.model)
     segmenter = Segmenter.load(options.model)
     meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
@@ -396,6 +410,19 @@ def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
     check_folder(options.out, "--out")
     if options.cache is not None:
         check_folder(options.cache, "--cache")
+
+
+def _check_numbers(options: argparse.Namespace) -> None:
+    """Raise before minutes of work, not after."""
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    for name in ("segments", "longest", "rounds"):
+        if name in given:
+            checked_whole_number(given[name], f"--{name}")
+    if "seed" in given:
+        checked_seed(given["seed"], "--seed")
+    if "C" in given:
+        checked_positive(given["C"], "--C")
+    checked_n_jobs(options.jobs, "--jobs")
 
 
 def _check_files(

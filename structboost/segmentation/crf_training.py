@@ -18,7 +18,7 @@ from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
-from structboost.validation import checked_choice
+from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
 LEARNERS = ("structboost", "ssvm")
@@ -77,6 +77,7 @@ class CRFSettings:
     def __post_init__(self) -> None:
         checked_choice(self.learner, "learner", LEARNERS)
         checked_choice(self.weak_learner, "weak_learner", WEAK_LEARNERS)
+        checked_whole_number(self.max_rounds, "max_rounds")
 
 
 class _TrainingSet(NamedTuple):

@@ -42,6 +42,25 @@ def checked_pairs(
     return shapes, values
 
 
+def group_numbers(groups: Sequence[Any] | None) -> list[int] | None:
+    """Groups as numbers from 0.
+
+    Raises
+    ------
+    ValueError
+        If there is one group: no fold could be trained without it.
+    """
+    if groups is None:
+        return None
+    found, numbers = np.unique(groups, return_inverse=True)
+    if len(found) == 1:
+        raise ValueError(
+            f"All {len(numbers)} images are of the group {found[0]}; give at least two groups, "
+            "as the images of a group are held out together."
+        )
+    return [int(number) for number in numbers]
+
+
 def resized_strokes(
     given: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...], name: str
 ) -> Mask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -105,6 +105,8 @@ def read_mask(
             values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         raise ImageFileError(f"{path} cannot be read as a mask ({error}).") from error
+    if values.ndim == 3 and values.shape[2] == 2:  # values and alpha
+        values = values[:, :, 0]
     if values.ndim == 3 and (values[:, :, :3] == values[:, :, :1]).all():
         values = values[:, :, 0]
     if values.ndim != 2:
@@ -235,7 +237,26 @@ def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Pat
     """
     if not folder.is_dir():
         raise ImageFileError(f"There is no folder {folder}.")
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes)
+    return sorted(
+        path
+        for path in folder.iterdir()
+        # Names with a leading dot are other systems' side files, not images.
+        if path.suffix.lower() in suffixes and not path.name.startswith(".")
+    )
+
+
+def files_by_name(
+    named: Iterable[tuple[str, Path]], what: str
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """The file of each name, and what is wrong with the names of several files."""
+    files: dict[str, Path] = {}
+    doubts: dict[str, str] = {}
+    for name, file in named:
+        other = files.setdefault(name, file)
+        if other != file:
+            doubts[name] = f"{other} and {file} are both {what} {name}; remove or rename one."
+            files[name] = file
+    return files, doubts
 
 
 def _values_of_colours(

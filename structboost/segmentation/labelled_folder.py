@@ -18,6 +18,7 @@ from structboost.segmentation.image_files import (
     Mask,
     Photograph,
     check_one_size,
+    files_by_name,
     files_in,
     read_photograph,
     text_lines,
@@ -129,7 +130,7 @@ def read_folder(
     problems: list[str] = []
     values: dict[tuple[str, Path, Path], set[int]] = {}
     source = mask_source(Path(masks), mask_name, None if classes is None else Path(classes))
-    pairs = _pairs(Path(images), Path(masks), source, names, problems)
+    pairs = _pairs(Path(images), Path(masks), source, names, mask_name, problems)
     for pair in pairs:
         try:
             values[pair] = _values_of_pair(*pair, source)
@@ -170,19 +171,24 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
     Raises
     ------
     ImageFileError
-        If there is no such file, or a line has another form; the message gives its number.
+        If there is no such file, a line has another form, or an image has both parts; the message
+        gives the line's number.
     """
-    parts = {}
+    parts: dict[str, str] = {}
     for number, line in enumerate(text_lines(path, "a split"), 1):
         if not line.strip():
             continue
-        name, _, part = line.strip().rpartition(" ")
+        name, part = ("", *line.rsplit(maxsplit=1))[-2:]
         if not name.strip() or part not in ("train", "test"):
             raise ImageFileError(
                 f"{path}, line {number} is {line.strip()!r}; give an image's name, a space, and "
                 "train or test."
             )
-        parts[name.strip()] = part
+        if parts.setdefault(name.strip(), part) != part:
+            raise ImageFileError(
+                f"{path}, line {number} takes {name.strip()} for {part}, an earlier line for "
+                f"{parts[name.strip()]}; give each image one line."
+            )
     if not parts:
         raise ImageFileError(f"{path} is empty; give lines 'ID train' or 'ID test'.")
     return parts
@@ -206,11 +212,13 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
     """
     if Path(given).is_file():
         lines = text_lines(given, "groups of images")
-        pairs = [line.split() for line in lines if line.strip()]
-        wrong = next((pair for pair in pairs if len(pair) != 2), None)
-        if wrong is not None:
-            raise ImageFileError(f"{given} has the line {' '.join(wrong)!r}; give 'ID GROUP'.")
-        group_of = dict(pairs)
+        group_of: dict[str, str] = {}
+        for number, line in enumerate(lines, 1):
+            words = line.strip().rsplit(maxsplit=1)
+            if words and (len(words) != 2 or group_of.setdefault(*words) != words[1]):
+                raise ImageFileError(
+                    f"{given}, line {number} is {line.strip()!r}; give 'ID GROUP', each ID once."
+                )
     else:
         try:
             pattern = re.compile(str(given))
@@ -240,11 +248,17 @@ def _pairs(
     masks: Path,
     source: MaskSource,
     names: Iterable[str] | None,
+    mask_name: str,
     problems: list[str],
 ) -> list[tuple[str, Path, Path]]:
     """Names and files of the images that have masks; the others are problems."""
-    taken = set(source.files.values()) if images.resolve() == masks.resolve() else set()
-    image_of = {path.stem: path for path in files_in(images) if path not in taken}
+    is_shared = images.resolve() == masks.resolve()
+    taken = set(source.files.values()) if is_shared else set()
+    image_of, doubts = files_by_name(
+        ((path.stem, path) for path in files_in(images) if path not in taken), "the image"
+    )
+    # In one folder, photographs may have the formats of masks.
+    doubts = doubts if is_shared else {**source.doubts, **doubts}
     mask_of = source.files
     pairs = []
     for name in image_of if names is None else names:
@@ -254,8 +268,11 @@ def _pairs(
                 "but is in the split."
             )
         elif name not in mask_of:
-            where = f"in {masks}" if masks.is_file() else f"{masks / name}.png"
+            file = masks / f"{mask_name.replace('{name}', name)}.png"
+            where = f"in {masks}" if masks.is_file() else file
             problems.append(f"{image_of[name]} has no mask {where}.")
+        elif name in doubts:
+            problems.append(doubts[name])
         else:
             pairs.append((name, image_of[name], mask_of[name]))
     if names is None:

@@ -18,6 +18,7 @@ from structboost.segmentation.image_files import (
     VOID,
     ImageFileError,
     Mask,
+    files_by_name,
     files_in,
     read_mask,
 )
@@ -35,11 +36,14 @@ class MaskSource(ABC):
     ----------
     files : dict of str to Path
         By the name of the image, the file that has its mask.
+    doubts : dict of str to str
+        What is wrong with the names that several masks have.
     meaning : Meaning
         Names and colours of the values, as far as they are known.
     """
 
     files: dict[str, Path]
+    doubts: dict[str, str]
     meaning: Meaning
 
     @abstractmethod
@@ -75,18 +79,21 @@ def mask_source(
     table = ClassTable(Meaning(), {}) if classes is None else read_classes(classes)
     if place.is_file():
         return _CocoMasks(place)
-    pictures = _named(files_in(place, _MASK_SUFFIXES), pattern)
-    annotations = _named(files_in(place, (".json",)), pattern)
+    pictures, doubts = files_by_name(
+        _named(files_in(place, _MASK_SUFFIXES), pattern), "the mask of"
+    )
+    annotations, _ = files_by_name(_named(files_in(place, (".json",)), pattern), "the mask of")
     if annotations and not pictures:
         return _LabelMeMasks(annotations, table.meaning)
-    return _MaskFolder(pictures, table)
+    return _MaskFolder(pictures, doubts, table)
 
 
 class _MaskFolder(MaskSource):
     """Pictures of values, with or without a palette, or of the colours of a table."""
 
-    def __init__(self, files: dict[str, Path], table: ClassTable) -> None:
-        self.files, self.meaning, self._colours = files, table.meaning, table.values
+    def __init__(self, files: dict[str, Path], doubts: dict[str, str], table: ClassTable) -> None:
+        self.files, self.doubts = files, doubts
+        self.meaning, self._colours = table.meaning, table.values
         if not table.values:
             first = next(iter(files.values()), None)
             self.meaning = replace(table.meaning, colours=_palette(first))
@@ -107,10 +114,11 @@ class _CocoMasks(MaskSource):
             categories = sorted(content["categories"], key=lambda category: int(category["id"]))
             self._classes = {int(c["id"]): i for i, c in enumerate(categories, 1)}
             names = ("background", *(str(c["name"]) for c in categories))
-            self._images = {Path(image["file_name"]).stem: image for image in content["images"]}
+            named = [(Path(image["file_name"]).stem, image) for image in content["images"]]
             self._parts: dict[int, list[Any]] = {image["id"]: [] for image in content["images"]}
             for part in content["annotations"]:
                 self._parts[part["image_id"]].append(part)
+            paths = [(name, Path(image["file_name"])) for name, image in named]
         except (KeyError, TypeError, ValueError) as error:
             raise ImageFileError(
                 f"{file} is not in COCO's format: images, annotations and categories "
@@ -119,7 +127,9 @@ class _CocoMasks(MaskSource):
         if len(names) > VOID:
             raise ImageFileError(f"{file} has {len(names) - 1} categories; at most 254 do.")
         self.meaning = Meaning(names=names)
+        self._images = dict(named)
         self.files = dict.fromkeys(self._images, file)
+        self.doubts = files_by_name(paths, f"in {file} the image")[1]
 
     def values(self, name: str) -> Mask:
         image = self._images[name]
@@ -147,7 +157,7 @@ class _LabelMeMasks(MaskSource):
     """
 
     def __init__(self, files: dict[str, Path], table: Meaning) -> None:
-        self.files = files
+        self.files, self.doubts = files, {}
         names: Iterable[str] = (name for name in table.names if name)
         if not table.names:
             names = {str(shape.get("label")) for f in files.values() for shape in _shapes(f)}
@@ -247,16 +257,16 @@ def _json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _named(files: Sequence[Path], pattern: str) -> dict[str, Path]:
-    """Files by the name of their image; those that do not fit the pattern are left out."""
+def _named(files: Sequence[Path], pattern: str) -> list[tuple[str, Path]]:
+    """Name of the image of each file; those that do not fit the pattern are left out."""
     before, after = pattern.split("{name}")
-    return {
-        file.stem[len(before) : len(file.stem) - len(after)]: file
+    return [
+        (file.stem[len(before) : len(file.stem) - len(after)], file)
         for file in files
         if file.stem.startswith(before)
         and file.stem.endswith(after)
         and len(file.stem) > len(before) + len(after)
-    }
+    ]
 
 
 def _palette(file: Path | None) -> tuple[Colour, ...]:

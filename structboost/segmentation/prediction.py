@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -91,7 +92,7 @@ def _segmenter(settings: Settings) -> Segmenter | StrokeSegmenter:
     if settings.model is None:
         return StrokeSegmenter(longest=settings.longest or StrokeSegmenter().longest)
     # Another model may have been written to the same path meanwhile.
-    segmenter = _loaded(settings.model, settings.model.stat().st_mtime_ns)
+    segmenter = copy(_loaded(settings.model, settings.model.stat().st_mtime_ns))
     segmenter.cache = settings.cache
     if settings.longest is not None:
         segmenter.longest = settings.longest

@@ -18,7 +18,9 @@ NOTHING, OBJECT, BACKGROUND = 0, 1, 2
 _MOST = 13.0
 
 
-def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribbles") -> IntArray:
+def scribbled_labels(
+    image: DescribedImage, scribbles: Mask, name: str = "scribbles", *, of_both_kinds: bool = True
+) -> IntArray:
     """Label of the strokes on each superpixel: 1 object, 0 background, -1 none.
 
     The longer stroke wins.
@@ -30,6 +32,8 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
         0 nothing, 1 object, 2 background.
     name : str
         Name in error messages.
+    of_both_kinds : bool
+        Whether there must be strokes on the object and on the background.
 
     Raises
     ------
@@ -41,7 +45,7 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
             f"{name} has {scribbles.shape[1]} x {scribbles.shape[0]} pixels, its image "
             f"{image.labels.shape[1]} x {image.labels.shape[0]}; they must be of one size."
         )
-    checked_strokes(scribbles, name)
+    checked_strokes(scribbles, name, of_both_kinds=of_both_kinds)
     n = image.n_superpixels
     counts = [
         np.bincount(image.labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)
@@ -51,8 +55,8 @@ def scribbled_labels(image: DescribedImage, scribbles: Mask, name: str = "scribb
     return labels.astype(np.int64)
 
 
-def checked_strokes(scribbles: Mask, name: str) -> None:
-    """Raise unless scribbles hold both kinds of strokes and nothing else.
+def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -> None:
+    """Raise unless scribbles hold strokes, by default both kinds of them, and nothing else.
 
     Raises
     ------
@@ -64,7 +68,7 @@ def checked_strokes(scribbles: Mask, name: str) -> None:
         raise ImageFileError(
             f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background."
         )
-    if not {OBJECT, BACKGROUND} <= values:
+    if of_both_kinds and not {OBJECT, BACKGROUND} <= values:
         raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
 
 

@@ -29,7 +29,12 @@ from structboost.segmentation.feature_cache import (
     describe_in_turn,
     prepared,
 )
-from structboost.segmentation.given_images import checked_pairs, photograph, resized_strokes
+from structboost.segmentation.given_images import (
+    checked_pairs,
+    group_numbers,
+    photograph,
+    resized_strokes,
+)
 from structboost.segmentation.image_files import (
     Mask,
     Photograph,
@@ -49,6 +54,13 @@ from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings
 from structboost.segmentation.unary_training import fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
+from structboost.validation import (
+    checked_n_jobs,
+    checked_positive,
+    checked_seed,
+    checked_whole_number,
+    shown,
+)
 
 Floats32 = NDArray[np.float32]
 _SCALED = 200  # images from which the scale of the potentials is taken, at most
@@ -153,10 +165,13 @@ class Segmenter(Documented, BaseEstimator):
 
         Raises
         ------
-        ValueError
-            If there are fewer than two images or classes, lengths or sizes differ, or an image or
-            a mask cannot be used.  The message gives the number of the image.
+        ValueError, TypeError
+            If a parameter is bad, there are fewer than two images, classes or groups, lengths or
+            sizes differ, or an image or a mask cannot be used.  The message gives the number of the
+            image.
         """
+        self._check_parameters()
+        group_numbers(groups)
         shapes, values = checked_pairs(images, masks, scribbles, groups)
         meaning = meaning_of(values) if self.meaning is None else self.meaning
         n_labels = meaning.n_labels(values)
@@ -201,7 +216,8 @@ class Segmenter(Documented, BaseEstimator):
         groups : sequence, optional
             As in :meth:`fit`.
         """
-        ranks = None if groups is None else np.unique(groups, return_inverse=True)[1].tolist()
+        self._check_parameters()
+        ranks = group_numbers(groups)
         with one_blas_thread():
             self._fit(images, counts, scribbles, ranks)
         return self
@@ -215,12 +231,14 @@ class Segmenter(Documented, BaseEstimator):
             RGB, or grey of shape (height, width).
         scribbles : ndarray of uint8, shape (height, width), optional
             1 on the object, 2 on the background, 0 elsewhere; these pixels keep their label.
-            Required by a model that was trained with scribbles, optional otherwise.
+            Required by a model that was trained with scribbles, where both kinds are needed;
+            optional otherwise.
 
         Raises
         ------
         ValueError
-            If the image is not 8-bit, or scribbles are missing or do not fit the image.
+            If the image is not 8-bit, scribbles are missing or do not fit the image, or the model
+            has more than two classes, of which none is the object.
         """
         pixels = photograph(image, "image")
         described = self._describe(pixels)
@@ -285,8 +303,7 @@ class Segmenter(Documented, BaseEstimator):
     def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> IntArray:
         """Class of each superpixel; scribbles have the size of the described image."""
         graph = self.graph(image, scribbles)
-        known = None if scribbles is None else scribbled_labels(image, scribbles)
-        return self.crf_model_.labels(graph, known)
+        return self.crf_model_.labels(graph, self._known(image, scribbles))
 
     def graph(self, image: DescribedImage, scribbles: Mask | None = None) -> SuperpixelGraph:
         """The CRF of an image: potentials of its superpixels and edges."""
@@ -333,6 +350,22 @@ class Segmenter(Documented, BaseEstimator):
         segmenter = cls()
         segmenter.__dict__.update(read_segmenter(path))
         return segmenter
+
+    def _check_parameters(self) -> None:
+        checked_whole_number(self.n_segments, "n_segments")
+        checked_whole_number(self.longest, "longest")
+        checked_seed(self.random_state, "random_state")
+        checked_n_jobs(self.n_jobs)
+        if self.C is not None:
+            checked_positive(self.C, "C")
+        if not isinstance(self.crf, CRFSettings):
+            raise TypeError(f"crf is {shown(self.crf)}; give CRFSettings.")
+        if not isinstance(self.unaries, (UnarySettings, OwnUnaries)):
+            raise TypeError(f"unaries is {shown(self.unaries)}; give UnarySettings or OwnUnaries.")
+        if not (self.superpixels is None or callable(self.superpixels)):
+            raise TypeError(
+                f"superpixels is {shown(self.superpixels)}; give a function of an image, or None."
+            )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):
@@ -419,24 +452,41 @@ class Segmenter(Documented, BaseEstimator):
         name: str = "scribbles",
     ) -> Mask:
         """Classes at the size of the image, with outlines that follow it."""
-        strokes = (
-            None
-            if scribbles is None
-            else resized_strokes(scribbles, pixels.shape, described.labels.shape, name)
-        )
+        strokes = self._strokes(scribbles, pixels.shape, described, name)
         labels = self.superpixel_labels(described, strokes).astype(np.uint8)
         return refined_mask(pixels, labels[described.labels])
+
+    def _strokes(
+        self,
+        scribbles: Mask | None,
+        shape: tuple[int, ...],
+        described: DescribedImage,
+        name: str,
+    ) -> Mask | None:
+        """Scribbles at the size of the described image."""
+        if scribbles is None:
+            return None
+        self._check_fitted()
+        if self.n_labels_ != 2:
+            raise ValueError(
+                f"{name} tells object from background, but the model has {self.n_labels_} classes; "
+                "leave it out, or train a model of one class against the others "
+                "(Meaning(foreground=...), --foreground)."
+            )
+        return resized_strokes(scribbles, shape, described.labels.shape, name)
+
+    def _known(self, described: DescribedImage, strokes: Mask | None) -> IntArray | None:
+        """Labels of the superpixels under strokes."""
+        if strokes is None:
+            return None
+        return scribbled_labels(described, strokes, of_both_kinds=self.needs_scribbles)
 
     def _chances(
         self, described: DescribedImage, shape: tuple[int, ...], scribbles: Mask | None
     ) -> FloatArray:
         """Probability of each class for each superpixel."""
-        strokes = (
-            None
-            if scribbles is None
-            else resized_strokes(scribbles, shape, described.labels.shape, "scribbles")
-        )
-        known = None if strokes is None else scribbled_labels(described, strokes)
+        strokes = self._strokes(scribbles, shape, described, "scribbles")
+        known = self._known(described, strokes)
         costs = self.crf_model_.label_costs(self.graph(described, strokes), known)
         return np.asarray(softmax(-self.sharpness_ * costs, axis=1), np.float64)
 

@@ -26,6 +26,7 @@ from structboost.segmentation.image_files import Mask, Photograph, fitted, resiz
 from structboost.segmentation.refinement import refined_mask
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT, checked_strokes
 from structboost.segmentation.superpixels import Adjacency, adjacency, region_means, superpixels
+from structboost.validation import checked_whole_number
 
 # Chosen on nine photographs with two sets of strokes each.
 _BLUR = 0.7  # pixels, before colours are compared
@@ -81,7 +82,8 @@ class StrokeSegmenter:
     """
 
     def __init__(self, n_segments: int = 1200, longest: int = 512) -> None:
-        self.n_segments, self.longest = n_segments, longest
+        self.n_segments = checked_whole_number(n_segments, "n_segments")
+        self.longest = checked_whole_number(longest, "longest")
 
     def predict(self, image: Photograph, scribbles: Mask) -> Mask:
         """1 on the object, 0 elsewhere, at the size of the image.

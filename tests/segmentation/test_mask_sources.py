@@ -218,6 +218,46 @@ def test_several_classes_are_the_foreground(root):
     assert found.meaning.n_labels({0, 1, 2, 3, 4}) == 2
 
 
+def test_masks_with_an_alpha_channel_are_read(root):
+    values = Image.fromarray(halves(0, 255))
+    for name in "ab":
+        values.convert("LA").save(root / f"masks/{name}.png")
+    np.testing.assert_array_equal(read(root).images[0].mask, halves(0, 1))
+
+
+@pytest.mark.parametrize(("folder", "what"), [("images", "the image"), ("masks", "the mask of")])
+def test_two_files_of_one_name_are_left_out(root, folder, what):
+    for name in "ab":
+        write_png(root / f"masks/{name}.png", halves(0, 1))
+    Image.open(root / f"{folder}/a.png").save(root / f"{folder}/a.tif")
+    found = read_folder(root / "images", root / "masks")
+    assert [image.name for image in found.images] == ["b"]
+    assert "a.png and" in found.problems[0]
+    assert f"a.tif are both {what} a; remove or rename one." in found.problems[0]
+    with pytest.raises(ImageFileError, match="are both"):
+        read(root)
+
+
+def test_photographs_may_have_the_format_of_masks_in_the_same_folder(tmp_path):
+    Image.fromarray(np.full((*SHAPE, 3), 90, np.uint8)).save(tmp_path / "a.bmp")
+    write_png(tmp_path / "a.png", halves(0, 1))
+    (found,) = read_folder(tmp_path, tmp_path, strict=True).images
+    assert (found.image_file.name, found.mask_file.name) == ("a.bmp", "a.png")
+
+
+def test_side_files_of_other_systems_are_no_images(root):
+    for name in "ab":
+        write_png(root / f"masks/{name}.png", halves(0, 1))
+    (root / "images/._a.png").write_bytes(b"side")
+    assert [image.name for image in read(root).images] == ["a", "b"]
+
+
+def test_a_missing_mask_is_named_by_its_pattern(root):
+    write_png(root / "masks/a_m.png", halves(0, 1))
+    found = read_folder(root / "images", root / "masks", mask_name="{name}_m")
+    assert found.problems == [f"{root}/images/b.png has no mask {root}/masks/b_m.png."]
+
+
 def test_groups_come_from_names_or_a_file(tmp_path):
     names = ["walk01", "walk02", "run01"]
     assert read_groups("^[a-z]+", names) == ["walk", "walk", "run"]
@@ -225,6 +265,11 @@ def test_groups_come_from_names_or_a_file(tmp_path):
     file = tmp_path / "groups.txt"
     file.write_text("walk01 x\nwalk02 y\nrun01 x\n")
     assert read_groups(file, names) == ["x", "y", "x"]
+    file.write_text("a walk 01 x\nwalk02\ty\n")
+    assert read_groups(file, ["a walk 01", "walk02"]) == ["x", "y"]
+    file.write_text("walk01 x\nwalk01 y\n")
+    with pytest.raises(ImageFileError, match=r"line 2 is 'walk01 y'; give .* each ID once"):
+        read_groups(file, names)
     for given, message in (("walk", "run01 has no group"), ("(", "no regular expression")):
         with pytest.raises(ImageFileError, match=message):
             read_groups(given, names)

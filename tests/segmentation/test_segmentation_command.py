@@ -1,4 +1,4 @@
-"""The segmenter and ``structboost segment``, end to end on made images."""
+"""The segmenter and ``structboost segment``, end to end on synthetic images."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from structboost.segmentation.descriptors import describe
 from structboost.segmentation.image_files import read_mask, write_png
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import unary_potentials
+from structboost.segmentation.prediction import Settings, segmented_in_turn
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import UnarySettings
@@ -28,7 +29,7 @@ QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 
 def write_folder(root, n, seed):
-    """Made images as folders, with masks of 0 and 255, and scribbles."""
+    """Synthetic images as folders, with masks of 0 and 255, and scribbles."""
     made = made_images(n, random_state=seed)
     for folder in ("images", "masks", "scribbles"):
         (root / folder).mkdir(parents=True)
@@ -187,6 +188,53 @@ def test_bad_training_sets_are_named():
         Segmenter().fit(made.images, [made.masks[0], made.masks[1][1:]])
     with pytest.raises(ValueError, match="at least two"):
         Segmenter().fit(made.images, [0 * mask for mask in made.masks])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_segments": 60.5}, "n_segments is 60.5"),
+        ({"longest": -3}, "longest is -3"),
+        ({"C": "auto"}, "C is 'auto'"),
+        ({"random_state": None}, "random_state is None"),
+        ({"n_jobs": 0}, "n_jobs is 0"),
+        ({"crf": "ssvm"}, "crf is 'ssvm'; give CRFSettings"),
+        ({"unaries": 3}, "unaries is 3"),
+        ({"superpixels": 3}, "superpixels is 3"),
+    ],
+)
+def test_bad_parameters_are_named_before_the_work(parameters, message):
+    made = made_images(2)
+    with pytest.raises((ValueError, TypeError), match=message):
+        Segmenter(**parameters).fit(made.images, made.masks)
+
+
+def test_one_group_cannot_be_held_out():
+    made = made_images(3)
+    with pytest.raises(ValueError, match="All 3 images are of the group a; give at least two"):
+        Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
+
+
+def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
+    segmenter, made = trained[0], made_images(1, random_state=9)
+    image = made.images[0]
+    found = segmenter.predict(image)
+    wrong = np.zeros(found.shape, np.uint8)
+    columns = np.nonzero(found == 1)[1]
+    wrong[(found == 1) & (np.arange(found.shape[1]) <= columns[0])] = 2
+    corrected = segmenter.predict(image, wrong)
+    assert (corrected[wrong == 2] == 0).mean() > 0.9
+    nothing = np.zeros(found.shape, np.uint8)
+    np.testing.assert_array_equal(segmenter.predict(image, nothing), found)
+
+
+def test_settings_of_a_file_do_not_stay_with_the_next(trained, tmp_path):
+    image = tmp_path / "image.png"
+    write_png(image, made_images(1).images[0])
+    first = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
+    next(segmented_in_turn(Settings(trained[1], longest=9), [image], [None]))
+    again = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
+    np.testing.assert_array_equal(first.mask, again.mask)
 
 
 def test_what_is_wrong_with_one_image_is_named_by_its_number():
@@ -377,6 +425,8 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     found = [loaded.predict(image) for image in made.images]
     np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
     assert np.mean(np.array(found) == np.array(masks)) > 0.7
+    with pytest.raises(ValueError, match=r"scribbles tells object .* model has 3 classes"):
+        loaded.predict(made.images[0], made.scribbles[0])
 
 
 def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
@@ -480,6 +530,17 @@ def test_scribbles_alone_are_enough(tmp_path, capsys):
         (["train", "--images", ".", "--model", "m"], "go together"),
         (["train", "--images", "nowhere", "--masks", "nowhere", "--model", "m"], "no folder"),
         (["train", "--model", "nowhere/m"], "no folder"),
+        (["train", "--model", "m", "--C", "-1"], "--C is -1.0"),
+        (["train", "--model", "m", "--rounds", "0"], "--rounds is 0"),
+        (["train", "--model", "m", "--longest", "-5"], "--longest is -5"),
+        (["train", "--model", "m", "--segments", "0"], "--segments is 0"),
+        (["train", "--model", "m", "--seed", "-1"], "--seed is -1"),
+        (["predict", "x.png", "--out", "o", "--model", "m", "--longest", "0"], "--longest is 0"),
+        (["predict", "x.png", "--out", "o", "--model", "m", "--jobs", "0"], "--jobs is 0"),
+        (
+            ["predict", "x.png", "--out", "o", "--scribbles", "s.png", "--background", "2"],
+            "--background is 2; give a class from 0 to 1",
+        ),
     ],
 )
 def test_wrong_arguments_are_a_line(arguments, message, tmp_path, monkeypatch, capsys):

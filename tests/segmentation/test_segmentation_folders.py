@@ -141,14 +141,19 @@ def test_pictures_are_read_when_they_are_used(folders):
 
 def test_splits(folders, tmp_path):
     path = tmp_path / "split.txt"
-    path.write_text("a train\nmy photo test\n\nzz train\n")
+    path.write_text("a\ttrain\nmy photo test\n\nzz train\n")
     split = read_split(path)
     assert split == {"a": "train", "my photo": "test", "zz": "train"}
     found = read_folder(*folders, names=["a", "zz"])
     assert [image.name for image in found.images] == ["a"]
     assert "zz has no image file" in found.problems[0]
     assert [image.name for image in read_folder(*folders, names="aba").images] == ["a", "b", "a"]
-    for text, message in (("a trian\n", "line 1"), ("train\n", "line 1"), ("", "empty")):
+    for text, message in (
+        ("a trian\n", "line 1"),
+        ("train\n", "line 1"),
+        ("", "empty"),
+        ("a train\na test\n", "line 2 takes a for test, an earlier line for train"),
+    ):
         path.write_text(text)
         with pytest.raises(ImageFileError, match=message):
             read_split(path)
