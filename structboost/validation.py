@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 
 # What tables are kept as.
 TABLE_TYPES = (np.float64, np.float32, np.uint8)
@@ -268,11 +268,12 @@ def check_labels(y: Any, name: str = "y") -> None:
     labels = np.asarray(y)
     if labels.dtype.kind != "O" or labels.ndim != 1:
         return
-    for i, label in enumerate(labels):
-        if _is_missing(label):
-            raise ValueError(
-                f"{name}[{i}] is {label!r}; give every sample a label, or leave it out."
-            )
+    missing = first_missing(labels)
+    if missing is not None:
+        label = shown(labels[missing])
+        raise ValueError(
+            f"{name}[{missing}] is {label}; give every sample a label, or leave it out."
+        )
     texts = np.array([isinstance(label, str) for label in labels])
     if texts.any() and not texts.all():
         i, j = int(np.argmax(texts)), int(np.argmin(texts))
@@ -293,6 +294,34 @@ def check_relevance(y: Any) -> None:
             f"Unknown label type: y holds {relevance.dtype}, such as {shown(relevance.flat[0])}; "
             "give relevance as numbers, larger for better, such as y.astype(float)."
         )
+
+
+def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
+    """Number of the group that each entry names, in ascending order of the names.
+
+    Raises
+    ------
+    ValueError
+        If an entry is missing, or strings and numbers are mixed.
+    """
+    missing = first_missing(ids)
+    if missing is not None:
+        raise ValueError(
+            f"{name}[{missing}] is {shown(ids[missing])}; give every entry a group, or leave it "
+            "out."
+        )
+    try:
+        return np.asarray(np.unique(ids, return_inverse=True)[1], np.int64)
+    except TypeError:
+        raise ValueError(f"{name} mixes strings and numbers; give only one of them.") from None
+
+
+def first_missing(values: NDArray[Any]) -> int | None:
+    """Place of the first value that is None, NaN or the like; None if there is none."""
+    if values.dtype.kind == "O":
+        return next((i for i, value in enumerate(values) if _is_missing(value)), None)
+    missing = values != values  # noqa: PLR0124
+    return int(np.argmax(missing)) if missing.any() else None
 
 
 def _is_missing(label: Any) -> bool:

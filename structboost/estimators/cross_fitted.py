@@ -19,7 +19,13 @@ from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
 from structboost.task import Task
-from structboost.validation import check_inputs, checked_n_jobs, checked_whole_number, shown
+from structboost.validation import (
+    check_inputs,
+    checked_n_jobs,
+    checked_whole_number,
+    group_numbers,
+    shown,
+)
 
 # Log-probabilities end here: a classifier that was never wrong is not infinitely sure.
 _LEAST = 1e-5
@@ -188,6 +194,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             raise ValueError(
                 f"groups has shape {groups.shape}; give one for each of {n_examples} examples."
             )
+        groups = group_numbers(groups, "groups")
         n_groups = len(np.unique(groups))
         if not 2 <= self.folds <= n_groups:
             raise ValueError(

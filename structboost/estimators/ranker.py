@@ -21,7 +21,7 @@ from structboost.masters.base import Formulation
 from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
-from structboost.validation import check_relevance, checked_weights, shown
+from structboost.validation import check_relevance, checked_weights, group_numbers, shown
 
 # Sparse tables are boosted over stumps, which learn less per round than trees.
 _SHRINKAGE_OF_STUMPS = 0.3
@@ -46,8 +46,8 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
     loss : {"pairs", "map", "ndcg"} or str
         What is minimised: the share of pairs in the wrong order; 1 minus the mean normalised
         discounted gain, with ``"ndcg@10"`` that of the first 10 places; or, with two levels of
-        relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus the share
-        of relevant items among the first 10.
+        relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus the
+        number of relevant items among the first 10, over the largest that can be there.
     formulation : {"auto", "one_slack", "m_slack"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
         stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
@@ -304,7 +304,6 @@ def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
     ids = column_or_1d(qid)
     if len(ids) != len(y):
         raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
-    order = np.argsort(ids, kind="stable")
-    return np.split(
-        order, np.flatnonzero(np.diff(np.unique(ids, return_inverse=True)[1][order])) + 1
-    )
+    numbers = group_numbers(ids, "qid")
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

@@ -63,6 +63,10 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
                 f"Y[{{sample}}] has shape {tags.shape} for {n_tokens} tokens; give a tag for each.",
                 i,
             )
+        if len(tags) and tags.dtype.kind not in "iu":
+            raise TaskError(
+                f"Y[{{sample}}] is {shown(y)}; give whole numbers, -1 where a tag is unknown.", i
+            )
         known = np.concatenate(([False], tags >= 0, [False]))
         if known[1:-1].all():
             inputs.append(x)
@@ -125,6 +129,11 @@ class ChainTask(Task):
 
     def parts(self, x: Any) -> dict[str, NDArray[Any]]:
         """Features of the tokens and of the steps; without step features one constant row."""
+        if isinstance(_content(x), tuple) != self.step_features:
+            raise TaskError(
+                f"An input is {'no tuple' if self.step_features else 'a tuple'}; give a tuple of "
+                "tokens and steps with step_features=True, otherwise an array of tokens."
+            )
         tokens = _tokens(x)
         if not self.step_features:
             return {"token": tokens, "step": np.ones((1, 1))}

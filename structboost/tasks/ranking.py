@@ -81,8 +81,9 @@ class RankingTask(Task):
     normalised discounted gain of the query, with ``"ndcg@10"`` that of the first 10 places.  An
     item gains ``2^relevance - 1`` if the relevances of the query are whole numbers from 0 to 30,
     otherwise the rank of its level.  With ``"map"`` the loss is 1 minus the average precision, and
-    with ``"precision@10"`` 1 minus the share of relevant items among the first 10, or among as many
-    as are relevant; these two take two levels of relevance.
+    with ``"precision@10"`` 1 minus the number of relevant items among the first 10, over the
+    largest number that can be there (10, or all that are relevant); these two take two levels of
+    relevance.
 
     Parameters
     ----------

@@ -241,6 +241,8 @@ def test_refusals_name_the_argument():
         CrossFitted(Recalling(), folds=7).fit(X, y)
     with pytest.raises(ValueError, match="groups has shape"):
         CrossFitted(Recalling(), folds=2).fit(X, y, groups=[1])
+    with pytest.raises(ValueError, match=r"groups\[1\] is None; give every entry a group"):
+        CrossFitted(Recalling(), folds=2).fit(X, y, groups=[1, None, *[2] * (len(X) - 2)])
     with pytest.raises(TypeError, match="neither predict_proba nor decision_function"):
         CrossFitted(None).fit(X, y)
     with pytest.raises(ValueError, match="X has 6 samples and y 5"):

@@ -228,6 +228,11 @@ def test_bad_input_is_named():
         StructBoostRanker().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="qid has 3 entries"):
         StructBoostRanker().fit(X, y, qid=[1, 2, 3])
+    for missing in (np.nan, None):
+        with pytest.raises(ValueError, match=rf"qid\[1\] is {missing}; give every entry a group"):
+            StructBoostRanker().fit(X, y, qid=[1, missing, *[2] * (len(y) - 2)])
+    with pytest.raises(ValueError, match="qid mixes strings and numbers"):
+        StructBoostRanker().fit(X, y, qid=np.array(["a", 1, *[2] * (len(y) - 2)], object))
     with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\)"):
         StructBoostRanker().fit(X, y, sample_weight=[1, 2, 3])
     with pytest.raises(ValueError, match="C is -1"):

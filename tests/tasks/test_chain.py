@@ -150,6 +150,9 @@ def test_partly_labelled_sequences_are_cut_into_pieces():
     steered, (tags,) = labelled_stretches([(x, x[1:])], [[0, -1, -1, -1, -1, -1, -1]])
     assert steered[0].x[1].shape == (0, 1)
     assert tags.tolist() == [0]
+    for unknown in (None, np.nan):
+        with pytest.raises(TaskError, match=rf"Y\[1\] is \[0, {unknown}\]; .* -1 where a tag"):
+            labelled_stretches([np.ones((1, 1)), np.ones((2, 1))], [[0], [0, unknown]])
     with pytest.raises(TaskError, match=r"Y\[0\] has shape \(2,\) for 7 tokens"):
         labelled_stretches([x], [[0, 1]])
 
@@ -204,6 +207,13 @@ def test_wrong_parameters_and_impossible_sequences_are_named():
     for search in (task.argmax, task.marginals):
         with pytest.raises(TaskError, match="No sequence of 2 tags is allowed"):
             search(np.zeros((2, 1)), scores)
+    # Steps must not be left out in silence.
+    tokens, steps = np.zeros((3, 1)), np.zeros((2, 1))
+    with pytest.raises(TaskError, match=r"An input is a tuple; .* with step_features=True"):
+        ChainTask(2).parts((tokens, steps))
+    for x in (tokens, [tokens, steps]):
+        with pytest.raises(TaskError, match="An input is no tuple; give a tuple"):
+            ChainTask(2, step_features=True).parts(x)
     with pytest.raises(TaskError, match="3 tokens and 1 steps"):
         ChainTask(2, step_features=True).parts((np.zeros((3, 1)), np.zeros((1, 1))))
 
