@@ -319,15 +319,15 @@ def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
 def first_missing(values: NDArray[Any]) -> int | None:
     """Place of the first value that is None, NaN or the like; None if there is none."""
     if values.dtype.kind == "O":
-        return next((i for i, value in enumerate(values) if _is_missing(value)), None)
+        return next((i for i, value in enumerate(values) if is_missing(value)), None)
     missing = values != values  # noqa: PLR0124
     return int(np.argmax(missing)) if missing.any() else None
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether it is None or unequal to itself, as NaN, NaT and pandas' NA are."""
     try:
-        return label is None or bool(label != label)  # noqa: PLR0124
+        return value is None or bool(value != value)  # noqa: PLR0124
     except TypeError:  # pandas' NA says neither yes nor no
         return True
 

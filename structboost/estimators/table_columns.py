@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.validation import shown
+from structboost.validation import is_missing, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
@@ -18,7 +18,15 @@ Categories = Mapping[int, Sequence[Any]]
 
 
 def frame_of(X: Any) -> Any:
-    """A data frame of any library that narwhals knows; None for all else."""
+    """A data frame of any library that narwhals knows; None for all else.
+
+    Raises
+    ------
+    ValueError
+        If it is lazy, or two columns have one name.
+    """
+    if nw.dependencies.is_polars_lazyframe(X):
+        raise ValueError("X is a LazyFrame, which holds no rows yet; give X.collect().")
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -82,14 +90,14 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     """
     found = {}
     for f in columns:
-        values = {value for value in _values(X, f) if not _is_missing(value)}
+        values = {value for value in _values(X, f) if not is_missing(value)}
         if len(values) > MOST_CATEGORIES:
             raise ValueError(
                 f"Column {_name(X, f)!r} of X has {len(values)} categories; at most "
                 f"{MOST_CATEGORIES} are supported. Join the rare ones, or leave it out of "
                 "categorical_features and encode it as numbers."
             )
-        found[f] = sorted(values, key=lambda value: (isinstance(value, str), value))
+        found[f] = _in_order(values, _name(X, f))
     return found
 
 
@@ -103,7 +111,9 @@ def with_numbers(X: Any, categories: Categories) -> Any:
     codes = {f: _codes(_values(X, f), known) for f, known in categories.items()}
     frame = frame_of(X)
     if frame is None:
-        out = np.array(X, np.float64)
+        given = np.asarray(X)
+        # An array of strings and numbers keeps the numbers for the checks that name them.
+        out = np.array(given, object if given.dtype.kind in "OUS" else np.float64)
         for f, column in codes.items():
             out[:, f] = column
         return out
@@ -121,7 +131,7 @@ def with_numbers(X: Any, categories: Categories) -> Any:
 def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
     number = {value: i for i, value in enumerate(categories)}
     return np.array(
-        [np.nan if _is_missing(value) else number.get(value, np.nan) for value in values]
+        [np.nan if is_missing(value) else number.get(value, np.nan) for value in values]
     )
 
 
@@ -138,5 +148,12 @@ def _name(X: Any, f: int) -> Any:
     return f if frame is None else frame.columns[f]
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+def _in_order(values: Iterable[Any], name: Any) -> list[Any]:
+    """Categories in ascending order, strings last."""
+    try:
+        return sorted(values, key=lambda value: (isinstance(value, str), value))
+    except TypeError as error:
+        raise ValueError(
+            f"Column {name!r} of X has categories of types that have no order together "
+            f"({error}); convert them to strings."
+        ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from structboost.estimators.table_columns import (
     frame_of,
     with_numbers,
 )
+from structboost.estimators.validated_table import check_names_and_width
 from structboost.task import Task
 from structboost.validation import shown
 from structboost.weak.families import takes_missing, with_categories, with_directions
@@ -72,6 +73,8 @@ class TableEstimator(BoostedEstimator):
                 )
             self.categories_ = categories_of(X, columns)
             self._directions = self._checked_directions(X)
+        elif getattr(self, "categories_", None):
+            check_names_and_width(self, X)
         return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
 
     def __sklearn_tags__(self) -> Any:
@@ -130,6 +133,7 @@ class TableEstimator(BoostedEstimator):
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
         if getattr(self, "categories_", None):
+            _check_plain(self.categories_)
             facts["categories"] = [[f, known] for f, known in self.categories_.items()]
         super()._save(path, **facts)
 
@@ -139,3 +143,15 @@ class TableEstimator(BoostedEstimator):
         with MODEL_FORMAT.damage(path):
             made.categories_ = {int(f): list(known) for f, known in metadata.get("categories", [])}
         return made, metadata
+
+
+def _check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
+    """Raise TypeError if a file cannot hold the categories as they are."""
+    for f, known in categories.items():
+        for value in known:
+            if not isinstance(value, (str, int, float)):
+                raise TypeError(
+                    f"Column {f} of X has the category {shown(value)} of type "
+                    f"{type(value).__name__}; files of models hold strings and numbers. Convert "
+                    "it to strings before the fit, or keep this model with joblib.dump."
+                )

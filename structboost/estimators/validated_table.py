@@ -6,14 +6,17 @@ scikit-learn they start in half the time.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
+from structboost.estimators.table_columns import frame_of
 from structboost.validation import TABLE_TYPES, SparseRows, shown
 
 
@@ -44,6 +47,13 @@ def validated_table(
     return _sparse_rows(checked)
 
 
+def check_names_and_width(estimator: Any, X: Any) -> None:
+    """Raise ValueError unless columns are as in training; of their values nothing is asked."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # validated_table warns of missing names
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+
+
 def _raise_for_missing(X: NDArray[np.float64], error: ValueError) -> None:
     """Raise the ValueError that names the first missing entry, if ``X`` has any."""
     missing = np.argwhere(np.isnan(X))
@@ -65,7 +75,12 @@ def _sparse_rows(X: Any) -> SparseRows:
 
 def _check_columns(X: Any) -> None:
     """Raise ValueError if a column of a data frame, or an array, holds no numbers."""
-    if not hasattr(X, "iloc"):
+    frame = frame_of(X)
+    if frame is not None and not frame.implementation.is_pandas_like():
+        for name, dtype in frame.schema.items():
+            _check_type(name, dtype)
+        return
+    if frame is None:
         if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
             raise ValueError(
                 f"X holds {X.dtype}; convert dates to numbers first, such as days since one of "
@@ -80,6 +95,20 @@ def _check_columns(X: Any) -> None:
             )
         if dtype.kind == "O":
             _check_convertible(name, X.iloc[:, i])
+
+
+def _check_type(name: str, dtype: Any) -> None:
+    """Raise ValueError if a column of a frame other than pandas' does not hold numbers."""
+    if dtype.is_temporal():
+        raise ValueError(
+            f"Column {name!r} of X holds {dtype}; convert it to numbers first, such as days since "
+            "a date."
+        )
+    if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Unknown)):
+        raise ValueError(
+            f"Column {name!r} of X holds {dtype}; encode it as numbers first, such as by "
+            "sklearn.preprocessing.OneHotEncoder."
+        )
 
 
 def _check_convertible(name: Any, column: Any) -> None:

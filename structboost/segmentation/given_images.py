@@ -9,6 +9,7 @@ import numpy as np
 
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
+from structboost.validation import group_numbers
 from structboost.vision.images import as_rgb, checked_image
 
 
@@ -42,20 +43,20 @@ def checked_pairs(
     return shapes, values
 
 
-def group_numbers(groups: Sequence[Any] | None) -> list[int] | None:
+def numbers_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
     """Groups as numbers from 0.
 
     Raises
     ------
     ValueError
-        If there is one group: no fold could be trained without it.
+        If one is missing, or there is one only: no fold could be trained without it.
     """
     if groups is None:
         return None
-    found, numbers = np.unique(groups, return_inverse=True)
-    if len(found) == 1:
+    numbers = group_numbers(np.asarray(groups), "groups").tolist()
+    if max(numbers, default=1) == 0:
         raise ValueError(
-            f"All {len(numbers)} images are of the group {found[0]}; give at least two groups, "
+            f"All {len(numbers)} images are of the group {groups[0]}; give at least two groups, "
             "as the images of a group are held out together."
         )
     return [int(number) for number in numbers]

@@ -31,7 +31,7 @@ from structboost.segmentation.feature_cache import (
 )
 from structboost.segmentation.given_images import (
     checked_pairs,
-    group_numbers,
+    numbers_of_groups,
     photograph,
     resized_strokes,
 )
@@ -171,7 +171,7 @@ class Segmenter(Documented, BaseEstimator):
             image.
         """
         self._check_parameters()
-        group_numbers(groups)
+        numbers_of_groups(groups)
         shapes, values = checked_pairs(images, masks, scribbles, groups)
         meaning = meaning_of(values) if self.meaning is None else self.meaning
         n_labels = meaning.n_labels(values)
@@ -217,7 +217,7 @@ class Segmenter(Documented, BaseEstimator):
             As in :meth:`fit`.
         """
         self._check_parameters()
-        ranks = group_numbers(groups)
+        ranks = numbers_of_groups(groups)
         with one_blas_thread():
             self._fit(images, counts, scribbles, ranks)
         return self
