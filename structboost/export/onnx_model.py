@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 import structboost
 from structboost.ensemble import Ensemble
 from structboost.estimators.explained import Explained
-from structboost.export.onnx_trees import TreeNodes, trees_of_ensemble, trees_of_table
+from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.validation import shown
 from structboost.weak.category_sets import SetColumns
-from structboost.weak.lookup_table import LinearAndSteps, SumOfScorers
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
 from structboost.weak.table import Scorer
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees
 
@@ -159,53 +160,22 @@ class _Graph:
 
     def scores(self, scorer: Scorer) -> str:
         """Scores of the rows of X, shape (n, n_channels)."""
-        terms = list(_terms(scorer))
-        trees: TreeNodes | None = None
-        bias: Any = 0.0
-        found = []
-        for term in terms:
-            if isinstance(term, TreesWithSets):
-                found.append(self._with_sets(term))
-                continue
-            if isinstance(term, WeightedTrees):
-                self.n_channels, added = term.n_channels, trees_of_ensemble(term)
-            else:
-                self.n_channels, added = len(term.steps.bias), trees_of_table(term.steps)
-                bias = bias + term.steps.bias
-            trees = trees or TreeNodes(self.n_channels)
-            for tree in added:
-                trees.add(tree)
-            if isinstance(term, LinearAndSteps) and term.coefficients.any():
-                # Beside the middle of the features, products are small: less is lost to rounding.
-                middle = np.zeros(len(term.coefficients))
-                if term.span is not None:
-                    middle = term.span.mean(axis=0).astype(np.float32)
-                rows = self.add("Sub", "X", self.constant(middle))
-                found.append(self.add("MatMul", rows, self.constant(term.coefficients)))
-                bias = bias + middle @ term.coefficients
-        if trees is not None and trees.n_trees:
-            found.append(self._ensemble("X", trees))
+        terms = _Terms(self)
+        terms.take(scorer)
+        found = terms.found
+        if terms.trees is not None and terms.trees.n_trees:
+            found.append(self.ensemble("X", terms.trees))
         if not found:
-            nothing = np.zeros((_n_features(terms), self.n_channels))
+            nothing = np.zeros((terms.n_features, self.n_channels))
             found.append(self.add("MatMul", "X", self.constant(nothing)))
         total = found[0] if len(found) == 1 else self.add("Sum", *found)
-        return self.add("Add", total, self.constant(bias)) if np.any(bias) else total
+        return self.add("Add", total, self.constant(terms.bias)) if np.any(terms.bias) else total
 
-    def _ensemble(self, rows: str, trees: TreeNodes) -> str:
+    def ensemble(self, rows: str, trees: TreeNodes) -> str:
         """Scores of rows by trees."""
         return self.add("TreeEnsembleRegressor", rows, domain=_ML, **trees.attributes())
 
-    def _with_sets(self, term: TreesWithSets) -> str:
-        """Scores by trees that read columns of sets behind the features."""
-        own = term.trees
-        assert isinstance(own, WeightedTrees)
-        self.n_channels = own.n_channels
-        trees = TreeNodes(own.n_channels)
-        for tree in trees_of_ensemble(own):
-            trees.add(tree)
-        return self._ensemble(self._beside("X", term.columns), trees)
-
-    def _beside(self, rows: str, columns: SetColumns) -> str:
+    def beside(self, rows: str, columns: SetColumns) -> str:
         """The rows with the columns behind their own, as ``columns.beside`` makes them."""
         missing = columns.outside.shape[1] - 1
         first, last = self.constant(0.0), self.constant(float(missing))
@@ -262,28 +232,86 @@ class _Graph:
         return made
 
 
-def _terms(scorer: Scorer) -> Iterator[LinearAndSteps | WeightedTrees | TreesWithSets]:
-    """The scorers whose sum a scorer is.
+class _Terms:
+    """The terms of a scorer while they are collected: one method for each form of a scorer.
 
-    Raises
-    ------
-    TypeError
-        If one of them has no form in ONNX.
+    Parameters
+    ----------
+    graph : _Graph
+
+    Attributes
+    ----------
+    found : list of str
+        Scores that stand in the graph.
+    trees : TreeNodes or None
+        Trees that read X, of all terms together.
+    bias : ndarray or float
+        What is added to all scores.
+    n_features : int
+        Features of X, as far as the terms say.
     """
-    if isinstance(scorer, SumOfScorers):
+
+    def __init__(self, graph: _Graph) -> None:
+        self._graph = graph
+        self.found: list[str] = []
+        self.trees: TreeNodes | None = None
+        self.bias: Any = 0.0
+        self.n_features = 0
+
+    @singledispatchmethod
+    def take(self, scorer: Any) -> None:
+        """Collect a scorer.
+
+        Raises
+        ------
+        TypeError
+            If it has no form in ONNX.
+        """
+        raise TypeError(
+            "These weak learners have no form in ONNX; 'stump', 'tree', 'linear', 'feature' and "
+            "lists of these have."
+        )
+
+    @take.register
+    def _take_sum(self, scorer: SumOfScorers) -> None:
         for term in scorer.terms:
-            yield from _terms(term)
-    elif isinstance(scorer, WeightedTrees | TreesWithSets):
-        yield scorer
-    else:
-        form = LinearAndSteps.of(scorer)
-        if form is None:
-            raise TypeError(
-                "These weak learners have no form in ONNX; 'stump', 'tree', 'linear', 'feature' "
-                "and lists of these have."
-            )
-        yield form
+            self.take(term)
 
+    @take.register
+    def _take_trees(self, scorer: WeightedTrees) -> None:
+        self._add_trees(scorer.n_channels, trees_of_ensemble(scorer))
 
-def _n_features(terms: Iterable[Any]) -> int:
-    return max((term.steps.n_features for term in terms if hasattr(term, "steps")), default=0)
+    @take.register
+    def _take_trees_with_sets(self, scorer: TreesWithSets) -> None:
+        """Trees that read columns of sets behind the features."""
+        own = _Terms(self._graph)
+        own.take(scorer.trees)
+        assert own.trees is not None
+        rows = self._graph.beside("X", scorer.columns)
+        self.found.append(self._graph.ensemble(rows, own.trees))
+
+    @take.register
+    def _take_steps(self, scorer: LookupTable) -> None:
+        self._add_trees(len(scorer.bias), trees_of_table(scorer))
+        self.bias = self.bias + scorer.bias
+        self.n_features = max(self.n_features, scorer.n_features)
+
+    @take.register
+    def _take_linear_and_steps(self, scorer: LinearAndSteps) -> None:
+        self._take_steps(scorer.steps)
+        if not scorer.coefficients.any():
+            return
+        # Beside the middle of the features, products are small: less is lost to rounding.
+        middle = np.zeros(len(scorer.coefficients))
+        if scorer.span is not None:
+            middle = scorer.span.mean(axis=0).astype(np.float32)
+        graph = self._graph
+        rows = graph.add("Sub", "X", graph.constant(middle))
+        self.found.append(graph.add("MatMul", rows, graph.constant(scorer.coefficients)))
+        self.bias = self.bias + middle @ scorer.coefficients
+
+    def _add_trees(self, n_channels: int, added: Iterable[Subtree]) -> None:
+        self._graph.n_channels = n_channels
+        self.trees = self.trees or TreeNodes(n_channels)
+        for tree in added:
+            self.trees.add(tree)
