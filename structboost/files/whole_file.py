@@ -30,8 +30,15 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
     A link stays a link: the file that it points to is written.  A file that was there before keeps
     its mode.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; the message names it, not its neighbour.
     """
     target = Path(os.path.realpath(path))
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     _remove_abandoned(target)
     temporary, file = _locked_neighbour(target)
     try:
@@ -80,7 +87,14 @@ def _locked_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
     """A new hidden file beside the target, locked."""
     while True:
         temporary = _neighbour(target)
-        file = temporary.open("xb")
+        try:
+            file = temporary.open("xb")
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{target} cannot be written ({error.strerror}); give a file in a folder that "
+                "exists and that one can write to",
+            ) from error
         if fcntl is not None:
             # A file system without locks keeps what killed saves leave.
             with suppress(OSError):

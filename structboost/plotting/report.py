@@ -19,6 +19,7 @@ from structboost.files.whole_file import write_whole
 from structboost.plotting.c_path import CPathDisplay
 from structboost.plotting.convergence import ConvergenceDisplay
 from structboost.plotting.shapes import ShapeDisplay
+from structboost.validation import shown
 
 _MOST_FEATURES = 12
 # With more classes the table of confusion is not read any more.
@@ -81,6 +82,8 @@ def save_report(
 
     Raises
     ------
+    TypeError
+        If there is no estimator.
     ValueError
         If the estimator is not fitted, or X is given without y.
     ImportError
@@ -88,6 +91,11 @@ def save_report(
     OSError
         If the file cannot be written.
     """
+    if not hasattr(estimator, "fit"):
+        raise TypeError(
+            f"estimator is {shown(estimator)}; give a fitted estimator, behind the path of the "
+            "report."
+        )
     if not hasattr(estimator, "history_"):
         raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
     if (X is None) != (y is None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -312,8 +313,12 @@ def _found(
         options.model, options.longest, options.cache, getattr(options, "probabilities", False)
     )
     strokes = [_stroke_file(options.scribbles, name, len(files)) for name in names]
-    for one in segmented_in_turn(settings, files, strokes, options.jobs):
+    found = segmented_in_turn(settings, files, strokes, options.jobs)
+    for one in found:
         if one.problem and options.strict:
+            with warnings.catch_warnings():  # joblib's, that work is dropped
+                warnings.simplefilter("ignore", UserWarning)
+                found.close()
             raise ImageFileError(one.problem)
         yield one
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,10 +62,10 @@ def segmented_in_turn(
     images: Sequence[Path],
     scribbles: Sequence[Path | None],
     n_jobs: int | None = None,
-) -> Iterator[Segmented]:
+) -> Generator[Segmented]:
     """Masks of photographs in files, in their order; one that cannot be used gives a problem."""
     work = joblib.delayed(_segmented)
-    found: Iterator[Segmented] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+    found: Generator[Segmented] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         work(settings, *pair) for pair in zip(images, scribbles, strict=True)
     )
     return found

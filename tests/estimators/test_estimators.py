@@ -90,6 +90,11 @@ def test_the_default_outlives_a_copy_and_a_file(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
+def test_early_stopping_is_true_or_false():
+    with pytest.raises(TypeError, match="early_stopping is 'auto'; give True or False"):
+        StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
+
+
 def test_early_stopping_keeps_the_best_round():
     data = load_breast_cancer(return_X_y=True)
     model = StructBoostClassifier(

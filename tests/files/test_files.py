@@ -95,6 +95,14 @@ def test_a_file_that_fails_leaves_the_old_one(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_file_that_cannot_be_written_is_named_not_its_neighbour(tmp_path):
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path} is a folder; give the name"):
+        write_whole(tmp_path, b"")
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/no/m cannot be written .*folder that"):
+        write_whole(tmp_path / "no/m", b"")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")

@@ -124,6 +124,8 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
     with pytest.raises(ValueError, match="not fitted yet"):
         save_report(path, model)
     model.fit(X, Y)
+    with pytest.raises(TypeError, match=r"estimator is '.*r.html'; give a fitted estimator"):
+        save_report(model, str(path))
     with pytest.raises(ValueError, match="X and y go together"):
         save_report(path, model, X)
     with pytest.raises(ValueError, match="features"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -547,6 +548,17 @@ def test_wrong_arguments_are_a_line(arguments, message, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     assert main(["segment", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_strict_ends_with_the_problem_alone(trained, tmp_path):
+    write_folder(tmp_path, 2, 0)
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no")
+    command = ["predict", "--model", str(trained[1]), str(bad), str(tmp_path / "images")]
+    out = ["--out", str(tmp_path / "out"), "--jobs", "2", "--strict"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(["segment", *command, *out]) == 2
 
 
 def test_masks_never_overwrite_images(trained, tmp_path, capsys):
