@@ -18,6 +18,15 @@ def photograph(image: Any, name: str) -> Photograph:
     return as_rgb(checked_image(image, name))
 
 
+def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
+    """Raise ValueError unless there is one of each for every image."""
+    for name, given in others.items():
+        if given is not None and len(images) != len(given):
+            raise ValueError(
+                f"There are {len(images)} images and {len(given)} {name}; give one of each."
+            )
+
+
 def checked_pairs(
     images: Sequence[Photograph],
     masks: Sequence[Mask],
@@ -25,11 +34,7 @@ def checked_pairs(
     groups: Sequence[Any] | None,
 ) -> tuple[list[tuple[int, ...]], set[int]]:
     """Height and width of each image, and all values of the masks."""
-    for name, others in (("masks", masks), ("scribbles", scribbles), ("groups", groups)):
-        if others is not None and len(images) != len(others):
-            raise ValueError(
-                f"There are {len(images)} images and {len(others)} {name}; give one of each."
-            )
+    check_lengths(images, masks=masks, scribbles=scribbles, groups=groups)
     if len(images) < 2:
         raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
     shapes: list[tuple[int, ...]] = []

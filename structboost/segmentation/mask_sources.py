@@ -160,8 +160,7 @@ class _LabelMeMasks(MaskSource):
         self.files, self.doubts = files, {}
         names: Iterable[str] = (name for name in table.names if name)
         if not table.names:
-            names = {str(shape.get("label")) for f in files.values() for shape in _shapes(f)}
-            names = sorted(names)
+            names = sorted(set().union(*map(_labels, files.values())))
         kept = [name for name in names if name not in (*_BACKGROUND, _IGNORED)]
         if len(kept) >= VOID:
             raise ImageFileError(f"The LabelMe files have {len(kept)} labels; at most 254 do.")
@@ -238,6 +237,14 @@ def _inside(kind: str, points: Any, shape: tuple[int, int]) -> Any:
     elif kind != "polygon":
         raise ValueError(f"its type is {kind!r}; use polygon, rectangle or circle")
     return polygon(corners[:, 1], corners[:, 0], shape)
+
+
+def _labels(file: Path) -> set[str]:
+    """Labels of the shapes of a file; none of a damaged one, which is named when it is used."""
+    try:
+        return {str(shape.get("label")) for shape in _shapes(file)}
+    except ImageFileError:
+        return set()
 
 
 def _shapes(file: Path) -> list[dict[str, Any]]:

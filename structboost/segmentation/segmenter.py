@@ -30,6 +30,7 @@ from structboost.segmentation.feature_cache import (
     prepared,
 )
 from structboost.segmentation.given_images import (
+    check_lengths,
     checked_pairs,
     numbers_of_groups,
     photograph,
@@ -286,6 +287,7 @@ class Segmenter(Documented, BaseEstimator):
             As for :meth:`fit`; classes that occur nowhere do not count.
         """
         self._check_fitted()
+        check_lengths(images, masks=masks, scribbles=scribbles)
         found = self.predict_in_turn(images, scribbles)
         truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
         counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, found, strict=True)]

@@ -199,6 +199,10 @@ def test_labelme_shapes(root):
     write("b", [{"label": "cat", "shape_type": "line", "points": [[6, 4], [6, 6]]}])
     with pytest.raises(ImageFileError, match=r"b\.json: a shape cannot be used .*'line'"):
         read(root)
+    (root / "masks/b.json").write_text("{")
+    found = read_folder(root / "images", root / "masks")
+    assert [image.name for image in found.images] == ["a"]
+    assert "b.json cannot be read as annotations" in found.problems[0]
 
 
 def test_masks_of_other_names_may_lie_beside_the_photographs(root):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import warnings
 
@@ -179,10 +180,12 @@ def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
         Segmenter.load(tmp_path / "nothing")
 
 
-def test_bad_training_sets_are_named():
+def test_bad_training_sets_are_named(trained):
     made = made_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
         Segmenter().fit(made.images, made.masks[:1])
+    with pytest.raises(ValueError, match="2 images and 1 masks"):
+        trained[0].score(made.images, made.masks[:1])
     with pytest.raises(ValueError, match="too few"):
         Segmenter().fit(made.images[:1], made.masks[:1])
     with pytest.raises(ValueError, match=r"masks\[1\]"):
@@ -556,9 +559,11 @@ def test_strict_ends_with_the_problem_alone(trained, tmp_path):
     bad.write_bytes(b"no")
     command = ["predict", "--model", str(trained[1]), str(bad), str(tmp_path / "images")]
     out = ["--out", str(tmp_path / "out"), "--jobs", "2", "--strict"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         assert main(["segment", *command, *out]) == 2
+        gc.collect()
+    assert not warned
 
 
 def test_masks_never_overwrite_images(trained, tmp_path, capsys):
