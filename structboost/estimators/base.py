@@ -131,6 +131,12 @@ class BoostedEstimator(Documented, BaseEstimator):
         checked_share(self.validation_fraction, "validation_fraction")
         checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
 
+    def _forget(self) -> None:
+        """Where a fit ends early, no model of the last one is left."""
+        for name in ("model_", "C_path_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
     def _train(
         self,
         task: Task,
@@ -139,10 +145,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         sample_weight: Any,
     ) -> None:
         """Fit the trainer, keep its results as fitted attributes."""
-        # Where this fit ends early, no model of the last one is left.
-        for name in ("model_", "C_path_"):
-            if hasattr(self, name):
-                delattr(self, name)
+        self._forget()
         callbacks = checked_callbacks(self.callbacks)
         stopping = None
         if validation is not None:

@@ -53,6 +53,8 @@ class TableEstimator(BoostedEstimator):
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         is_fit = options.get("reset", True)
         if is_fit:
+            # What is said of the columns from here on is of this table.
+            self._forget()
             self._is_sparse = sparse.issparse(X)
         if is_fit and self._is_sparse:
             if self.monotonic_cst is not None or not isinstance(

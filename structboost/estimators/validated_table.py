@@ -38,7 +38,9 @@ def validated_table(
     except ValueError as error:
         # scikit-learn recommends an estimator of its own here, and does not name the sample.
         if "contains NaN" in str(error) and not is_sparse:
-            _raise_for_missing(np.asarray(X, np.float64), error)
+            _raise_for_missing(_numbers(X), error)
+        if "X contains infinity" in str(error) and not is_sparse:
+            _raise_for_infinite(_numbers(X), error)
         raise
     if not is_sparse:
         return checked
@@ -63,6 +65,24 @@ def _raise_for_missing(X: NDArray[np.float64], error: ValueError) -> None:
             f"X contains NaN, first in sample {row}, feature {column}, which weak learners other "
             "than stumps and trees do not take; fill it, such as by sklearn.impute.SimpleImputer."
         ) from error
+
+
+def _raise_for_infinite(X: NDArray[np.float64], error: ValueError) -> None:
+    """Raise the ValueError that names the first infinite entry, if ``X`` has any."""
+    infinite = np.argwhere(np.isinf(X))
+    if len(infinite):
+        row, column = infinite[0]
+        raise ValueError(
+            f"X contains infinity, first in sample {row}, feature {column}; give finite numbers, "
+            "such as by numpy.clip."
+        ) from error
+
+
+def _numbers(X: Any) -> NDArray[np.float64]:
+    """A table of numbers; what is missing in frames of pandas, such as NA, is NaN."""
+    if hasattr(X, "iloc"):
+        return np.asarray(X.to_numpy(np.float64, na_value=np.nan))
+    return np.asarray(X, np.float64)
 
 
 def _sparse_rows(X: Any) -> SparseRows:

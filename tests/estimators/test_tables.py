@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from structboost import StructBoostClassifier, StructBoostMultiLabelClassifier, StructBoostRanker
@@ -230,3 +231,23 @@ def test_categories_that_no_file_holds_are_named(tmp_path):
     with pytest.raises(TypeError, match=r"Column 3 of X has the category Interval.*joblib.dump"):
         model.save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_fit_that_fails_leaves_no_model_of_other_columns():
+    frame, (_, y) = frames()["pandas strings"], columns()
+    model = StructBoostClassifier(max_rounds=5).fit(frame, y)
+    with pytest.raises(ValueError, match="1 class only"):
+        model.fit(np.zeros((4, 3)), [1, 1, 1, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(frame)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Float64", "float64[pyarrow]"])
+def test_missing_and_infinite_numbers_of_nullable_columns_are_named(dtype):
+    column = pandas.Series([1.0, 2.0, None, 4.0], dtype=dtype)
+    frame, y = pandas.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": column}), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match="X contains NaN, first in sample 2, feature 1"):
+        StructBoostClassifier(weak_learner="linear", C=1.0).fit(frame, y)
+    frame["a"] = [1.0, 2.0, 3.0, np.inf]
+    with pytest.raises(ValueError, match="X contains infinity, first in sample 3, feature 0"):
+        StructBoostClassifier().fit(frame, y)
