@@ -45,7 +45,7 @@ class FeatureTables:
         else:
             # Rows of NaN are named below.
             table = check_array(
-                X, dtype=np.float64, allow_nd=True, ensure_all_finite=False,
+                X, dtype=np.float64, order="C", allow_nd=True, ensure_all_finite=False,
                 estimator="PredictThenOptimize",
             )  # fmt: skip
             tables = [table, None] if table.ndim == 2 else [None, table]
@@ -369,7 +369,8 @@ def checked_costs(costs: Any, n: int) -> NDArray[np.float64]:
             "PredictThenOptimize requires y to be passed, but the target y is None: give costs."
         )
     try:
-        table = np.asarray(costs, np.float64)
+        # The order of entries in memory is that of sums, and so of their last bits.
+        table = np.asarray(costs, np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"costs is {shown(costs)} ({error}); give a row of numbers for each of {n} X."

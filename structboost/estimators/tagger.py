@@ -184,7 +184,10 @@ class StructBoostTagger(StageWiseByDefault):
             names=self._reader.names,
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,
-            forbidden=[list(pair) for pair in self.forbidden or ()],
+            forbidden=[
+                [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
+                for pair in self.forbidden or ()
+            ],
         )
 
     @classmethod

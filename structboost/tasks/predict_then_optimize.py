@@ -363,4 +363,13 @@ def _not_best(better: float, sample: int | None = None) -> TaskError:
 
 
 def _table(Y: Sequence[Decision]) -> TrueDecisions:
+    """True outputs as two tables."""
+    for i, y in enumerate(Y):
+        costs = y.costs if isinstance(y, Decision) else None
+        if costs is None or np.shape(y.chosen) != np.shape(costs):
+            raise TaskError(
+                "Y[{sample}] is no Decision with a cost of each item; make true outputs by "
+                "best_decisions.",
+                i,
+            )
     return TrueDecisions(np.array([y.chosen for y in Y]), np.array([y.costs for y in Y]))

@@ -353,3 +353,11 @@ def test_a_solver_that_is_not_exact_is_found_where_solves_are_spared():
     model = PredictThenOptimize(of_smallest_size, C=10.0, spare_solves=True, random_state=0)
     with pytest.raises(TaskError, match=r"solver is not exact: .* X\[\d+\] leads to"):
         model.fit(x, costs)
+
+
+def test_the_order_of_arrays_in_memory_makes_no_difference():
+    x, costs = travel(40)
+    model = PredictThenOptimize(ROUTES, C=10.0, random_state=0)
+    found = model.fit(x, costs).predict_costs(x)
+    turned = model.fit(np.asfortranarray(x), np.asfortranarray(costs)).predict_costs(x)
+    np.testing.assert_array_equal(turned, found)

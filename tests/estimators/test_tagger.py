@@ -339,3 +339,13 @@ def test_features_that_are_missing_are_named_by_the_sequence_as_given(as_given):
         StructBoostTagger(C=10.0).fit(given, [[None] * 3, *y[1:]])
     with pytest.raises(ValueError, match=r"X\[4\] has NaN or infinite features for token 1"):
         tagger.predict(given)
+
+
+def test_forbidden_tags_of_numpy_types_are_saved(tmp_path):
+    X = [np.array([[0.0], [1.0]])] * 4
+    tags = np.array([1, 2])
+    tagger = StructBoostTagger(C=10.0, forbidden=[(tags[1], tags[0])]).fit(X, [tags] * 4)
+    tagger.save(tmp_path / "model")
+    loaded = StructBoostTagger.load(tmp_path / "model")
+    assert loaded.predict(X) == tagger.predict(X) == [[1, 2]] * 4
+    assert loaded.forbidden == [(2, 1)]

@@ -285,6 +285,9 @@ def test_true_outputs_must_be_the_best_decisions():
         task.separate(X, Y, scores)
     with pytest.raises(TaskError, match="y is not the best"):
         task.loss(Y[7], Decision(routes[np.argmin(routes @ costs[7])]))
+    for wrong in (costs[7], Decision(Y[3].chosen), Decision(Y[3].chosen[1:], costs[7])):
+        with pytest.raises(TaskError, match=r"Y\[7\] is no Decision with a cost of each item"):
+            task.separate(X, [*Y[:7], wrong, *Y[8:]], scores)
     Y[7] = Decision(np.zeros(ROUTES.n_items), costs[7])
     with pytest.raises(TaskError, match=r"Y\[7\] is no decision of its problem"):
         task.separate(X, Y, scores)
