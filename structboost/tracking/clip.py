@@ -58,9 +58,8 @@ def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
     """
     start, end = options.start, options.end
     if start < 0 or (end is not None and end <= start):
-        raise ValueError(
-            f"--start is {start} and --end {end}; give 0 <= start < end, numbers of frames."
-        )
+        shown = f"--start is {start}" + ("" if end is None else f" and --end {end}")
+        raise ValueError(f"{shown}; give 0 <= start < end, numbers of frames.")
     truths = [read_boxes(path) for path in options.truth or ()]
     boxes = [_parsed_box(text) for text in options.box or ()]
     if options.source is None:

@@ -118,6 +118,7 @@ def test_without_truth_the_measures_are_null(tmp_path, clip):
         (["{source}", "--box", "1,2,30,40", "--json", "{source}"], "is a folder"),
         (["{source}", "--box", "1,2,30,40", "--start", "12"], "has 12 frames, so frame 12"),
         (["{source}", "--box", "1,2,30,40", "--start", "3", "--end", "3"], "0 <= start < end"),
+        (["{source}", "--box", "1,2,30,40", "--start", "-1"], "--start is -1; give 0 <= start"),
         (["{source}", "--box", "1,2,30,40", "--seed", "-1"], "--seed is -1"),
         (["{source}", "--box", "1,2,30,40", "--show"], "--show needs a display"),
         (["{source}", "--box", "1,2,30,40", "--plot", "p.bmp"], "--plot p.bmp must end in"),
