@@ -110,6 +110,10 @@ class StructBoostTagger(StageWiseByDefault):
         check_allowed(tags, forbidden, self.classes_)
         weights = checked_weights(sample_weight, len(rows))
         kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
+        if not kept:
+            raise ValueError(
+                "sample_weight leaves no sequence that has a known tag; weigh one above 0."
+            )
         held: list[int] = []
         if self.early_stopping:
             kept, held = train_test_split(

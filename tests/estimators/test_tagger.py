@@ -349,3 +349,9 @@ def test_forbidden_tags_of_numpy_types_are_saved(tmp_path):
     loaded = StructBoostTagger.load(tmp_path / "model")
     assert loaded.predict(X) == tagger.predict(X) == [[1, 2]] * 4
     assert loaded.forbidden == [(2, 1)]
+
+
+def test_weights_that_leave_no_known_tag_are_named():
+    X = [np.ones((2, 1))] * 3
+    with pytest.raises(ValueError, match="sample_weight leaves no sequence that has a known tag"):
+        StructBoostTagger().fit(X, [[None, None], [1, 2], [2, 1]], sample_weight=[1, 0, 0])
