@@ -31,7 +31,7 @@ from structboost.weak.category_sets import (
 from structboost.weak.histogram import histograms
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
-from structboost.weak.tree_growth import grow, leaf_numbers, row_hashes
+from structboost.weak.tree_growth import grow, leaf_numbers, leaf_sums, row_hashes
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Most numbers in the histograms of the roots: 32 megabytes.
@@ -172,6 +172,10 @@ class TreeFamily(WeakLearnerFamily):
         Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an
         average row is added, as a whole number.  Rows of equal features count as one.  The answers
         must be -1 and 1.
+    honest : bool
+        Whether confident leaves count the rows that the tree was grown on only as far as the other
+        rows agree with them, because the splits were chosen to fit the former: honest trees (Athey
+        and Imbens, 2016).  Without ``row_share`` there are no other rows, and it changes nothing.
     """
 
     name = "tree"
@@ -194,6 +198,7 @@ class TreeFamily(WeakLearnerFamily):
         categorical: Sequence[int] = (),
         directions: Sequence[int] | None = None,
         confident: bool = False,
+        honest: bool = False,
     ) -> None:
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
@@ -205,11 +210,13 @@ class TreeFamily(WeakLearnerFamily):
         self._directions = Directions(self.binned, np.asarray(given, np.int8))
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
-        self.confident = confident
+        self.confident, self.honest = confident, honest
         if confident and tuple(response) != (-1, 1):
             raise ValueError(
                 "confident is True, which needs the answers -1 and 1; set confident=False."
             )
+        if honest and not confident:
+            raise ValueError("honest is True, which needs confident=True; set honest=False.")
         self.depth = checked_whole_number(depth, "depth", 12)
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
@@ -226,7 +233,8 @@ class TreeFamily(WeakLearnerFamily):
         """All that the trees of a round depend on, beside features and duals."""
         drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
-        return f"{self.name} of depth {self.depth}, {drawn}, {self.confident}, {sides}"
+        leaves = f"{self.confident}{', honest' if self.honest else ''}"
+        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}"
 
     def vary(self, random_state: Any) -> None:
         """Grow the trees of each round on half of the rows, unless a share was given."""
@@ -261,13 +269,12 @@ class TreeFamily(WeakLearnerFamily):
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """One tree per channel, best first.
 
-        Edges are those on all rows, or estimates from the rows drawn.
+        Edges are those on all rows, or estimates from the rows drawn, or as honest leaves count.
         """
         self._leaves_of_round.clear()
-        drawn = duals
+        duals = drawn = np.ascontiguousarray(duals, np.float64)
         if self.row_share < 1:
             drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
-        drawn = np.ascontiguousarray(drawn, np.float64)
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
@@ -381,7 +388,8 @@ class TreeFamily(WeakLearnerFamily):
             self._directions.of_columns, features, bins, sets, room, weights,
         )  # fmt: skip
         if self.confident:
-            leaves = self._confident_leaves(features, bins, sets, duals[:, first:last], weights)
+            of_rows = (duals, drawn, first)
+            leaves = self._confident_leaves(features, bins, sets, *of_rows, weights)
         else:
             leaves = self._leaves(features, bins, sets, weights)
         edges = (leaves * weights).sum(axis=1)
@@ -409,6 +417,8 @@ class TreeFamily(WeakLearnerFamily):
         bins: IntArray,
         sets: NDArray[np.uint64] | None,
         duals: FloatArray,
+        drawn: FloatArray,
+        first: int,
         weights: FloatArray,
     ) -> FloatArray:
         """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
@@ -416,9 +426,7 @@ class TreeFamily(WeakLearnerFamily):
         numbers = self._leaf_numbers(features, bins, sets)
         # The trees that training takes are asked for their answers next.
         self._leaves_of_round |= zip(_as_bytes(features, bins, sets), numbers, strict=True)
-        for t, leaf in enumerate(numbers):
-            weights[t] = np.bincount(leaf, duals[:, t], weights.shape[1])
-            masses[t] = np.bincount(leaf, np.abs(duals[:, t]), weights.shape[1])
+        leaf_sums(numbers, duals, drawn, first, self.honest, weights, masses)
         of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
         masses = np.maximum(masses + of_row, _TINY)
         leaves = weights / masses

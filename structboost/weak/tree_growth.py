@@ -373,6 +373,64 @@ def leaf_numbers(
 
 
 @compiled
+def leaf_sums(
+    numbers: NDArray[np.int16],
+    duals: FloatArray,
+    drawn: FloatArray,
+    first: int,
+    honest: bool,
+    weights: FloatArray,
+    masses: FloatArray,
+) -> None:
+    """Sums of the duals, and of their sizes, in the leaves of the channels from ``first`` on.
+
+    In honest leaves rows that are not drawn count in full.  Those drawn count by how right their
+    answers are on the others, compared with how right they are on themselves.  Then all sizes are
+    scaled to the sum they had.
+
+    Parameters
+    ----------
+    numbers : ndarray, shape (n_trees, n_rows)
+        As :func:`leaf_numbers` gives them.
+    duals, drawn : ndarray, shape (n_rows, n_all_channels)
+        Duals, and those that the trees were grown on, where rows that were not drawn have zeros.
+    weights, masses : ndarray, shape (n_trees, n_leaves)
+        Filled.
+    """
+    n_leaves = weights.shape[1]
+    # Of the rows drawn.
+    own_weights, own_masses = np.empty(n_leaves), np.empty(n_leaves)
+    for t in range(len(numbers)):
+        for k in range(n_leaves):
+            weights[t, k] = masses[t, k] = own_weights[k] = own_masses[k] = 0.0
+        for i in range(numbers.shape[1]):
+            k, dual = numbers[t, i], duals[i, first + t]
+            if honest and drawn[i, first + t] != 0.0:
+                own_weights[k] += dual
+                own_masses[k] += abs(dual)
+            else:
+                weights[t, k] += dual
+                masses[t, k] += abs(dual)
+        own, others = own_masses.sum(), masses[t].sum()
+        if own <= 0.0:
+            continue
+        on_own, on_others = 0.0, 0.0
+        for k in range(n_leaves):
+            if own_masses[k] > 0.0:
+                answer = own_weights[k] / own_masses[k]
+                on_own += answer * own_weights[k] / own
+                if others > 0.0:
+                    on_others += answer * weights[t, k] / others
+        share = 1.0
+        if others > 0.0:
+            share = min(max(on_others / on_own, 0.0), 1.0) if on_own > 0.0 else 0.0
+        scale = (own + others) / (share * own + others)
+        for k in range(n_leaves):
+            weights[t, k] = scale * (weights[t, k] + share * own_weights[k])
+            masses[t, k] = scale * (masses[t, k] + share * own_masses[k])
+
+
+@compiled
 def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
     """A number for each row, the same for equal rows: steps of splitmix64."""
     out = np.zeros(codes.shape[1], np.uint64)
