@@ -393,7 +393,8 @@ class Loop:
     @property
     def certified(self) -> bool:
         """Whether the primal is exact and that of the model, and the bound holds."""
-        return self.bound is not None and not self._cross_fitted and self.task.exact_argmax
+        is_exact = self.task.exact_argmax or not self.master.searches_outputs
+        return self.bound is not None and not self._cross_fitted and is_exact
 
     @property
     def _is_search(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -72,7 +72,10 @@ class StructBoostMultiLabelClassifier(
         several parents.
         Labels of ``y`` then bring those above them, and predictions always have them.  Wrong labels
         weigh less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
-        ``outputs`` and ``pairs`` keep their defaults.
+        ``outputs``, ``pairs`` and ``label_costs`` keep their defaults.
+    label_costs : dict, optional
+        What a wrong label costs, with ``loss="hamming"`` only: a number for each label, or a pair
+        of what it costs where it is missing and where it is too many.  Others cost 1.
     formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
         stage-wise boosting if nothing is given (see above).  Otherwise it is ``"one_slack"``, the
@@ -99,6 +102,7 @@ class StructBoostMultiLabelClassifier(
     outputs: str = AUTO
     pairs: bool | str = AUTO
     hierarchy: Any = None
+    label_costs: Any = None
 
     _objective: ClassVar[tuple[str, ...]] = (
         *(name for name in StageWiseByDefault._objective if name != "loss"), "hierarchy",
@@ -153,7 +157,8 @@ class StructBoostMultiLabelClassifier(
         is_seen = self._or_auto(self.outputs, "seen", "all") == "seen"
         is_few = len(self.classes_) <= _MOST_PAIRED
         self._pairs = bool(self._or_auto(self.pairs, is_few, False))
-        task = self._task(indicator if is_seen or self._form == "single" else None, edges)
+        sets = indicator if is_seen or self._form == "single" else None
+        task = self._task(sets, edges, self._cost_table())
         self._train(task, (X, indicator), validation, weights)
         self._by_likelihood = self._is_by_likelihood()
         return self
@@ -195,6 +200,7 @@ class StructBoostMultiLabelClassifier(
 
         A set with a label that training did not have is wrong.
         """
+        check_is_fitted(self)
         if self._form == "single":
             return float(super().score(X, y, sample_weight))
         found = self._found(self._scores(X))
@@ -216,6 +222,7 @@ class StructBoostMultiLabelClassifier(
         """
         check_is_fitted(self)
         task: Any = self.task_
+        costs = self._cost_table()
         self._save(
             path,
             form=self._form,
@@ -223,6 +230,7 @@ class StructBoostMultiLabelClassifier(
             pairs=self._pairs,
             sets=None if task.sets is None else task.sets.tolist(),
             edges=None if self.hierarchy is None else task.edges.tolist(),
+            costs=None if costs is None else costs.tolist(),
         )
 
     @classmethod
@@ -243,18 +251,54 @@ class StructBoostMultiLabelClassifier(
             classifier._pairs = metadata.get("pairs", classifier.pairs) is True
             classifier._by_likelihood = metadata.get("by_likelihood") is True
             edges = metadata.get("edges")
-            classifier.task_ = classifier._task(metadata["sets"], edges)
+            costs = metadata.get("costs")
+            classifier.task_ = classifier._task(metadata["sets"], edges, costs)
+            of_labels = classifier.classes_.tolist()
+            if costs is not None:
+                pairs = zip(*costs, strict=True)
+                classifier.label_costs = dict(zip(of_labels, pairs, strict=True))
             if edges is not None:
-                of_labels = classifier.classes_.tolist()
                 classifier.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
             if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
                 raise DamagedFileError("its model is of other labels")
         return classifier
 
-    def _task(self, sets: Any, edges: Any) -> MultiLabelTask:
+    def _task(self, sets: Any, edges: Any, costs: Any) -> MultiLabelTask:
         if edges is not None:
             return HierarchicalMultiLabelTask(len(self.classes_), edges)
-        return MultiLabelTask(len(self.classes_), self.loss, pairs=self._pairs, sets=sets)
+        return MultiLabelTask(
+            len(self.classes_), self.loss, pairs=self._pairs, sets=sets, costs=costs
+        )
+
+    def _cost_table(self) -> FloatArray | None:
+        """Costs of labels that are missing and of those that are too many, in two rows."""
+        if self.label_costs is None:
+            return None
+        if self.hierarchy is not None:
+            raise ValueError("label_costs does not go with hierarchy, which weighs labels itself.")
+        if self.loss != "hamming":
+            raise ValueError(f"label_costs goes with loss='hamming'; loss is {shown(self.loss)}.")
+        if not isinstance(self.label_costs, Mapping):
+            raise ValueError(f"label_costs is {shown(self.label_costs)}; give a dict by label.")
+        numbers = {label: i for i, label in enumerate(self.classes_.tolist())}
+        table = np.ones((2, len(numbers)))
+        for label, cost in self.label_costs.items():
+            if label not in numbers:
+                raise ValueError(
+                    f"label_costs has the label {shown(label)}, which y does not have."
+                )
+            pair = np.asarray(cost)
+            if pair.dtype.kind not in "iuf" or pair.shape not in ((), (2,)):
+                raise ValueError(
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number, or a pair: "
+                    "missing, too many."
+                )
+            if not np.isfinite(pair).all() or pair.min() < 0:
+                raise ValueError(
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give costs from 0."
+                )
+            table[:, numbers[label]] = pair
+        return table
 
     def _hierarchy_edges(self) -> IntArray:
         """The hierarchy in numbers of labels; labels that only it names join ``classes_``."""

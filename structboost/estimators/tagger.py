@@ -135,7 +135,8 @@ class StructBoostTagger(StageWiseByDefault):
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """Tags of each sequence: those of the highest score together."""
-        found = self.task_.argmax_batch(*self._scored(X))
+        rows, scores = self._scored(X)
+        found = self.task_.argmax_batch(rows, scores)
         return [self.classes_[tags].tolist() for tags in found]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:

@@ -291,10 +291,13 @@ class RestrictedMaster(ABC):
         back if they matter.
     takes_sparse_answers : bool
         Whether :meth:`add_responses` takes sparse answers, too.
+    searches_outputs : bool
+        Whether the objective is found by the argmax of the task, and so is as exact as that.
     """
 
     drops_idle_columns = True
     takes_sparse_answers: ClassVar[bool] = False
+    searches_outputs: ClassVar[bool] = True
 
     def __init__(self, C: float) -> None:
         self.C = C

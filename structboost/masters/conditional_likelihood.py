@@ -78,6 +78,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
     """Columns of any terms, on the parts of any kinds."""
 
     takes_sparse_answers = True
+    searches_outputs = False
 
     def __init__(self, problem: Problem, C: float) -> None:
         super().__init__(C)

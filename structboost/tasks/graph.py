@@ -14,11 +14,14 @@ from scipy.sparse import csr_array
 from structboost._typing import FloatArray, IntArray
 from structboost.decisions.programs import LinearProgram
 from structboost.exceptions import TaskError
+from structboost.inference.graph_sums import label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
-from structboost.task import Measure, PartKind, StackedParts, Task
+from structboost.task import Marginals, Measure, PartKind, StackedParts, Task
 from structboost.validation import checked_choice, shown
 
 PAIRS = ("ordered", "unordered", "equal")
+# Labellings of the nodes that cut all cycles of a graph, over which its probabilities are summed.
+_MOST_HELD = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +202,63 @@ class GraphTask(Task):
         """
         return float(self._best([x], _stacked(scores))[1][0])
 
+    def marginals(self, x: GraphInput, scores: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """Probabilities of labels where a labelling has probability ``~ exp(score)``.
+
+        Exact, by sum-product on trees.  Cycles are cut at a few nodes, over whose labels it sums.
+
+        Parameters
+        ----------
+        x : GraphInput
+            One input.
+        scores : dict of str to ndarray, shape (n_parts, n_channels)
+            Scores of its nodes and edges, by kind.
+
+        Returns
+        -------
+        marginals : dict of str to ndarray
+            Of the shapes of the scores: the probability of each label of a node, and of each pair
+            of labels of an edge; with ``pairs="equal"`` that of equal labels.
+
+        Raises
+        ------
+        TaskError
+            If the nodes that cut all cycles have more than 4096 labellings.
+        """
+        return self.marginals_batch([x], _stacked(scores)).expected
+
+    def log_sum(self, x: GraphInput, scores: Mapping[str, FloatArray]) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all labellings; as :meth:`marginals`."""
+        return float(self.marginals_batch([x], _stacked(scores)).log_sums[0])
+
+    def marginals_batch(self, X: Sequence[GraphInput], scores: StackedParts) -> Marginals:
+        """Marginals of every graph, in one compiled pass."""
+        graphs = self._pairwise_scores(X, scores)
+        sums, wrong = label_sums(graphs, _MOST_HELD)
+        if wrong >= 0:
+            raise TaskError(
+                "X[{sample}] has too many cycles for exact probabilities: the nodes that cut them "
+                f"have more than {_MOST_HELD} labellings. Leave edges out, or take "
+                "formulation='one_slack'.",
+                wrong,
+            )
+        nodes = self._node_numbers(scores.offsets)
+        expected = {
+            kind: sums.nodes[graphs.starts[nodes[kind]][:, None] + np.arange(n)]
+            for kind, n in self.n_labels.items()
+        }
+        first = 0
+        for kind, channels in self._channels.items():
+            n_edges = len(scores.rows[kind])
+            tables = sums.edges[first : first + n_edges * channels.size]
+            first += tables.size
+            cells = channels.ravel()
+            kept = np.flatnonzero(cells >= 0)
+            shares = np.zeros((cells.size, self.kinds[kind].n_channels))
+            shares[kept, cells[kept]] = 1.0
+            expected[kind] = tables.reshape(n_edges, cells.size) @ shares
+        return Marginals(expected, sums.log_sums)
+
     def outputs(self, x: GraphInput) -> Iterator[Any]:
         """All labellings."""
         sizes = {kind: len(_of(x.nodes, kind)) for kind in self.n_labels}
@@ -267,16 +327,9 @@ class GraphTask(Task):
     def _pairwise_scores(self, X: Sequence[GraphInput], scores: StackedParts) -> PairwiseScores:
         """Scores of all nodes and edges in flat arrays, those of a graph together."""
         sizes = np.array([np.diff(scores.offsets[kind]) for kind in self.n_labels])
-        ends = np.cumsum(sizes.T).reshape(sizes.T.shape).T
-        firsts = dict(zip(self.n_labels, ends - sizes, strict=True))
+        firsts = self._first_numbers(scores.offsets)
         n_nodes = int(sizes.sum())
-        # Node j of kind k of graph i has the number firsts[k][i] + j.
-        numbers = {
-            kind: firsts[kind].repeat(np.diff(scores.offsets[kind]))
-            + np.arange(len(scores.rows[kind]))
-            - scores.offsets[kind][:-1].repeat(np.diff(scores.offsets[kind]))
-            for kind in self.n_labels
-        }
+        numbers = self._node_numbers(scores.offsets)
         counts = np.zeros(n_nodes, np.int64)
         for kind, n in self.n_labels.items():
             counts[numbers[kind]] = n
@@ -305,6 +358,20 @@ class GraphTask(Task):
             np.concatenate(([0], np.cumsum(sizes.sum(axis=0)))),
             np.searchsorted(np.concatenate(owners)[order], np.arange(len(X) + 1)),
         )
+
+    def _first_numbers(self, offsets: Mapping[str, IntArray]) -> dict[str, IntArray]:
+        """Number of the first node of each kind of each graph, graphs one after the other."""
+        sizes = np.array([np.diff(offsets[kind]) for kind in self.n_labels])
+        ends = np.cumsum(sizes.T).reshape(sizes.T.shape).T
+        return dict(zip(self.n_labels, ends - sizes, strict=True))
+
+    def _node_numbers(self, offsets: Mapping[str, IntArray]) -> dict[str, IntArray]:
+        """Numbers of all nodes, by kind: node j of graph i has the first number of i, plus j."""
+        return {
+            kind: np.arange(offsets[kind][-1])
+            + (firsts - offsets[kind][:-1]).repeat(np.diff(offsets[kind]))
+            for kind, firsts in self._first_numbers(offsets).items()
+        }
 
     def _output(self, labels: IntArray, X: Sequence[GraphInput]) -> list[Any]:
         """Outputs of graphs from the labels of all their nodes."""

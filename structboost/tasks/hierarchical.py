@@ -72,6 +72,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         self._starts, self._parents = above.indptr.astype(np.int64), above.indices.astype(np.int64)
         self._order = self._parents_first()
         self.label_weights = self._weights()
+        self._shares = np.stack((self.label_weights, self.label_weights))
 
     def outputs(self, x: Any) -> Iterator[IntArray]:
         """All sets that are closed upwards."""
@@ -152,11 +153,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
     def _best(self, scores: FloatArray, truth: IntArray | None) -> IntArray:
         if truth is not None:
-            scores = scores + (1 - 2 * truth) * self.label_weights
+            scores = scores + self._gains(truth)
         return best_closed_sets(scores, self._order, self._starts, self._parents)
-
-    def _losses(self, truth: IntArray, found: IntArray) -> FloatArray:
-        return np.asarray((truth != found) @ self.label_weights)
 
     def _open_edge(self, sets: IntArray) -> IntArray | None:
         """Parent and child of an edge of which only the child is in a set."""

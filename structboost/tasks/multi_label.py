@@ -49,6 +49,10 @@ class MultiLabelTask(Task):
         Whether pairs of labels have channels.  Without ``sets``, for at most 10 labels.
     sets : array-like, shape (n_sets, n_labels), optional
         The only sets that are predicted, such as those seen in training.  Default: all.
+    costs : array-like, shape (n_labels,) or (2, n_labels), optional
+        What a wrong label costs, with ``"hamming"`` only: the loss is the mean cost over the
+        labels.  In two rows: what it costs where it is missing, and where it is too many.  Default:
+        1 each.
 
     Raises
     ------
@@ -59,12 +63,20 @@ class MultiLabelTask(Task):
     reads_inputs: ClassVar[bool] = False
 
     def __init__(
-        self, n_labels: int, loss: str = "hamming", *, pairs: bool = False, sets: Any = None
+        self,
+        n_labels: int,
+        loss: str = "hamming",
+        *,
+        pairs: bool = False,
+        sets: Any = None,
+        costs: Any = None,
     ) -> None:
         if isinstance(n_labels, bool) or int(n_labels) != n_labels or n_labels < 2:
             raise TaskError(f"n_labels is {n_labels!r}; give a whole number from 2.")
         self.n_labels = int(n_labels)
         self.loss_name = checked_choice(loss, "loss", LOSSES)
+        # Shares of the loss: of labels that are missing, and of those that are too many.
+        self._shares = None if costs is None else self._checked_costs(costs) / self.n_labels
         self.pairs = pairs
         self.sets: IntArray | None = None
         if sets is not None:
@@ -174,6 +186,10 @@ class MultiLabelTask(Task):
         -------
         sets : ndarray of int64, shape (n, n_labels)
         """
+        if self.sets is None and self._shares is not None:
+            missing, excess = self._shares
+            is_cheaper = expit(scores) * missing > expit(-scores) * excess
+            return np.asarray(is_cheaper, np.int64)
         if self.loss_name == "subset" or (self.sets is None and self.loss_name == "hamming"):
             return self._best(scores, None)
         if self.sets is None:
@@ -198,15 +214,25 @@ class MultiLabelTask(Task):
         if truth is None:
             return (scores > 0).astype(np.int64)
         if self.loss_name == "hamming":
-            return (scores + (1 - 2 * truth) / self.n_labels > 0).astype(np.int64)
+            return (scores + self._gains(truth) > 0).astype(np.int64)
         if self.loss_name == "subset":
             return most_violated_subset(scores, truth)
         found = np.empty_like(truth)
         most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, found)
         return found
 
+    def _gains(self, truth: IntArray) -> FloatArray:
+        """What taking each label adds to the Hamming loss, less what leaving it out does."""
+        if self._shares is None:
+            return np.asarray((1 - 2 * truth) / self.n_labels)
+        missing, excess = self._shares
+        return np.asarray(np.where(truth == 1, -missing, excess))
+
     def _losses(self, truth: IntArray, found: IntArray) -> FloatArray:
         """Losses over the last axis."""
+        if self._shares is not None:
+            missing, excess = self._shares
+            return np.asarray((truth > found) @ missing + (truth < found) @ excess)
         if self.loss_name == "hamming":
             return np.asarray(np.mean(truth != found, axis=-1))
         if self.loss_name == "subset":
@@ -238,6 +264,21 @@ class MultiLabelTask(Task):
         if labels.shape != (self.n_labels,) or not np.isin(labels, (0, 1)).all():
             raise TaskError(f"A set of labels is {shown(y)}; give {self.n_labels} entries, 0 or 1.")
         return labels.astype(np.int64)
+
+    def _checked_costs(self, costs: Any) -> FloatArray:
+        """Costs in two rows."""
+        if self.loss_name != "hamming":
+            raise TaskError(
+                f"costs goes with loss='hamming', and loss is {self.loss_name!r}; give one of them."
+            )
+        table = np.asarray(costs, np.float64)
+        if table.shape not in ((self.n_labels,), (2, self.n_labels)):
+            raise TaskError(
+                f"costs has shape {table.shape}; give ({self.n_labels},), or (2, {self.n_labels})."
+            )
+        if not np.isfinite(table).all() or table.min() < 0 or not table.any():
+            raise TaskError("costs must be finite numbers from 0, some of them above 0.")
+        return np.broadcast_to(table, (2, self.n_labels))
 
     def _checked_sets(self, sets: Any, name: str) -> IntArray:
         table = np.asarray(sets)

@@ -80,6 +80,22 @@ def test_one_row_of_a_table_is_chosen_with_the_probabilities_of_a_softmax():
     np.testing.assert_array_equal(found.argmax(axis=1), np.array(X)[..., 1].argmax(axis=1))
 
 
+def test_a_wide_set_has_the_runs_of_the_others_with_fewer_settings(monkeypatch):
+    tried = {}
+
+    def noted(label, candidates, data, *, whole):
+        tried.setdefault(label, []).append(len(candidates))
+        return []
+
+    monkeypatch.setattr(label_sets, "with_classifier", noted)
+    assert [run.name for run in label_sets.WIDE_RUNS] == [run.name for run in label_sets.RUNS]
+    for runs in (label_sets.RUNS, label_sets.WIDE_RUNS):
+        for run in runs[1:]:
+            run.rows(None, False)
+            run.rows(None, True)
+    assert tried == {"extra trees": [3, 1, 2, 1], "lightgbm": [3, 1, 1, 1]}
+
+
 def test_decisions_on_sets_have_the_least_expected_loss():
     rng = np.random.default_rng(1)
     sets = np.unique(rng.integers(0, 2, (12, 4)), axis=0)

@@ -9,6 +9,7 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
@@ -53,6 +54,59 @@ def test_all_forms_of_y_give_one_model(tmp_path):
         fit.save(tmp_path / "model")
         loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
         assert list(map(tuple, loaded.predict(X))) == list(map(tuple, fit.predict(X)))
+
+
+@pytest.mark.parametrize("options", [{}, {"C": 30, "formulation": "log"}])
+def test_costs_of_labels_move_predictions(options, tmp_path):
+    X, Y = data(300)
+    rng = np.random.default_rng(1)
+    Y = np.where(rng.random(Y.shape) < 0.2, 1 - Y, Y)  # so that no label is sure
+
+    def mean_cost(found):
+        missing, excess = (Y > found)[150:], (Y < found)[150:]
+        return np.mean(missing[:, 1] * 8 + excess[:, 1] + (missing + excess)[:, [0, 2]].sum(axis=1))
+
+    costs = {"dog": (8, 1)}
+    plain, of_costs = (
+        StructBoostMultiLabelClassifier(max_rounds=15, random_state=0, label_costs=given, **options)
+        for given in (None, costs)
+    )
+    found = [fit.fit(X[:150], names(Y[:150])).predict(X) for fit in (plain, of_costs)]
+    plain_sets, sets = (np.array([[name in own for name in NAMES] for own in f]) for f in found)
+    assert sets[:, 1].mean() > plain_sets[:, 1].mean() + 0.1
+    assert mean_cost(sets) < mean_cost(plain_sets)
+    of_costs.save(tmp_path / "model")
+    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+    assert loaded.predict(X) == found[1]
+    assert loaded.label_costs["dog"] == (8.0, 1.0)
+    loaded.save(tmp_path / "again")
+    assert StructBoostMultiLabelClassifier.load(tmp_path / "again").predict(X) == found[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_costs": {5: 2}}, "label_costs has the label 5, which y does not have"),
+        ({"label_costs": {0: (1, 2, 3)}}, r"label_costs\[0\] is \(1, 2, 3\); give a number"),
+        ({"label_costs": {0: "2"}}, r"label_costs\[0\] is '2'; give a number"),
+        ({"label_costs": {0: -1}}, r"label_costs\[0\] is -1; give costs from 0"),
+        ({"label_costs": [1, 2, 3]}, "give a dict by label"),
+        ({"label_costs": {0: 2}, "loss": "f1"}, "label_costs goes with loss='hamming'"),
+        ({"label_costs": {0: 2}, "hierarchy": [(0, 1)]}, "does not go with hierarchy"),
+    ],
+)
+def test_wrong_costs_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostMultiLabelClassifier(C=1, **options).fit(*data(10))
+
+
+def test_an_unfitted_classifier_says_so():
+    X, Y = data(10)
+    for call in ("predict", "predict_marginals"):
+        with pytest.raises(NotFittedError):
+            getattr(StructBoostMultiLabelClassifier(), call)(X)
+    with pytest.raises(NotFittedError):
+        StructBoostMultiLabelClassifier().score(X, Y)
 
 
 @pytest.mark.parametrize("loss", ["hamming", "subset", "f1"])

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import get_tags
 
@@ -355,3 +356,11 @@ def test_weights_that_leave_no_known_tag_are_named():
     X = [np.ones((2, 1))] * 3
     with pytest.raises(ValueError, match="sample_weight leaves no sequence that has a known tag"):
         StructBoostTagger().fit(X, [[None, None], [1, 2], [2, 1]], sample_weight=[1, 0, 0])
+
+
+def test_an_unfitted_tagger_says_so():
+    for call in ("predict", "predict_marginals"):
+        with pytest.raises(NotFittedError):
+            getattr(StructBoostTagger(), call)([np.ones((2, 1))])
+    with pytest.raises(NotFittedError):
+        StructBoostTagger().score([np.ones((2, 1))], [["a", "b"]])

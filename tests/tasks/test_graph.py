@@ -15,6 +15,7 @@ from structboost import (
     StackedParts,
     StructBoost,
     StructuredSVM,
+    Task,
     TaskError,
 )
 from structboost import check_task as check
@@ -97,6 +98,62 @@ def test_trees_and_submodular_graphs_of_two_labels_are_proved(seed, tree):
     most = max(value(task, x, z, scores) for z in task.outputs(x))
     assert task.upper_bound(x, scores) == pytest.approx(most, abs=1e-9)
     assert value(task, x, task.argmax(x, scores), scores) == pytest.approx(most, abs=1e-9)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from(["ordered", "unordered", "equal", "two kinds"]))
+def test_probabilities_are_those_of_all_labellings(seed, pairs):
+    rng = np.random.default_rng(seed)
+    options = {} if pairs == "two kinds" else {"pairs": pairs}
+    task = GraphTask(*(TWO_KINDS if pairs == "two kinds" else (3,)), **options)
+    X = [random_graph(rng, task, rng.choice(["tree", "any"])) for _ in range(3)]
+    scores = [random_scores(rng, task, x) for x in X]
+    sizes = {kind: np.cumsum([0] + [len(s[kind]) for s in scores]) for kind in task.kinds}
+    rows = {kind: np.concatenate([s[kind] for s in scores]) for kind in task.kinds}
+    found = task.marginals_batch(X, StackedParts(rows, sizes))
+    for i, (x, own) in enumerate(zip(X, scores, strict=True)):
+        assert found.log_sums[i] == pytest.approx(Task.log_sum(task, x, own))
+        assert task.log_sum(x, own) == pytest.approx(found.log_sums[i])
+        alone = task.marginals(x, own)
+        for kind, listed in Task.marginals(task, x, own).items():
+            of_graph = found.expected[kind][slice(*sizes[kind][i : i + 2])]
+            assert of_graph == pytest.approx(listed, abs=1e-12)
+            assert alone[kind] == pytest.approx(listed, abs=1e-12)
+
+
+def test_probabilities_of_edges_that_come_twice_count_both():
+    task, x = GraphTask(3), GraphInput(np.zeros((4, 1)), [[0, 1], [1, 0], [0, 1], [2, 1]])
+    scores = random_scores(np.random.default_rng(0), task, x)
+    assert task.log_sum(x, scores) == pytest.approx(Task.log_sum(task, x, scores))
+
+
+def test_large_trees_have_probabilities_and_many_cycles_are_named():
+    rng = np.random.default_rng(0)
+    n = 400
+    edges = [(int(rng.integers(max(0, v - 4), v)), v) for v in range(1, n)]
+    task, x = GraphTask(3), GraphInput(np.zeros((n, 1)), edges)
+    found = task.marginals(x, random_scores(rng, task, x))
+    assert found["node"].sum(axis=1) == pytest.approx(1.0)
+    # The pairs of an edge have the labels of its second end as often as the node does.
+    of_ends = found["edge"].reshape(-1, 3, 3).sum(axis=1)
+    assert of_ends == pytest.approx(found["node"][[v for _, v in edges]])
+    complete = [(u, v) for v in range(12) for u in range(v)]
+    X, Y = [x, GraphInput(np.zeros((12, 1)), complete)], [np.zeros(n, int), np.zeros(12, int)]
+    model = StructBoost(task, C=1, formulation="log")
+    with pytest.raises(TaskError, match=r"X\[1\] has too many cycles .* Leave edges out"):
+        model.fit(X, Y)
+
+
+def test_the_likelihood_of_graphs_is_certified():
+    X, Y = zip(*[circle(np.random.default_rng(i)) for i in range(24)], strict=True)
+    model = StructBoost(GraphTask(3), C=30, tol=0.05, max_rounds=30, formulation="log")
+    model.fit(X[:12], Y[:12])
+    assert model.history_[-1]["certified"]
+    assert 0 <= model.history_[-1]["gap"] <= 0.05
+    assert np.mean(np.concatenate(model.predict(X[12:])) == np.concatenate(Y[12:])) > 0.9
+    (first,) = model.predict_marginals(X[12:13])
+    assert first["node"].shape == (7, 3)
+    assert first["edge"].sum(axis=1) == pytest.approx(1.0)
 
 
 def test_alpha_expansion_finds_what_messages_miss():

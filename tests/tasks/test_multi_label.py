@@ -12,6 +12,16 @@ from structboost import MultiLabelTask, StackedParts, StructBoost, TaskError
 from structboost import check_task as check
 
 LOSSES = ["hamming", "subset", "f1"]
+WITH_COSTS = [*LOSSES, "costs", "costs of each side"]
+
+
+def task_of(rng, n_labels, loss, **options):
+    """A task of a loss, or of the Hamming loss with random costs."""
+    if loss in LOSSES:
+        return MultiLabelTask(n_labels, loss, **options)
+    costs = rng.integers(0, 4, (n_labels,) if loss == "costs" else (2, n_labels))
+    costs.flat[0] = 2
+    return MultiLabelTask(n_labels, costs=costs, **options)
 
 
 def measured(loss, y, z):
@@ -25,12 +35,12 @@ def measured(loss, y, z):
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.sampled_from(LOSSES), st.booleans(), st.booleans())
+@given(st.integers(0, 10_000), st.sampled_from(WITH_COSTS), st.booleans(), st.booleans())
 def test_the_argmax_equals_enumeration(seed, loss, pairs, some):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(2, 5))
     sets = rng.integers(0, 2, (rng.integers(1, 7), n_labels)) if some else None
-    task = MultiLabelTask(n_labels, loss, pairs=pairs, sets=sets)
+    task = task_of(rng, n_labels, loss, pairs=pairs, sets=sets)
     outputs = list(task.outputs(None))
     Y = [outputs[k] for k in rng.integers(0, len(outputs), 3)]
     n_channels = task.kinds["x"].n_channels
@@ -68,12 +78,12 @@ def test_the_marginals_equal_enumeration(seed, pairs, some):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.sampled_from(LOSSES), st.booleans(), st.booleans())
+@given(st.integers(0, 10_000), st.sampled_from(WITH_COSTS), st.booleans(), st.booleans())
 def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(2, 6))
     sets = rng.integers(0, 2, (rng.integers(1, 9), n_labels)) if some else None
-    task = MultiLabelTask(n_labels, loss, pairs=pairs, sets=sets)
+    task = task_of(rng, n_labels, loss, pairs=pairs, sets=sets)
     rows = rng.normal(scale=2, size=(3, task.kinds["x"].n_channels))
     outputs = np.array(list(task.outputs(None)))
     codes = np.concatenate([task.joint_feature(None, z) for z in outputs])
@@ -85,6 +95,35 @@ def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):
         of_found = [task.loss(y, found) for y in outputs]
         least = (chances[i] @ losses).min() if loss != "subset" else 1.0 - chances[i].max()
         assert chances[i] @ of_found == pytest.approx(least, abs=1e-12)
+
+
+def test_costs_of_wrong_labels_add_up():
+    alike = MultiLabelTask(3, costs=[3, 1, 2])
+    assert alike.loss([1, 0, 0], [0, 0, 1]) == pytest.approx(5 / 3)
+    sides = MultiLabelTask(3, costs=[[9, 9, 9], [0, 3, 0]])
+    assert sides.loss([1, 0, 0], [0, 1, 0]) == pytest.approx(4.0)
+    assert sides.loss([0, 0, 0], [1, 0, 1]) == 0.0
+    equal = MultiLabelTask(3, costs=[1, 1, 1])
+    assert equal.loss([1, 0, 0], [0, 0, 1]) == pytest.approx(
+        MultiLabelTask(3).loss([1, 0, 0], [0, 0, 1])
+    )
+    rng = np.random.default_rng(0)
+    check(sides, rng.normal(size=(6, 2)), rng.integers(0, 2, (6, 3)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "f1", "costs": [1, 1, 1]}, "costs goes with loss='hamming'"),
+        ({"costs": [1, 1]}, r"costs has shape \(2,\); give \(3,\), or \(2, 3\)"),
+        ({"costs": [1, -1, 1]}, "numbers from 0"),
+        ({"costs": [0, 0, 0]}, "some of them above 0"),
+        ({"costs": [1, np.nan, 0]}, "finite"),
+    ],
+)
+def test_wrong_costs_are_named(options, message):
+    with pytest.raises(TaskError, match=message):
+        MultiLabelTask(3, **options)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
