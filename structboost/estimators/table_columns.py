@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.validation import is_missing, shown
@@ -18,13 +19,14 @@ Categories = Mapping[int, Sequence[Any]]
 
 
 def frame_of(X: Any) -> Any:
-    """A data frame of any library that narwhals knows; None for all else.
+    """A data frame of any library that narwhals knows, or of narwhals; None for all else.
 
     Raises
     ------
     ValueError
         If it is lazy, or two columns have one name.
     """
+    X = nw.to_native(X, pass_through=True)  # narwhals warns of its own frames below
     if nw.dependencies.is_polars_lazyframe(X):
         raise ValueError("X is a LazyFrame, which holds no rows yet; give X.collect().")
     try:
@@ -37,6 +39,14 @@ def frame_of(X: Any) -> Any:
             "own, or pass X as an array."
         ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether scikit-learn reads a table as a sparse one: so it does pandas' sparse columns."""
+    pandas = nw.dependencies.get_pandas()
+    if pandas is None or not isinstance(X, pandas.DataFrame):
+        return bool(sparse.issparse(X))
+    return X.shape[1] > 0 and all(isinstance(dtype, pandas.SparseDtype) for dtype in X.dtypes)
 
 
 def categorical_columns(X: Any, wanted: Any) -> list[int]:

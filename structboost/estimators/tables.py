@@ -7,7 +7,6 @@ from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from structboost.boosting import AUTO, StructBoost
 from structboost.ensemble import FORMAT as MODEL_FORMAT
@@ -18,6 +17,7 @@ from structboost.estimators.table_columns import (
     categorical_columns,
     categories_of,
     frame_of,
+    is_sparse,
     with_numbers,
 )
 from structboost.estimators.validated_table import check_names_and_width
@@ -55,7 +55,7 @@ class TableEstimator(BoostedEstimator):
         if is_fit:
             # What is said of the columns from here on is of this table.
             self._forget()
-            self._is_sparse = sparse.issparse(X)
+            self._is_sparse = is_sparse(X)
         if is_fit and self._is_sparse:
             if self.monotonic_cst is not None or not isinstance(
                 self.categorical_features, str | None

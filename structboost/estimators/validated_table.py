@@ -7,6 +7,7 @@ scikit-learn they start in half the time.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import narwhals as nw
@@ -16,7 +17,8 @@ from scipy import sparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from structboost.estimators.table_columns import frame_of
+from structboost._typing import IntArray
+from structboost.estimators.table_columns import frame_of, is_sparse
 from structboost.validation import TABLE_TYPES, SparseRows, shown
 
 
@@ -27,22 +29,23 @@ def validated_table(
 
     X may have missing entries (NaN) where the tags of the estimator say so.
     """
+    X = nw.to_native(X, pass_through=True)
     _check_columns(X)
     tags = get_tags(estimator).input_tags
-    is_sparse = sparse.issparse(X)
-    options |= {"ensure_all_finite": "allow-nan" if tags.allow_nan and not is_sparse else True}
+    reads_sparse = is_sparse(X)
+    options |= {"ensure_all_finite": "allow-nan" if tags.allow_nan and not reads_sparse else True}
     if tags.sparse:
         options["accept_sparse"] = "csr"
     try:
         checked = validate_data(estimator, X, y, dtype=dtype, **options)
     except ValueError as error:
         # scikit-learn recommends an estimator of its own here, and does not name the sample.
-        if "contains NaN" in str(error) and not is_sparse:
-            _raise_for_missing(_numbers(X), error)
-        if "X contains infinity" in str(error) and not is_sparse:
-            _raise_for_infinite(_numbers(X), error)
+        if "contains NaN" in str(error):
+            _raise_for_missing(X, error)
+        if "X contains infinity" in str(error):
+            _raise_for_infinite(X, error)
         raise
-    if not is_sparse:
+    if not reads_sparse:
         return checked
     if isinstance(checked, tuple):
         return _sparse_rows(checked[0]), *checked[1:]
@@ -56,26 +59,37 @@ def check_names_and_width(estimator: Any, X: Any) -> None:
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
-def _raise_for_missing(X: NDArray[np.float64], error: ValueError) -> None:
+def _raise_for_missing(X: Any, error: ValueError) -> None:
     """Raise the ValueError that names the first missing entry, if ``X`` has any."""
-    missing = np.argwhere(np.isnan(X))
-    if len(missing):
-        row, column = missing[0]
+    for row, column in _entries(X, np.isnan)[:1]:
+        takers = "sparse tables" if is_sparse(X) else "weak learners other than stumps and trees"
+        remedy = (
+            "put numbers there, or give an array that is not sparse"
+            if is_sparse(X)
+            else "fill it, such as by sklearn.impute.SimpleImputer"
+        )
         raise ValueError(
-            f"X contains NaN, first in sample {row}, feature {column}, which weak learners other "
-            "than stumps and trees do not take; fill it, such as by sklearn.impute.SimpleImputer."
+            f"X contains NaN, first in sample {row}, feature {column}, which {takers} do not take; "
+            f"{remedy}."
         ) from error
 
 
-def _raise_for_infinite(X: NDArray[np.float64], error: ValueError) -> None:
+def _raise_for_infinite(X: Any, error: ValueError) -> None:
     """Raise the ValueError that names the first infinite entry, if ``X`` has any."""
-    infinite = np.argwhere(np.isinf(X))
-    if len(infinite):
-        row, column = infinite[0]
+    for row, column in _entries(X, np.isinf)[:1]:
         raise ValueError(
             f"X contains infinity, first in sample {row}, feature {column}; give finite numbers, "
             "such as by numpy.clip."
         ) from error
+
+
+def _entries(X: Any, are_wrong: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> IntArray:
+    """Rows and columns of the entries that are wrong, in the order of rows, shape (n, 2)."""
+    if not is_sparse(X):
+        return np.argwhere(are_wrong(_numbers(X)))
+    entries = sparse.coo_array(X if sparse.issparse(X) else X.sparse.to_coo())
+    wrong = are_wrong(entries.data)
+    return np.unique(np.column_stack((entries.row[wrong], entries.col[wrong])), axis=0)
 
 
 def _numbers(X: Any) -> NDArray[np.float64]:

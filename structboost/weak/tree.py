@@ -364,7 +364,8 @@ class TreeFamily(WeakLearnerFamily):
         if not self._n_words:
             return None
         n_nodes = 2**self.depth - 1
-        return np.array([words_of(t.sets) for t in learners]).reshape(-1, n_nodes, N_WORDS)
+        words = np.array([words_of(t.sets) for t in learners], np.uint64)
+        return words.reshape(-1, n_nodes, N_WORDS)
 
     def _grow(self, drawn: FloatArray, duals: FloatArray, first: int, last: int) -> list[Candidate]:
         """Trees of the channels ``first <= channel < last``, whose splits are of the drawn rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+import narwhals
 import numpy as np
 import pandas
 import pytest
@@ -66,6 +67,20 @@ def test_frames_of_all_libraries_give_the_same_model_and_keep_names(kind, parame
     )
     assert model.score(frames()[kind], y) > 0.85
     assert model.feature_importances_.shape == (3,)
+
+
+@pytest.mark.filterwarnings("error")
+def test_frames_of_narwhals_are_taken_without_a_warning():
+    made, y = columns()
+    for native in (polars.DataFrame(made), polars.DataFrame(made).drop("colour")):
+        if not names_are_known(native):
+            pytest.skip("this scikit-learn does not know the names of columns of this library")
+        expected = StructBoostClassifier(max_rounds=5).fit(native, y)
+        frame = narwhals.from_native(native)
+        model = StructBoostClassifier(max_rounds=5).fit(frame, y)
+        assert list(model.feature_names_in_) == native.columns
+        scores = model.decision_function(frame)
+        np.testing.assert_array_equal(scores, expected.decision_function(native))
 
 
 def test_models_of_categories_are_saved_and_explained(tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from structboost import BinaryTask, MulticlassTask, StructBoost, TaskError
 from structboost.weak.category import CategoryFamily
 from structboost.weak.category_sets import flags_of, number_of, words_of
+from structboost.weak.families import with_categories
 from structboost.weak.tree import TreeFamily
 
 
@@ -107,6 +108,15 @@ def test_sets_are_kept_as_numbers_and_as_words():
         assert [k for k, flag in enumerate(flags_of(words)[0]) if flag] == [
             k for k in range(256) if members >> k & 1
         ]
+
+
+def test_stumps_and_trees_together_take_categories():
+    X = table(1, 120, 4)
+    y = np.where(np.isin(X[:, 0], (1, 3)), 1, -1)
+    family = with_categories(["stump", "tree"], (0, 2))
+    # The stumps alone are right, so rounds come that have no tree.
+    model = StructBoost(BinaryTask(), C=20.0, weak_learner=family, max_rounds=10).fit(X, y)
+    assert (model.predict(X) == y).all()
 
 
 @pytest.mark.parametrize("weak_learner", ["tree", "union"])

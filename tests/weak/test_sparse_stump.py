@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,6 +77,20 @@ def test_a_sparse_fit_reaches_the_objective_of_the_dense_one(kind, tmp_path):
     np.testing.assert_array_equal(trees.decision_function(kind(X)), trees.decision_function(X))
 
 
+def test_frames_of_sparse_columns_are_sparse_tables():
+    X, y = labelled()
+    frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
+    model = StructBoostClassifier(C=20.0).fit(frame, y)
+    expected = StructBoostClassifier(C=20.0).fit(sparse.csr_array(X), y)
+    assert model.objective_ == expected.objective_
+    assert list(model.feature_names_in_) == list("abcd")
+    np.testing.assert_array_equal(model.decision_function(frame), expected.decision_function(X))
+    X[5, 2] = np.nan
+    frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
+    with pytest.raises(ValueError, match="contains NaN, first in sample 5, feature 2"):
+        model.predict(frame)
+
+
 def test_faces_take_sparse_tables_with_held_out_parts():
     X, y = labelled()
     rows = sparse.csr_array(X)
@@ -100,9 +115,13 @@ def test_what_a_sparse_table_cannot_have_is_named():
         StructBoostClassifier(weak_learner="tree").fit(rows, y)
     with pytest.raises(ValueError, match="X is sparse, with which categorical_features"):
         StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
-    rows.data[3] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
-        StructBoostClassifier().fit(rows, y)
+    row, column = np.argwhere(X)[3]
+    for kind in (sparse.csr_array, sparse.csc_array):
+        for bad, message in ((np.nan, "NaN"), (np.inf, "infinity")):
+            rows.data[3] = bad
+            where = f"contains {message}, first in sample {row}, feature {column}"
+            with pytest.raises(ValueError, match=where):
+                StructBoostClassifier().fit(kind(rows), y)
     rows.data[3] = 0.0
     whole = StructBoostClassifier(C=1.0)._table(rows)
     with pytest.raises(ValueError, match=r"weak_learner=\['svm'\] cannot take"):
