@@ -76,6 +76,11 @@ class TableEstimator(BoostedEstimator):
             self.categories_ = categories_of(X, columns)
             self._directions = self._checked_directions(X)
         elif getattr(self, "categories_", None):
+            if is_sparse(X):
+                raise ValueError(
+                    f"X is sparse, and columns {shown(list(self.categories_))} of the training set "
+                    "hold categories; give a data frame or an array that is not sparse."
+                )
             check_names_and_width(self, X)
         return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
 

@@ -121,11 +121,17 @@ def _check_columns(X: Any) -> None:
                 "them."
             )
         return
+    reads_sparse = is_sparse(X)
     for i, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
         if dtype.kind in "mM":
             raise ValueError(
                 f"Column {name!r} of X holds {dtype}; convert it to numbers first, such as days "
                 "since a date."
+            )
+        if reads_sparse and dtype.fill_value != 0:
+            raise ValueError(
+                f"Column {name!r} of X is sparse with the fill value {dtype.fill_value}; only 0 is "
+                "supported. Give X.sparse.to_dense()."
             )
         if dtype.kind == "O":
             _check_convertible(name, X.iloc[:, i])

@@ -89,6 +89,8 @@ def test_frames_of_sparse_columns_are_sparse_tables():
     frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
     with pytest.raises(ValueError, match="contains NaN, first in sample 5, feature 2"):
         model.predict(frame)
+    with pytest.raises(ValueError, match=r"Column 'b'.*fill value nan.*sparse.to_dense"):
+        model.predict(frame.assign(b=frame["b"].astype(pandas.SparseDtype(float, np.nan))))
 
 
 def test_faces_take_sparse_tables_with_held_out_parts():
@@ -115,6 +117,8 @@ def test_what_a_sparse_table_cannot_have_is_named():
         StructBoostClassifier(weak_learner="tree").fit(rows, y)
     with pytest.raises(ValueError, match="X is sparse, with which categorical_features"):
         StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
+    with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
+        StructBoostClassifier(max_rounds=2, categorical_features=[1]).fit(X, y).predict(rows)
     row, column = np.argwhere(X)[3]
     for kind in (sparse.csr_array, sparse.csc_array):
         for bad, message in ((np.nan, "NaN"), (np.inf, "infinity")):
