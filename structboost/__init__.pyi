@@ -44,6 +44,7 @@ from .exceptions import ModelFileError as ModelFileError
 from .exceptions import SampledOutputsWarning as SampledOutputsWarning
 from .exceptions import SolverError as SolverError
 from .exceptions import TaskError as TaskError
+from .exceptions import TooManyOutputsError as TooManyOutputsError
 from .export.onnx_model import to_onnx as to_onnx
 from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM

@@ -51,6 +51,13 @@ def _shown(message: str, sample: int | None) -> str:
     return message.replace("{sample}", str(sample))
 
 
+class TooManyOutputsError(TaskError):
+    """An input has more outputs than a task can sum over, so it gives no marginals for it.
+
+    :func:`structboost.check_task` leaves out what it would check of them.
+    """
+
+
 class SolverError(RuntimeError):
     """A restricted master problem could not be solved to the accuracy it needs."""
 

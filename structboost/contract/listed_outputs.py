@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.measures import Measure, measure_of
 from structboost.contract.parts import StackedParts
-from structboost.exceptions import TaskError, on_example
+from structboost.exceptions import TaskError, TooManyOutputsError, on_example
 
 if TYPE_CHECKING:
     from structboost.task import Task
@@ -99,10 +99,11 @@ class ListedOutputs:
     Raises
     ------
     TaskError
-        If the task does not list its outputs, or has none.
+        If the task does not list its outputs, has none, or lists more than ``most``.
     """
 
     need = _NEED
+    most = 1 << 20
 
     def __init__(self, task: Task, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
         places: list[IntArray] = [np.zeros(0, np.int64)]
@@ -118,7 +119,7 @@ class ListedOutputs:
                 values.append(amounts)
                 n_entries += len(amounts)
             ends.append(n_entries)
-            self._note(output, n_entries)
+            self._note(output, len(ends) - 1, n_entries)
         entries = np.concatenate(values), np.concatenate(places), np.array(ends, np.int64)
         self._shapes = dict(shapes)
         self._matrix = csr_array(entries, shape=(len(ends) - 1, sum(sizes.values())))
@@ -144,8 +145,14 @@ class ListedOutputs:
         expected = {kind: block.reshape(shape) for (kind, shape), block in pairs}
         return expected, largest + float(np.log(total))
 
-    def _note(self, output: Any, n_entries: int) -> None:
-        """Called with each output, and the number of entries up to it."""
+    def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
+        """Called with each output, and the numbers of outputs and entries up to it."""
+        if n_outputs > self.most:
+            raise TooManyOutputsError(
+                f"outputs(x) lists more than {self.most} outputs, over which formulation='log' and "
+                "predict_marginals sum one by one; take another formulation, or define marginals "
+                "and log_sum."
+            )
 
 
 class _TooLarge(Exception):
@@ -217,7 +224,7 @@ class RatedOutputs(ListedOutputs):
             first += n_parts * n_channels
         return reduce(add, of_kinds, self._added[k])
 
-    def _note(self, output: Any, n_entries: int) -> None:
+    def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
         self._outputs.append(output)
         self._n_beside += _OUTPUT_BYTES + sys.getsizeof(output)
         if self._n_beside + _ENTRY_BYTES * n_entries > self._most_bytes:

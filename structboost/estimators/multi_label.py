@@ -183,7 +183,7 @@ class StructBoostMultiLabelClassifier(
 
         Raises
         ------
-        TaskError
+        TooManyOutputsError
             If a label of a hierarchy of more than 12 labels is below several others.
         """
         scores = self._scores(X)

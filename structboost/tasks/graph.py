@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.decisions.programs import LinearProgram
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.graph_sums import label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
 from structboost.task import Marginals, Measure, PartKind, StackedParts, Task
@@ -222,7 +222,7 @@ class GraphTask(Task):
 
         Raises
         ------
-        TaskError
+        TooManyOutputsError
             If the nodes that cut all cycles have more than 4096 labellings.
         """
         return self.marginals_batch([x], _stacked(scores)).expected
@@ -236,7 +236,7 @@ class GraphTask(Task):
         graphs = self._pairwise_scores(X, scores)
         sums, wrong = label_sums(graphs, _MOST_HELD)
         if wrong >= 0:
-            raise TaskError(
+            raise TooManyOutputsError(
                 "X[{sample}] has too many cycles for exact probabilities: the nodes that cut them "
                 f"have more than {_MOST_HELD} labellings. Leave edges out, or take "
                 "formulation='one_slack'.",

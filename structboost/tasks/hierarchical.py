@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import ListedOutputs
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.closures import best_closed_sets, closed_set_probabilities
 from structboost.task import Marginals, StackedParts
 from structboost.tasks.multi_label import MultiLabelTask
@@ -85,7 +85,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
         Raises
         ------
-        TaskError
+        TooManyOutputsError
             If a label has several parents and there are more than 12 labels.
         """
         rows = np.ascontiguousarray(scores.rows["x"], np.float64)
@@ -100,7 +100,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                 expected[i] = found["x"][0]
         else:
             label = int(np.argmax(np.diff(self._starts)))
-            raise TaskError(
+            raise TooManyOutputsError(
                 f"Label {label} has several parents, and probabilities are known for trees only; "
                 "leave edges out, or take formulation='one_slack'."
             )

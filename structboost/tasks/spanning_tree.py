@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.inference.arborescence_sums import sum_arborescences
 from structboost.inference.arborescences import best_arborescences
-from structboost.task import Measure, PartKind, StackedParts, Task
+from structboost.task import Marginals, Measure, PartKind, StackedParts, Task
 from structboost.tasks.matching import CandidatePairs
 from structboost.validation import shown
 
@@ -95,20 +96,48 @@ class SpanningTreeTask(Task):
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[IntArray]:
         """The best tree of every input, in one compiled pass."""
-        arcs = np.concatenate([_arcs(x) for x in X])
-        first_nodes = np.concatenate(([0], np.cumsum([_n_nodes(x) for x in X])))
+        values, arcs, first_arcs, first_nodes = _graphs(X, scores)
         chosen = np.empty(first_nodes[-1], np.int64)
-        values = np.ascontiguousarray(scores.rows["arc"][:, 0], np.float64)
-        i = best_arborescences(values, arcs, scores.offsets["arc"], first_nodes, chosen)
-        if i >= 0:
-            raise TaskError(
-                f"The candidates of {'this input' if len(X) == 1 else f'X[{i}]'} leave nodes that "
-                "node 0 does not reach; add arcs.",
-                i,
-            )
+        _check_reached(best_arborescences(values, arcs, first_arcs, first_nodes, chosen), len(X))
         heads = np.full(len(chosen), -1)
         heads[chosen >= 0] = arcs[chosen[chosen >= 0], 0]
         return np.split(heads, first_nodes[1:-1])
+
+    def marginals(self, x: Any, scores: FloatArray) -> FloatArray:
+        """Probabilities of arcs where a tree has probability ``~ exp(score)``.
+
+        Parameters
+        ----------
+        x : array or CandidatePairs
+            One input.
+        scores : ndarray, shape (n_arcs, 1)
+            Scores of its arcs.
+
+        Returns
+        -------
+        marginals : ndarray, shape (n_arcs, 1)
+
+        Raises
+        ------
+        TaskError
+            If no tree of candidates reaches all nodes.
+        """
+        return self._sums_of(x, scores).expected["arc"]
+
+    def log_sum(self, x: Any, scores: FloatArray) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all trees."""
+        return float(self._sums_of(x, scores).log_sums[0])
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Marginals of every input, in one compiled pass."""
+        values, arcs, first_arcs, first_nodes = _graphs(X, scores)
+        chances, log_sums = np.empty(len(values)), np.empty(len(X))
+        wrong = sum_arborescences(values, arcs, first_arcs, first_nodes, chances, log_sums)
+        _check_reached(wrong, len(X))
+        return Marginals({"arc": chances[:, None]}, log_sums)
+
+    def _sums_of(self, x: Any, scores: FloatArray) -> Marginals:
+        return self.marginals_batch([x], StackedParts({"arc": scores}, {"arc": _ends([scores])}))
 
     def outputs(self, x: Any) -> Iterator[IntArray]:
         """All trees."""
@@ -142,6 +171,25 @@ def _arcs(x: Any) -> IntArray:
         return x.pairs
     n = _n_nodes(x)
     return np.column_stack((np.repeat(np.arange(n), n), np.tile(np.arange(n), n)))
+
+
+def _graphs(
+    X: Sequence[Any], scores: StackedParts
+) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
+    """Scores and ends of all arcs, and the first arc and the first node of each graph."""
+    arcs = np.concatenate([_arcs(x) for x in X])
+    first_nodes = np.concatenate(([0], np.cumsum([_n_nodes(x) for x in X])))
+    values = np.ascontiguousarray(scores.rows["arc"][:, 0], np.float64)
+    return values, arcs, np.asarray(scores.offsets["arc"], np.int64), first_nodes
+
+
+def _check_reached(impossible: int, n_graphs: int) -> None:
+    if impossible >= 0:
+        raise TaskError(
+            f"The candidates of {'this input' if n_graphs == 1 else f'X[{impossible}]'} leave "
+            "nodes that node 0 does not reach; add arcs.",
+            impossible,
+        )
 
 
 def _ends(blocks: Sequence[Any]) -> IntArray:

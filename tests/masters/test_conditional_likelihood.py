@@ -24,7 +24,7 @@ from structboost import (
 )
 from structboost.columns import Terms
 from structboost.contract.calls import stacked
-from structboost.contract.listed_outputs import KeptListings
+from structboost.contract.listed_outputs import KeptListings, ListedOutputs
 from structboost.masters.base import Problem
 from tests.helpers.listed_outputs import Pairs, pairs
 
@@ -102,6 +102,18 @@ def test_outputs_are_listed_once_per_fit_as_far_as_memory_allows(formulation, mo
     assert found[1][0] == len(X) + passes * (len(X) - 2)
     assert found[2][0] == len(X) * (passes + 1)
     assert found[0][1:] == found[1][1:] == found[2][1:]
+
+
+def test_too_many_listed_outputs_are_named(monkeypatch):
+    monkeypatch.setattr(ListedOutputs, "most", 23)
+    X, Y = [np.ones((3, 3, 1)), np.ones((4, 4, 1))], [np.arange(3), np.arange(4)]
+    model = StructBoost(MatchingTask(), C=1, formulation="log", max_rounds=1)
+    with pytest.raises(TaskError, match=r"lists more than 23 outputs.*another formulation"):
+        model.fit(X, Y)
+    # The argmax may look at more.
+    model.set_params(formulation="one_slack").fit(X, Y)
+    monkeypatch.setattr(ListedOutputs, "most", 24)
+    model.set_params(formulation="log").fit(X, Y)
 
 
 def test_the_optimum_is_that_of_another_solver():

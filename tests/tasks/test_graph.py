@@ -139,6 +139,7 @@ def test_large_trees_have_probabilities_and_many_cycles_are_named():
     assert of_ends == pytest.approx(found["node"][[v for _, v in edges]])
     complete = [(u, v) for v in range(12) for u in range(v)]
     X, Y = [x, GraphInput(np.zeros((12, 1)), complete)], [np.zeros(n, int), np.zeros(12, int)]
+    check(task, X[1:], Y[1:])
     model = StructBoost(task, C=1, formulation="log")
     with pytest.raises(TaskError, match=r"X\[1\] has too many cycles .* Leave edges out"):
         model.fit(X, Y)

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import HierarchicalMultiLabelTask, StackedParts, StructuredSVM, TaskError
+from structboost import (
+    HierarchicalMultiLabelTask,
+    SampledOutputsWarning,
+    StackedParts,
+    StructuredSVM,
+    TaskError,
+)
 from structboost import check_task as check
 
 
@@ -106,6 +112,9 @@ def test_probabilities_of_large_graphs_are_refused():
     task = HierarchicalMultiLabelTask(13, [[0, 2], [1, 2]])
     with pytest.raises(TaskError, match="Label 2 has several parents"):
         task.marginals(None, np.zeros((1, 13)))
+    rng = np.random.default_rng(0)
+    with pytest.warns(SampledOutputsWarning):
+        check(task, rng.normal(size=(3, 2)), task.closed(rng.integers(0, 2, (3, 13))))
     rare = HierarchicalMultiLabelTask(500, [[0, 499]]).marginals(None, np.full((1, 500), -800.0))
     assert np.all(rare == 0)
 

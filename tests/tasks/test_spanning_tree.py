@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import CandidatePairs, SpanningTreeTask, StackedParts, StructBoost, TaskError
+from structboost import (
+    CandidatePairs,
+    SpanningTreeTask,
+    StackedParts,
+    StructBoost,
+    Task,
+    TaskError,
+)
 from structboost import check_task as check
 
 
@@ -48,6 +55,37 @@ def test_the_argmax_equals_enumeration(seed, ties):
         n = len(truth[i])
         if not isinstance(x, CandidatePairs):
             assert len(listed[i]) == (n ** (n - 2) if n > 1 else 1)  # Cayley
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000))
+def test_probabilities_are_those_of_all_trees(seed):
+    rng = np.random.default_rng(seed)
+    task = SpanningTreeTask()
+    X = [random_input(rng, int(n)) for n in rng.integers(1, 6, size=2)]
+    rows = [4 * rng.normal(size=(len(task.parts(x)), 1)) for x in X]
+    stack = StackedParts({"arc": np.concatenate(rows)}, {"arc": np.cumsum([0, *map(len, rows)])})
+    found = task.marginals_batch(X, stack)
+    for i, (x, own) in enumerate(zip(X, rows, strict=True)):
+        listed = Task.marginals(task, x, own)
+        of_graph = found.expected["arc"][slice(*stack.offsets["arc"][i : i + 2])]
+        assert of_graph == pytest.approx(listed, abs=1e-12)
+        assert task.marginals(x, own) == pytest.approx(listed, abs=1e-12)
+        assert found.log_sums[i] == pytest.approx(Task.log_sum(task, x, own))
+        assert task.log_sum(x, own) == pytest.approx(found.log_sums[i])
+
+
+def test_probabilities_keep_their_digits_where_cycles_score_high():
+    task, x = SpanningTreeTask(), np.zeros((4, 4, 1))
+    scores = np.zeros((4, 4))
+    scores[1, 2] = scores[2, 1] = scores[2, 3] = scores[3, 2] = 60.0
+    found = task.marginals(x, scores.reshape(-1, 1))
+    listed = Task.marginals(task, x, scores.reshape(-1, 1))
+    assert found == pytest.approx(listed, abs=1e-12)
+    n = 30
+    many = task.marginals(np.zeros((n, n, 1)), 50 * np.random.default_rng(0).normal(size=(n**2, 1)))
+    assert many.reshape(n, n).sum(axis=0)[1:] == pytest.approx(1.0)
+    assert many.reshape(n, n).sum(axis=0)[0] == 0.0
 
 
 def test_large_trees_are_those_of_networkx():
