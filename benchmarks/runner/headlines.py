@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -22,9 +22,9 @@ WRITTEN = re.compile(r"Last written in commit (\w+)")
 
 
 class Figure(NamedTuple):
-    """What a page says of a method on a data set; None: nothing."""
+    """What a page says of a method on a data set, or on a part of one; None: nothing."""
 
-    dataset: str
+    dataset: Hashable
     method: str
     error: float | None = None
     seconds: float | None = None

@@ -98,7 +98,8 @@ def test_figures_of_the_records_are_those_of_the_page(tmp_path):
 
 
 def test_the_command_writes_page_and_chart(tmp_path, capsys):
-    (tmp_path / "speed.md").write_bytes((RESULTS / "speed.md").read_bytes())
+    for name in ("speed.md", "speed.json"):
+        (tmp_path / name).write_bytes((RESULTS / name).read_bytes())
     assert command_line.main(["index", "--results", str(tmp_path)]) == 0
     assert "LightGBM" in capsys.readouterr().out
     assert (tmp_path / "index.png").stat().st_size > 1000
