@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.limits import Report
-from benchmarks.runner.protocol import Method, Objective, Params, Trial, grid, made_classes, timed
+from benchmarks.runner.protocol import Method, Objective, Params, Trial, grid, timed
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
@@ -75,7 +75,7 @@ class Hinge(Method):
     candidates: list[Params] = field(default_factory=lambda: powers(1, 3))
     packages = ("numba", "scipy")
     usual = {}  # settings of all methods of the class
-    n_made = 3  # classes of the table that all kernels are compiled on
+    warm_params = {"C": 10.0}
 
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
         raise NotImplementedError
@@ -135,10 +135,6 @@ class Hinge(Method):
             "gap_at_1000": next((p["gap"] for p in path if p["C"] == LARGEST_C), None),
             "tuned_in_time": all(trial.facts["in_time"] for trial in of_path),
         }
-
-    def warm_up(self) -> None:
-        train = made_classes(self.n_made)
-        self.output(self.fit(train, {"C": 10.0}), train.X)
 
 
 class Ranking(Hinge):
@@ -279,7 +275,7 @@ class SSVM(Method):
     name = "ssvm"
     packages = ("numba",)
     candidates = powers(0, 5)
-    n_made = 3
+    warm_params = {"C": 10.0}
 
     def problem(self, X: np.ndarray, y: np.ndarray) -> tuple[Any, Any, Any]:
         return MulticlassTask(int(y.max()) + 1), X, y
@@ -289,10 +285,6 @@ class SSVM(Method):
         task, X, Y = self.problem(scaler.transform(train.X), train.y)
         machine = StructuredSVM(task, C=params["C"], random_state=0)
         return Fitted(scaler, uninterrupted(machine.fit(X, Y)))
-
-    def warm_up(self) -> None:
-        train = made_classes(self.n_made)
-        self.output(self.fit(train, {"C": 10.0}), train.X)
 
     def facts(self, model: Fitted) -> dict[str, Any]:
         last = model.machine.history_[-1]
@@ -319,6 +311,7 @@ class StageWise(Method):
     classifier: Callable[..., Any]  # takes max_rounds
     stages: tuple[int, ...] = STAGES
     packages = ("numba", "scipy", "sklearn")
+    warm_params = {"rounds": 2}
 
     @property
     def candidates(self) -> list[Params]:
@@ -342,10 +335,6 @@ class StageWise(Method):
 
     def facts(self, model: Any) -> dict[str, Any]:
         return {"rounds": model.n_iter_}
-
-    def warm_up(self) -> None:
-        train = made_classes()
-        self.output(self.fit(train, {"rounds": 2}), train.X)
 
 
 # MultiBoost^cw with the exponential loss, whose weights are set once.

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ours import methods
-from benchmarks.ours.methods import M_SLACK, ONE_SLACK, SINGLE_COLUMNS, TIGHT, TREES
+from benchmarks.ours.methods import (
+    M_SLACK,
+    ONE_SLACK,
+    SINGLE_COLUMNS,
+    TIGHT,
+    TREES,
+    fit_reporting,
+)
 from benchmarks.papers import PRINTED
 from benchmarks.peers import full_program
 from benchmarks.peers.classifiers import LightGBMRanker, LightGBMStumpRanker
@@ -19,7 +26,7 @@ from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, re
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import largest, mean, median, over, summary
 from benchmarks.runner.tables import Column, field, table, with_std
-from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 
 DATASETS = ("wine", "glass", "svmguide2", "svmguide4", "vowel", "dna", "segment", "satimage")
@@ -65,14 +72,16 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     data = load(name, data_dir)
     classes = range(min(data.n_classes, QUICK_CLASSES) if quick else data.n_classes)
     protocol = QUICK if quick else Protocol()
-    planned = []
-    for method in METHODS:
-        if method is TREES and name not in TREE_DATASETS:
-            continue
-        for repeat in range(protocol.repeats):
-            for c in classes:
-                own = {"labels": data.one_against_rest(c), "objective": AUC, "class": c}
-                planned.append(tuned_unit("auc", data, method, protocol, repeat, **own))
+    planned = [
+        tuned_unit(
+            *("auc", data, method, protocol, repeat),
+            **{"labels": data.one_against_rest(c), "objective": AUC, "class": c},
+        )
+        for method in METHODS
+        if method is not TREES or name in TREE_DATASETS
+        for repeat in range(protocol.repeats)
+        for c in classes
+    ]
     return planned + list(_timed_units(data, planned[: len(classes)]))
 
 
@@ -107,21 +116,20 @@ def _timed_units(data: Dataset, tuned: Sequence[Unit]) -> Iterator[Unit]:
 
 def _both_curves(tables: Split, C: float) -> Result:
     """Both formulations on one class, one column per round."""
-    found: Result = {"value": None, "C": C}
-    for formulation, method in SINGLE_COLUMNS.items():
-        arguments = (method, tables.train, tables.test, C)
-        ending = run_limited(methods.fit_reporting, arguments, FIGURE_3_SECONDS)
-        found[formulation] = ending.with_status
-    return found
+    rest = (tables.train, tables.test, C)
+    return {"value": None, "C": C} | {
+        formulation: run_limited(fit_reporting, (method, *rest), FIGURE_3_SECONDS).with_status
+        for formulation, method in SINGLE_COLUMNS.items()
+    }
 
 
 def compare(method: methods.Ranking, limit_ratio: float, tables: Split, C: float) -> Result:
     """Time 1-slack and then, in the same run, another formulation to the same gap at the same C."""
     arguments = (tables.train, tables.test, C)
-    ours = run_limited(methods.fit_reporting, (ONE_SLACK, *arguments), LIMIT_SECONDS)
+    ours = run_limited(fit_reporting, (ONE_SLACK, *arguments), LIMIT_SECONDS)
     ours_seconds = ours.result.get("seconds", ours.seconds)
     limit = min(limit_ratio * ours_seconds, LIMIT_SECONDS)
-    theirs = run_limited(methods.fit_reporting, (method, *arguments), limit)
+    theirs = run_limited(fit_reporting, (method, *arguments), limit)
     seconds = theirs.result.get("seconds", theirs.seconds)
     return {
         **{"value": None, "gap": None, "rounds": 0, **theirs.with_status},
@@ -145,12 +153,11 @@ def records(name: str, finished: Finished) -> list[Record]:
             made.append(record(name, method, "auc", **fields))
         fields = {**_mean_over(list(by_class.values())), **common, "class": "mean"}
         made.append(record(name, method, "auc", **fields))
+    shown = ("by_round", "gap", "rounds", "status")
     for unit, result in curves:
         for formulation in SINGLE_COLUMNS:
-            fields = {
-                k: result[formulation].get(k) for k in ("by_round", "gap", "rounds", "status")
-            }
-            fields |= {"C": result["C"], "class": unit.params["class"]}
+            fields = {**{k: result[formulation].get(k) for k in shown}, "C": result["C"]}
+            fields["class"] = unit.params["class"]
             made.append(record(name, f"{FIGURE_3}_{formulation}", "objective", None, **fields))
     return made
 
@@ -242,7 +249,7 @@ def best_class(made: Sequence[Record]) -> str | None:
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    means = by(pick(made, **{"class": "mean"}), "dataset", "method")
+    of_means = pick(made, **{"class": "mean"})
     own = [r for r in pick(made, method=OURS) if r["value"] is not None]
     ours = by(pick(own, **{"class": "mean"}), "dataset")
     n = len(DATASETS)
@@ -259,21 +266,19 @@ def targets(made: Sequence[Record]) -> list[Target]:
         all_of("some class within 0.01 of Table 1", near, n),
     ]
     for peer in PEER_NAMES:
-        values = {s: means.get((s, peer), {}).get("value") for s in ours}
-        beside = [(s, ours[s]["value"] >= v - 0.01) for s, v in values.items() if v is not None]
+        beside = each(of_means, ours, lambda own, other: own >= other - 0.01, OURS, peer)
         found.append(all_of(f"mean AUC at most 0.01 below {peer}'s", beside, n))
     slow = ("segment", "satimage")
-    many = [s for (s, m), r in means.items() if m == M_SLACK.name and r["pairs"] > MANY_PAIRS]
-    with_program = [s for s, m in means if m == FULL_PROGRAM]
+    many = [r["dataset"] for r in pick(of_means, method=M_SLACK.name) if r["pairs"] > MANY_PAIRS]
+    with_program = datasets_of(pick(of_means, method=FULL_PROGRAM))
     for wanted, method, least, sets in (
         ("50 times faster than Algorithm 2 as printed", methods.PRINTED.name, 50.0, slow),
         ("the same at C = 1000", AT_1000, 50.0, slow),
         ("3 times faster than m-slack above 10,000 pairs", M_SLACK.name, 3.0, many),
         ("m-slack master no slower than HiGHS on the full LP", FULL_PROGRAM, 1.0, with_program),
     ):
-        on_page = [s for s in sets if (s, method) in means]
-        holds = [(s, means[s, method]["ratio"] >= least) for s in on_page]
-        found.append(all_of(wanted, holds, max(1, len(sets))))
+        holds = each(of_means, sets, lambda ratio, n=least: ratio >= n, method, key="ratio")
+        found.append(all_of(wanted, holds, len(sets)))
     seconds = ours.get("satimage", {}).get("seconds")
     return [*found, reach("a fit of satimage in a minute, seconds", seconds, "<=", 60)]
 

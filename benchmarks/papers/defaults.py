@@ -1,6 +1,5 @@
 """All defaults, no parameter given, beside LightGBM's: errors, losses, NDCG@10, CPU of the fit."""
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,12 +11,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.papers import multiclass
 from benchmarks.runner import tables
 from benchmarks.runner.datasets import Table, load, ranking_queries, split
-from benchmarks.runner.protocol import FEW_ROWS, MANY_REPEATS, REPEATS, made_classes
+from benchmarks.runner.protocol import FEW_ROWS, MANY_REPEATS, REPEATS, cpu_timed, made_classes
 from benchmarks.runner.records import Record, grouped, pick, record
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import mean, median
-from benchmarks.runner.tables import field
-from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.tables import Column, field
+from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 from benchmarks.structures import by_default
 from benchmarks.structures.lists import mean_ndcg
@@ -64,17 +63,10 @@ def compare_classifiers(train: Table, test: Table) -> Result:
     import lightgbm
 
     StructBoostClassifier().fit(*made_classes())
-    makers = {
-        OURS: StructBoostClassifier,
-        THEIRS: partial(lightgbm.LGBMClassifier, n_jobs=1, verbose=-1),
-    }
-    return {
-        name: _measured(
-            lambda make=make: make().fit(*train),
-            lambda model: np.mean(model.predict(test.X) != test.y),
-        )
-        for name, make in makers.items()
-    } | {"rows": len(train.y)}
+    return _compared(
+        *(StructBoostClassifier, lightgbm.LGBMClassifier, train),
+        lambda model: np.mean(model.predict(test.X) != test.y),
+    )
 
 
 def compare_rankers(data_dir: Path) -> Result:
@@ -83,21 +75,26 @@ def compare_rankers(data_dir: Path) -> Result:
 
     (X, y, group), (test_X, test_y, test_group) = ranking_queries(data_dir)
     StructBoostRanker().fit(*made_classes())
-    makers = {OURS: StructBoostRanker, THEIRS: partial(lightgbm.LGBMRanker, n_jobs=1, verbose=-1)}
+    return _compared(
+        *(StructBoostRanker, lightgbm.LGBMRanker, (X, y)),
+        lambda model: mean_ndcg(test_y, model.predict(test_X), test_group),
+        group=group,
+    )
+
+
+def _compared(
+    ours: Any, theirs: Any, rows: tuple[Any, Any], value: Callable[[Any], float], **more: Any
+) -> Result:
+    makers = {OURS: ours, THEIRS: partial(theirs, n_jobs=1, verbose=-1)}
     return {
-        name: _measured(
-            lambda make=make: make().fit(X, y, group=group),
-            lambda model: mean_ndcg(test_y, model.predict(test_X), test_group),
-        )
+        name: _measured(lambda make=make: make().fit(*rows, **more), value)
         for name, make in makers.items()
-    } | {"rows": len(y)}
+    } | {"rows": len(rows[1])}
 
 
 def _measured(fit: Callable[[], Any], value: Callable[[Any], float]) -> dict[str, float]:
     with threadpool_limits(1):
-        began = time.process_time()
-        model = fit()
-        cpu = time.process_time() - began
+        model, cpu = cpu_timed(fit)
     return {"value": float(value(model)), "cpu": cpu}
 
 
@@ -119,107 +116,85 @@ def records(name: str, finished: Finished) -> list[Record]:
     return made
 
 
-def _pairs(made: Sequence[Record]) -> dict[str, tuple[Record, Record]]:
-    """Records of both on each data set that has them."""
-    by_set = grouped((r["dataset"], r) for r in made if r["method"] in (OURS, THEIRS))
-    return {name: (of[0], of[1]) for name, of in by_set.items() if len(of) == 2}
+def _lines(made: Sequence[Record]) -> list[Record]:
+    """A row for each data set, and for each loss of structures, with the fields of all methods."""
+    rows = grouped(((r["dataset"], r["metric"]), r) for r in made)
+    return [
+        {**own[0], "loss": f"{name}, {metric}"}
+        | {f"{r['method']} {part}": r[part] for r in own for part in ("value", "cpu")}
+        | {"times": own[0]["cpu"] / own[1]["cpu"] if own[1:] else None}
+        for (name, metric), own in rows.items()
+    ]
 
 
-def _structured(made: Sequence[Record]) -> dict[str, dict[str, Record]]:
-    """Records of all methods, by label sets or tags and their loss."""
-    own = [r for r in made if r["dataset"] in by_default.DATASETS]
-    by_loss = grouped((f"{r['dataset']}, {r['metric']}", (r["method"], r)) for r in own)
-    return {name: dict(of) for name, of in by_loss.items()}
+def _columns(heads: Sequence[str], methods: Sequence[str]) -> list[Column]:
+    """Values in % of each method, and CPU seconds."""
+    parts = [(method, "value", "{:.1f}", 100) for method in methods]
+    parts += [(method, "cpu", "{:.2f}", 1) for method in methods]
+    return [
+        field(head, f"{method} {part}", form, factor)
+        for head, (method, part, form, factor) in zip(heads, parts, strict=True)
+    ]
 
 
-def _line(name: str, ours: Record, theirs: Record) -> Record:
-    """Both in one row; values in %."""
-    return {
-        "dataset": name, "rows": ours["rows"], "repeats": ours["repeats"],
-        "ours": 100 * ours["value"], "theirs": 100 * theirs["value"],
-        "our_cpu": ours["cpu"], "their_cpu": theirs["cpu"], "times": ours["cpu"] / theirs["cpu"],
-    }  # fmt: skip
-
-
+ROWS = field("training rows", "rows")
 COLUMNS = [
-    field("%, defaults", "dataset"),
-    field("training rows", "rows"),
-    field("splits", "repeats"),
-    field("structboost", "ours", "{:.1f}"),
-    field("LightGBM", "theirs", "{:.1f}"),
-    field("CPU s", "our_cpu", "{:.2f}"),
-    field("LightGBM's", "their_cpu", "{:.2f}"),
+    *(ROWS, field("splits", "repeats")),
+    *_columns(("structboost", "LightGBM", "CPU s", "LightGBM's"), (OURS, THEIRS)),
     field("times", "times", "{:.2f}"),
 ]
-
-
-# A value and the seconds of each method on label sets and tags.
-MORE_COLUMNS = [
-    field("%, defaults", "dataset"),
-    field("training rows", "rows"),
-    *(
-        field(head, f"{method} {name}", form, factor)
-        for name, form, factor, heads in (
-            ("value", "{:.1f}", 100, ("structboost", "LightGBM alone", "joined")),
-            ("cpu", "{:.2f}", None, ("CPU s", "LightGBM's alone", "joined")),
-        )
-        for head, method in zip(heads, by_default.METHODS, strict=True)
-    ),
-]
+STRUCTURED_HEADS = (
+    *("structboost", "LightGBM alone", "joined"),
+    *("CPU s", "LightGBM's alone", "joined"),
+)
 
 
 def show(made: Sequence[Record]) -> str:
-    lines = [_line(name, *both) for name, both in _pairs(made).items()]
+    lines = _lines(made)
+    structured = [line for line in lines if line["dataset"] in by_default.DATASETS]
+    ranked = pick(lines, dataset=RANKING)
+    others = [line for line in lines if line not in (*structured, *ranked)]
+    head = "%, defaults"
     return tables.blocks(
-        tables.table([line for line in lines if line["dataset"] != RANKING], COLUMNS),
-        tables.table(pick(lines, dataset=RANKING), [field("NDCG@10, %", "dataset"), *COLUMNS[1:]]),
+        tables.table(others, [field(head, "dataset"), *COLUMNS]),
+        tables.table(ranked, [field("NDCG@10, %", "dataset"), *COLUMNS]),
         tables.table(
-            [
-                {"dataset": name, "rows": of[OURS]["rows"]}
-                | {f"{m} {part}": r[part] for m, r in of.items() for part in ("value", "cpu")}
-                for name, of in _structured(made).items()
-            ],
-            MORE_COLUMNS,
+            structured,
+            [field(head, "loss"), ROWS, *_columns(STRUCTURED_HEADS, by_default.METHODS)],
         ),
     )
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    pairs = _pairs(made)
-    ranking = pairs.pop(RANKING, None)
+    def holds(
+        wanted: str,
+        names: Sequence[str],
+        factor: float,
+        slack: float = 0.0,
+        *,
+        key: str = "value",
+        least: int | None = None,
+    ) -> Target:
+        def is_low(own: float, other: float) -> bool:
+            return own <= factor * other + slack
 
-    def of(names: Sequence[str], holds: Callable[[Record, Record], bool]) -> list[tuple[str, bool]]:
-        return [(name, holds(*pairs[name])) for name in names if name in pairs]
+        return all_of(wanted, each(made, names, is_low, OURS, THEIRS, key=key), len(names), least)
 
-    def is_near(ours: Record, theirs: Record) -> bool:
-        return ours["value"] <= theirs["value"] + 0.01
-
-    def is_no_disaster(ours: Record, theirs: Record) -> bool:
-        return ours["value"] <= 1.5 * theirs["value"]
-
+    fields = [f"{method} value" for method in by_default.METHODS]
+    structured = [line for line in _lines(made) if line["dataset"] in by_default.DATASETS]
+    values = [(line["loss"], [line[key] for key in fields]) for line in structured]
+    near_both = [(name, own <= min(others) + 0.01) for name, (own, *others) in values]
+    both = [r["value"] for m in (OURS, THEIRS) for r in pick(made, dataset=RANKING, method=m)]
     near = "error at most 1 point above LightGBM's"
     return [
-        all_of(near, of(TUNED_ON, is_near), len(TUNED_ON), 8),
-        all_of("error at most 1.5 times LightGBM's", of(TUNED_ON, is_no_disaster), len(TUNED_ON)),
-        all_of(f"{near}, sets of scikit-learn", of(BUNDLED, is_near), len(BUNDLED)),
-        all_of(
-            "at most 1.5 times, sets of scikit-learn", of(BUNDLED, is_no_disaster), len(BUNDLED)
-        ),
-        all_of(
-            "CPU of the fit at most 3 times LightGBM's",
-            of(TUNED_ON, lambda ours, theirs: ours["cpu"] <= 3 * theirs["cpu"]),
-            len(TUNED_ON),
-        ),
+        holds(near, TUNED_ON, 1, 0.01, least=8),
+        holds("error at most 1.5 times LightGBM's", TUNED_ON, 1.5),
+        holds(f"{near}, sets of scikit-learn", BUNDLED, 1, 0.01),
+        holds("at most 1.5 times, sets of scikit-learn", BUNDLED, 1.5),
+        holds("CPU of the fit at most 3 times LightGBM's", TUNED_ON, 3, key="cpu"),
         all_of(
             "loss of label sets and tags at most 1 point above LightGBM's, alone and joined",
-            [
-                (name, all(is_near(of[OURS], of[other]) for other in by_default.METHODS[1:]))
-                for name, of in _structured(made).items()
-            ],
-            N_STRUCTURED,
+            *(near_both, N_STRUCTURED),
         ),
-        reach(
-            "NDCG@10 less LightGBM's",
-            *(ranking and ranking[0]["value"] - ranking[1]["value"], ">=", 0.0),
-        ),
+        reach("NDCG@10 less LightGBM's", both[0] - both[1] if both[1:] else None, ">=", 0.0),
     ]

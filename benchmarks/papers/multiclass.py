@@ -10,18 +10,11 @@ from benchmarks.papers import PRINTED
 from benchmarks.peers import classifiers as peers
 from benchmarks.runner import plots, tables
 from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import (
-    MANY_REPEATS,
-    QUICK,
-    REPEATS,
-    Method,
-    Protocol,
-    tuned_unit,
-)
+from benchmarks.runner.protocol import MANY_REPEATS, QUICK, REPEATS, Method, Protocol, tuned_unit
 from benchmarks.runner.records import Record, by, datasets_of, pick, record
 from benchmarks.runner.statistics import mean, median, over, summary
 from benchmarks.runner.tables import field
-from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 
 DATASETS = (
@@ -85,13 +78,12 @@ METHODS = tuple(method.name for method in methods(""))
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     data = load(name, data_dir)
     usual = Protocol(MANY_REPEATS) if name in SMALL_DATASETS else Protocol()
-    planned = []
-    for method in methods(name):
-        protocol = QUICK if quick else CUT.get((name, method.name), usual)
-        gap = getattr(method, "gap", None)
-        for repeat in range(protocol.repeats):
-            planned.append(tuned_unit("multiclass", data, method, protocol, repeat, gap=gap))
-    return planned
+    plan = [(m, QUICK if quick else CUT.get((name, m.name), usual)) for m in methods(name)]
+    return [
+        tuned_unit("multiclass", data, method, protocol, k, gap=getattr(method, "gap", None))
+        for method, protocol in plan
+        for k in range(protocol.repeats)
+    ]
 
 
 def records(name: str, finished: Finished) -> list[Record]:
@@ -156,12 +148,8 @@ def targets(made: Sequence[Record]) -> list[Target]:
         own = [(s, r["value"] <= limits[s]) for (s, m), r in values.items() if m == method]
         wanted = f"error of {method} at most Table 2's + std / sqrt(5), on {least} of {n}"
         found.append(all_of(wanted, own, n, least))
-    lower = []
-    for name in DATASETS:
-        rivals = [values.get((name, m)) for m in ("multiboost_cw_trees", "lightgbm", "histgb")]
-        if None not in rivals:
-            own, *others = (r["value"] for r in rivals if r)
-            lower.append((name, own <= min(others)))
+    rivals = ("multiboost_cw_trees", "lightgbm", "histgb")
+    lower = each(made, DATASETS, lambda own, *others: own <= min(others), *rivals)
     wanted = "multiboost_cw_trees at most LightGBM's and HistGradientBoosting's error, on 6 of 10"
     slack = {s: r for (s, m), r in values.items() if m == "structboost_1slack"}
     fine = [s for s in DATASETS if s not in COARSE_DATASETS]

@@ -1,6 +1,5 @@
 """Each search for the best output, against the obvious Python: same problems, same answers."""
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import searches as peers
 from benchmarks.runner import tables
+from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import Record, record
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.tables import field
@@ -46,9 +46,15 @@ class Search(NamedTuple):
 
 
 def of_task(
-    peer: str, task: Task, X: Sequence[Any], theirs: Callable[[dict[str, np.ndarray]], float]
+    peer: str,
+    task: Task,
+    x: Any,
+    sizes: tuple[int, int],  # numbers of problems, the second one in a quick run
+    theirs: Callable[[dict[str, np.ndarray]], float],
+    quick: bool,
 ) -> Search:
     """The batch search of a task on random scores; a peer takes the scores of one problem."""
+    X = [x] * sizes[quick]
     rng = np.random.default_rng(0)
     stack = task.stack(X)
     rows = {
@@ -60,112 +66,37 @@ def of_task(
             rows[kind] = np.abs(rows[kind])
     scores = StackedParts(rows, stack.offsets)
     own = [scores.example(i) for i in range(len(X))]
-    by_kind = [of_one if isinstance(of_one, dict) else {"x": of_one} for of_one in own]
+    by_kind = [one if isinstance(one, dict) else {next(iter(rows)): one} for one in own]
 
     def value_of(outputs: Sequence[Any]) -> np.ndarray:
-        return np.array(
-            [_score(task, x, y, of_one) for x, y, of_one in zip(X, outputs, own, strict=True)]
-        )
+        return np.array([_score(task, x, y, o) for y, o in zip(outputs, by_kind, strict=True)])
 
     return Search(
-        peer,
-        len(X),
-        lambda: task.argmax_batch(X, scores),
-        value_of,
+        *(peer, len(X), lambda: task.argmax_batch(X, scores), value_of),
         lambda: [theirs(of_one) for of_one in by_kind],
     )
 
 
-def _score(task: Task, x: Any, y: Any, scores: Any) -> float:
+def _score(task: Task, x: Any, y: Any, scores: dict[str, np.ndarray]) -> float:
     """Score of an output by its joint feature."""
     feature = task.joint_feature(x, y)
-    pairs = (
-        [(feature[kind], scores[kind]) for kind in feature]
-        if isinstance(feature, dict)
-        else [(feature, scores)]
-    )
-    return float(
-        sum(
-            (own[measure[0], measure[1]] * measure[2]).sum()
-            if isinstance(measure, tuple)
-            else (own * measure).sum()
-            for measure, own in pairs
-        )
-    )
+    of_kinds = feature if isinstance(feature, dict) else {next(iter(scores)): feature}
+    total = 0.0
+    for kind, measure in of_kinds.items():
+        is_sparse = isinstance(measure, tuple)
+        own = scores[kind][measure[0], measure[1]] if is_sparse else scores[kind]
+        total += float((own * (measure[2] if is_sparse else measure)).sum())
+    return total
 
 
-def chains(quick: bool) -> Search:
-    n_tags, n = 26, 20 if quick else 200
-    X = [np.zeros((20, 1))] * n
-    return of_task(
-        "numpy",
-        ChainTask(n_tags),
-        X,
-        lambda own: peers.viterbi(own["token"], own["step"].reshape(n_tags, n_tags)),
-    )
-
-
-def segments(quick: bool) -> Search:
-    n_labels, n = 8, 20 if quick else 200
-    return of_task(
-        "numpy",
-        SegmentTask(n_labels, 8),
-        [np.zeros((40, 1))] * n,
-        lambda own: peers.segments(
-            own["token"], own["begin"], own["span"], own["pair"].reshape(n_labels, n_labels)
-        ),
-    )
-
-
-def trees(quick: bool) -> Search:
-    n = 25
-    return of_task(
-        "networkx",
-        SpanningTreeTask(),
-        [np.zeros((n, n, 1))] * (5 if quick else 50),
-        lambda own: peers.spanning_tree(next(iter(own.values())).reshape(n, n)),
-    )
-
-
-def matchings(quick: bool) -> Search:
-    n = 30
-    return of_task(
-        "scipy",
-        MatchingTask(),
-        [np.zeros((n, n, 1))] * (20 if quick else 200),
-        lambda own: peers.matching(next(iter(own.values())).reshape(n, n)),
-    )
-
-
-def hierarchies(quick: bool) -> Search:
-    n_labels = 400
-    parents = np.arange(n_labels) // 4 - 1
-    edges = [(parent, label) for label, parent in enumerate(parents) if parent >= 0]
-    return of_task(
-        "a loop",
-        HierarchicalMultiLabelTask(n_labels, edges),
-        [np.zeros(1)] * (20 if quick else 500),
-        lambda own: peers.closed_set(own["x"][0], parents),
-    )
-
-
-def grids(quick: bool) -> Search:
-    """Two labels whose edges favour equal labels."""
-    side = 8 if quick else 24
-    number = np.arange(side * side).reshape(side, side)
-    edges = np.concatenate(
-        (
-            np.column_stack((number[:, :-1].ravel(), number[:, 1:].ravel())),
-            np.column_stack((number[:-1].ravel(), number[1:].ravel())),
-        )
-    )
-    x = GraphInput(np.zeros((side * side, 1)), edges)
-
-    return of_task(
-        "networkx",
-        GraphTask(2, pairs="equal"),
-        [x] * 3,
-        lambda own: peers.minimum_cut(own["node"], edges, own["edge"][:, 0]),
+def of_problem(
+    peer: str, problem: Any, costs: np.ndarray, theirs: Callable[[np.ndarray], float]
+) -> Search:
+    """The batch solver of a decision problem, on a row of costs or values for each problem."""
+    return Search(
+        *(peer, len(costs), lambda: problem.solve_all(costs)),
+        lambda found: (found * costs).sum(axis=1),
+        lambda: [theirs(own) for own in costs],
     )
 
 
@@ -173,13 +104,7 @@ def paths(quick: bool) -> Search:
     problem = GridPath(8, 8)
     arcs = np.asarray(problem.arcs)
     costs = np.random.default_rng(0).uniform(0.1, 1, size=(20 if quick else 500, len(arcs)))
-    return Search(
-        "scipy",
-        len(costs),
-        lambda: problem.solve_all(costs),
-        lambda found: (found * costs).sum(axis=1),
-        lambda: [peers.grid_path(own, arcs, 64) for own in costs],
-    )
+    return of_problem("scipy", problem, costs, lambda own: peers.grid_path(own, arcs, 64))
 
 
 def knapsacks(quick: bool) -> Search:
@@ -187,22 +112,54 @@ def knapsacks(quick: bool) -> Search:
     weights = rng.integers(3, 9, size=32)
     values = rng.uniform(0, 10, size=(5 if quick else 50, 32))
     problem = Knapsack(weights, 60)
-    return Search(
-        "HiGHS",
-        len(values),
-        lambda: problem.solve_all(values),
-        lambda found: (found * values).sum(axis=1),
-        lambda: [peers.knapsack(own, weights, 60) for own in values],
-    )
+    return of_problem("HiGHS", problem, values, lambda own: peers.knapsack(own, weights, 60))
 
 
+def square(scores: dict[str, np.ndarray], n: int) -> np.ndarray:
+    """The scores of the only kind as a matrix."""
+    return next(iter(scores.values())).reshape(n, n)
+
+
+# Labels in a tree: the parent of each.
+PARENTS = np.arange(400) // 4 - 1
+NODES = np.arange(24 * 24).reshape(24, 24)
+# Of the grid, whose edges favour equal labels.
+EDGES = np.concatenate(
+    [
+        np.column_stack((one.ravel(), other.ravel()))
+        for one, other in ((NODES[:, :-1], NODES[:, 1:]), (NODES[:-1], NODES[1:]))
+    ]
+)
 SEARCHES: dict[str, Callable[[bool], Search]] = {
-    "chain, 20 tokens, 26 tags": chains,
-    "segments, 40 tokens, 8 labels, up to 8 tokens": segments,
-    "spanning tree, 25 nodes": trees,
-    "matching, 30 and 30": matchings,
-    "closed set, tree of 400 labels": hierarchies,
-    "two labels, grid of 24 by 24": grids,
+    "chain, 20 tokens, 26 tags": partial(
+        *(of_task, "numpy", ChainTask(26), np.zeros((20, 1)), (200, 20)),
+        lambda own: peers.viterbi(own["token"], own["step"].reshape(26, 26)),
+    ),
+    "segments, 40 tokens, 8 labels, up to 8 tokens": partial(
+        *(of_task, "numpy", SegmentTask(8, 8), np.zeros((40, 1)), (200, 20)),
+        lambda own: peers.segments(
+            own["token"], own["begin"], own["span"], own["pair"].reshape(8, 8)
+        ),
+    ),
+    "spanning tree, 25 nodes": partial(
+        *(of_task, "networkx", SpanningTreeTask(), np.zeros((25, 25, 1)), (50, 5)),
+        lambda own: peers.spanning_tree(square(own, 25)),
+    ),
+    "matching, 30 and 30": partial(
+        *(of_task, "scipy", MatchingTask(), np.zeros((30, 30, 1)), (200, 20)),
+        lambda own: peers.matching(square(own, 30)),
+    ),
+    "closed set, tree of 400 labels": partial(
+        *(of_task, "a loop"),
+        HierarchicalMultiLabelTask(400, [(p, c) for c, p in enumerate(PARENTS) if p >= 0]),
+        *(np.zeros(1), (500, 20)),
+        lambda own: peers.closed_set(own["x"][0], PARENTS),
+    ),
+    "two labels, grid of 24 by 24": partial(
+        *(of_task, "networkx", GraphTask(2, pairs="equal")),
+        *(GraphInput(np.zeros((NODES.size, 1)), EDGES), (3, 3)),
+        lambda own: peers.minimum_cut(own["node"], EDGES, own["edge"][:, 0]),
+    ),
     "path, grid of 8 by 8": paths,
     "knapsack, 32 items": knapsacks,
 }
@@ -221,19 +178,11 @@ def race(make: Callable[[bool], Search], quick: bool) -> Result:
     search = make(quick)
     values = search.value_of(search.ours())
     np.testing.assert_allclose(values, search.theirs(), rtol=1e-9, atol=1e-9)
+    runs = QUICK_REPEATS if quick else REPEATS
     with threadpool_limits(1):
-        seconds = [
-            [_cpu(run) for run in (search.ours, search.theirs)]
-            for _ in range(QUICK_REPEATS if quick else REPEATS)
-        ]
+        seconds = [[cpu_timed(f)[1] for f in (search.ours, search.theirs)] for _ in range(runs)]
     ours, theirs = np.min(seconds, axis=0) / search.n_problems
     return {"ours": ours, "theirs": theirs, "peer": search.peer, "value": theirs / ours}
-
-
-def _cpu(run: Callable[[], Any]) -> float:
-    began = time.process_time()
-    run()
-    return time.process_time() - began
 
 
 def records(name: str, finished: Finished) -> list[Record]:

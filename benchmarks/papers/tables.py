@@ -1,7 +1,6 @@
 """Tables as they come: missing values, categories, sparse entries."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,20 @@ from threadpoolctl import threadpool_limits
 from benchmarks.runner import tables as printed
 from benchmarks.runner.datasets import Dataset, Table, given_partition, load, parts
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
-from benchmarks.runner.protocol import FEW_ROWS, MANY_REPEATS, REPEATS, Params, grid
-from benchmarks.runner.records import Record, by, datasets_of, pick, record
+from benchmarks.runner.protocol import (
+    FEW_ROWS,
+    MANY_REPEATS,
+    REPEATS,
+    Params,
+    cpu_timed,
+    grid,
+    timed,
+)
+from benchmarks.runner.records import Record, by, grouped, pick, record
 from benchmarks.runner.sources import code_version
-from benchmarks.runner.statistics import summary
+from benchmarks.runner.statistics import most, summary
 from benchmarks.runner.tables import Column, field, with_std
-from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 from structboost import StructBoostClassifier
 
@@ -33,6 +40,7 @@ SHARES = (0.1, 0.3)
 SHAPE, QUICK_SHAPE = (100_000, 300_000, 30), (1_000, 3_000, 30)
 SPARSE_SECONDS, MOST_BYTES = 600.0, 4e9
 OURS, HGB, LIGHTGBM = "structboost", "hist_gradient_boosting", "lightgbm"
+HEADS = {OURS: "structboost", HGB: "HistGradientBoosting", LIGHTGBM: "LightGBM"}
 
 
 def _lightgbm(**params: Any) -> Any:
@@ -114,9 +122,7 @@ def tuned(method: str, tables: Callable[[], tuple[Table, Table, Table]]) -> Resu
     tried = []
     with threadpool_limits(1):
         for number, params in enumerate(settings):
-            began = time.process_time()
-            model = make(**params).fit(train.X, train.y)
-            seconds = time.process_time() - began
+            model, seconds = cpu_timed(make(**params).fit, train.X, train.y)
             tried.append((1 - model.score(validation.X, validation.y), number, model, seconds))
         _, number, model, seconds = min(tried, key=lambda one: one[:2])
         value = 1 - float(model.score(test.X, test.y))
@@ -140,37 +146,36 @@ def sparse_fit(report: Report, shape: tuple[int, int, int]) -> Result:
     StructBoostClassifier(C=300.0, max_rounds=2).fit(X[:100], y[:100])  # compiles
     report({})
     reset_peak_memory()
-    began = time.perf_counter()
-    model = StructBoostClassifier(C=300.0, max_rounds=50).fit(X, y)
-    facts = {"seconds": time.perf_counter() - began, "rounds": model.n_iter_}
+    model, seconds = timed(StructBoostClassifier(C=300.0, max_rounds=50).fit, X, y)
+    facts = {"seconds": seconds, "rounds": model.n_iter_}
     return {"value": 1 - float(model.score(X, y)), "peak": peak_memory(), **facts}
 
 
 def records(name: str, finished: Finished) -> list[Record]:
     if name == SPARSE:
-        return [record(name, OURS, "training_error", r.pop("value"), **r) for _, r in finished]
-    made = []
-    for case, method in dict.fromkeys((u.params.get("share"), u.method) for u, _ in finished):
-        own = [r for u, r in finished if (u.params.get("share"), u.method) == (case, method)]
-        settings = [r["setting"] for r in own]
-        made.append(record(name, method, "error", **summary(own), share=case, settings=settings))
-    return made
+        return [record(name, OURS, "training_error", **result) for _, result in finished]
+    cases = grouped(((u.params.get("share"), u.method), result) for u, result in finished)
+    return [
+        record(
+            *(name, method, "error"),
+            **summary(own),
+            **{"share": share, "settings": [r["setting"] for r in own]},
+        )
+        for (share, method), own in cases.items()
+    ]
 
 
 def show(made: Sequence[Record]) -> str:
-    def rows() -> Iterator[Record]:
-        for name in datasets_of(made):
-            own = pick(made, dataset=name, metric="error")
-            for share in dict.fromkeys(r["share"] for r in own):
-                yield {"name": name, "share": share, **by(pick(own, share=share), "method")}
-
-    heads = {OURS: "structboost", HGB: "HistGradientBoosting", LIGHTGBM: "LightGBM"}
+    cases = grouped(((r["dataset"], r["share"]), r) for r in pick(made, metric="error"))
+    rows = [
+        {"name": name, "share": share, **by(own, "method")} for (name, share), own in cases.items()
+    ]
     errors = [
         Column(head, lambda row, m=method: with_std(row.get(m, {}), 2, 100))
-        for method, head in heads.items()
+        for method, head in HEADS.items()
     ]
     shares = Column("cells removed", lambda row: f"{row['share']:.0%}" if row["share"] else "-")
-    found = [printed.table(list(rows()), [field("", "name"), shares, *errors])]
+    found = [printed.table(rows, [field("", "name"), shares, *errors])]
     for r in pick(made, dataset=SPARSE):
         found.append(
             f"sparse: {r['seconds']:.0f} s, {r['peak'] / 1e9:.2f} GB, {r['rounds']} rounds, "
@@ -180,26 +185,14 @@ def show(made: Sequence[Record]) -> str:
 
 
 def targets(made: Sequence[Record]) -> list[Target]:
-    errors = by(made, "dataset", "share", "method")
+    def near(wanted: str, names: Sequence[str], peer: str, share: float | None = None) -> Target:
+        own = [r for r in made if r.get("share") == share]
+        found = each(own, names, lambda ours, theirs: ours <= theirs + 0.01, OURS, peer)
+        return all_of(f"{wanted}: at most 1 point above {HEADS[peer]}", found, len(names))
 
-    def near(share: float | None, names: Sequence[str], peer: str) -> list[tuple[str, bool]]:
-        ours, theirs = ({n: errors.get((n, share, m)) for n in names} for m in (OURS, peer))
-        known = [n for n in names if ours[n] and theirs[n]]
-        return [(n, ours[n]["value"] <= theirs[n]["value"] + 0.01) for n in known]
-
-    found = [
-        all_of(
-            f"{share:.0%} of the cells removed: at most 1 point above HistGradientBoosting",
-            near(share, HOLED, HGB),
-            len(HOLED),
-        )
-        for share in SHARES
-    ]
-    beside = near(None, (CATEGORIES,), LIGHTGBM)
-    peaks = [r["peak"] for r in pick(made, dataset=SPARSE)]
-    peak = max(peaks, default=None)
+    peak = most(r["peak"] for r in pick(made, dataset=SPARSE))
     return [
-        *found,
-        all_of("categories: at most 1 point above LightGBM", beside, 1),
+        *(near(f"{share:.0%} of the cells removed", HOLED, HGB, share) for share in SHARES),
+        near("categories", (CATEGORIES,), LIGHTGBM),
         reach("sparse fit of 100,000 x 300,000, 30 a row, bytes", peak, "<", MOST_BYTES),
     ]

@@ -1,5 +1,6 @@
 """Tracking (Tables 4 and 5, figs. 5 and 6 of StructBoost): overlap, centre error, speed."""
 
+import operator
 from collections.abc import Mapping
 from collections.abc import Sequence as Listed
 from functools import partial
@@ -14,9 +15,9 @@ from benchmarks.papers import PRINTED
 from benchmarks.runner import plots, tables
 from benchmarks.runner.records import Record, by, datasets_of, pick, record
 from benchmarks.runner.sources import code_version
-from benchmarks.runner.statistics import mean, median, over, std
+from benchmarks.runner.statistics import mean, median, most, over, std
 from benchmarks.runner.tables import Column, field
-from benchmarks.runner.targets import Target, all_of, reach
+from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Unit
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import contact_sheet
@@ -137,26 +138,21 @@ def _overlaps(made: Listed[Record]) -> str:
 
 def targets(made: Listed[Record]) -> list[Target]:
     known = [r for r in pick(made, metric="overlap") if r["value"] is not None]
-    overlap = {(r["dataset"], r["method"]): r["value"] for r in known}
-    ours = {r["dataset"]: r for r in known if r["method"] == OURS}
+    ours = by(pick(known, method=OURS), "dataset")
     values = {name: r["value"] for name, r in ours.items()}
     n = len(DATASETS)
     average = mean(values.values()) if len(values) == n else None
 
-    def over(method: str) -> list[tuple[str, bool]]:
-        both = [name for name in values if (name, method) in overlap]
-        return [(name, values[name] > overlap[name, method]) for name in both]
-
-    latencies = [1000 * max(r["largest_latency"], r["init_seconds"]) for r in ours.values()]
-    slowest = max(latencies, default=None)
+    above = {m: each(known, values, operator.gt, OURS, m) for m in ("adaboost", "struck_50")}
+    slowest = most(1000 * max(r["largest_latency"], r["init_seconds"]) for r in ours.values())
     table_4 = [(s, values[s] >= row[0]) for s, row in TABLE_4.items() if s in values]
     fast = [(name, ours[name]["fps"] >= 25) for name in SMALL if name in ours]
     return [
         reach("mean overlap above 0.59 (CSRT)", average, ">", 0.59),
         reach("goal: mean overlap of 0.65", average, ">=", 0.65),
         all_of("above CSRT on 4", [(s, v > CSRT[s]) for s, v in values.items()], n, 4),
-        all_of("above our AdaBoost on 5", over("adaboost"), n, 5),
-        all_of("above our Struck on 5", over("struck_50"), n, 5),
+        all_of("above our AdaBoost on 5", above["adaboost"], n, 5),
+        all_of("above our Struck on 5", above["struck_50"], n, 5),
         all_of("goal: Table 4", table_4, len(TABLE_4)),
         all_of("25 frames/s at 320 x 240", fast, len(SMALL)),
         reach("no frame takes 250 ms, the first included", slowest, "<", 250.0, "{:.0f} ms"),

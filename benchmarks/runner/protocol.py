@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -51,6 +52,8 @@ class Method:
     name: str
     candidates: Any  # six settings, the simplest or most strongly regularised first
     packages: tuple[str, ...] = ()  # whose versions are part of the version of a result
+    warm_params: Params = {}  # of a small fit that compiles, on so many classes; none: no need
+    n_made = 3
 
     def fit(self, train: Table, params: Params) -> Any:
         """Model trained on one thread."""
@@ -72,6 +75,9 @@ class Method:
 
     def warm_up(self) -> None:
         """Compile what is compiled at first use, so that no timing includes it."""
+        if self.warm_params:
+            train = made_classes(self.n_made)
+            self.output(self.fit(train, self.warm_params), train.X)
 
     def facts(self, model: Any) -> dict[str, Any]:
         """More about a fitted model: gap, rounds."""
@@ -198,11 +204,20 @@ def measure(
     }
 
 
-def timed(function: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[Any, float]:
+def timed(
+    function: Callable[..., Any],
+    *arguments: Any,
+    clock: Callable[[], float] = time.perf_counter,
+    **named: Any,
+) -> tuple[Any, float]:
     """What a function returns, and the seconds that it took."""
-    started = time.perf_counter()
+    started = clock()
     returned = function(*arguments, **named)
-    return returned, time.perf_counter() - started
+    return returned, clock() - started
+
+
+# The same in CPU seconds.
+cpu_timed = partial(timed, clock=time.process_time)
 
 
 def version(method: Method, data: Dataset) -> str:

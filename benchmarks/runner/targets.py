@@ -1,8 +1,10 @@
 """What was to be shown, and whether a page shows it: each page says so from its own records."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+from benchmarks.runner.records import Record, by
 
 WORDS = {True: "met", False: "**missed**", None: "not measured"}
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -33,11 +35,28 @@ def reach(
     return Target(wanted, form.format(value), bool(RELATIONS[relation](value, limit)))
 
 
+def each(
+    made: Iterable[Record],
+    names: Iterable[str],
+    holds: Callable[..., bool],
+    *methods: str,
+    key: str = "value",
+) -> list[tuple[str, bool]]:
+    """Whether something holds for a field of some methods, on each data set that has them all."""
+    records = by(made, "dataset", "method")
+    found = {name: [records.get((name, m), {}).get(key) for m in methods] for name in names}
+    return [(name, bool(holds(*values))) for name, values in found.items() if None not in values]
+
+
 def all_of(
-    wanted: str, holds: Iterable[tuple[str, bool]], n: int, least: int | None = None
+    wanted: str, holds: Iterable[tuple[str, bool]], n: int | None = None, least: int | None = None
 ) -> Target:
-    """A target for each of ``n`` sets, or for at least some; the sets where it fails are named."""
+    """A target for each of ``n`` sets, or for at least some; the sets where it fails are named.
+
+    Without ``n`` it is for those that are on the page.
+    """
     found = list(holds)
+    n = n or max(1, len(found))
     failing = [name for name, holds_there in found if not holds_there]
     n_met = len(found) - len(failing)
     least = n if least is None else least
