@@ -12,10 +12,10 @@ from benchmarks.papers import multiclass
 from benchmarks.runner import tables
 from benchmarks.runner.datasets import Table, load, ranking_queries, split
 from benchmarks.runner.protocol import FEW_ROWS, MANY_REPEATS, REPEATS, cpu_timed, made_classes
-from benchmarks.runner.records import Record, grouped, pick, record
+from benchmarks.runner.records import Record, pick, record, side_by_side
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import mean, median
-from benchmarks.runner.tables import Column, field
+from benchmarks.runner.tables import Column, field, of
 from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 from benchmarks.structures import by_default
@@ -116,52 +116,44 @@ def records(name: str, finished: Finished) -> list[Record]:
     return made
 
 
-def _lines(made: Sequence[Record]) -> list[Record]:
-    """A row for each data set, and for each loss of structures, with the fields of all methods."""
-    rows = grouped(((r["dataset"], r["metric"]), r) for r in made)
-    return [
-        {**own[0], "loss": f"{name}, {metric}"}
-        | {f"{r['method']} {part}": r[part] for r in own for part in ("value", "cpu")}
-        | {"times": own[0]["cpu"] / own[1]["cpu"] if own[1:] else None}
-        for (name, metric), own in rows.items()
-    ]
-
-
-def _columns(heads: Sequence[str], methods: Sequence[str]) -> list[Column]:
-    """Values in % of each method, and CPU seconds."""
-    parts = [(method, "value", "{:.1f}", 100) for method in methods]
-    parts += [(method, "cpu", "{:.2f}", 1) for method in methods]
-    return [
-        field(head, f"{method} {part}", form, factor)
-        for head, (method, part, form, factor) in zip(heads, parts, strict=True)
-    ]
-
-
+LOSS = Column("%, defaults", lambda r: f"{r['dataset']}, {r['metric']}")
 ROWS = field("training rows", "rows")
+FIGURES = {
+    "value": (("structboost", "LightGBM"), "{:.1f}", 100),
+    "cpu": (("CPU s", "LightGBM's"), "{:.2f}", None),
+}
 COLUMNS = [
     *(ROWS, field("splits", "repeats")),
-    *_columns(("structboost", "LightGBM", "CPU s", "LightGBM's"), (OURS, THEIRS)),
-    field("times", "times", "{:.2f}"),
+    *(
+        of(method, field(head, name, form, factor))
+        for name, (heads, form, factor) in FIGURES.items()
+        for method, head in zip((OURS, THEIRS), heads, strict=True)
+    ),
+    Column("times", lambda r: f"{r['of'][OURS]['cpu'] / r['of'][THEIRS]['cpu']:.2f}"),
 ]
-STRUCTURED_HEADS = (
-    *("structboost", "LightGBM alone", "joined"),
-    *("CPU s", "LightGBM's alone", "joined"),
-)
+STRUCTURED_COLUMNS = [
+    *(LOSS, ROWS),
+    *(
+        of(method, field(head, name, form, factor))
+        for name, ((own, other), form, factor) in FIGURES.items()
+        for method, head in zip(by_default.METHODS, (own, f"{other} alone", "joined"), strict=True)
+    ),
+]
+
+
+def _lines(made: Sequence[Record], *datasets: str) -> list[Record]:
+    """A row for each loss of some data sets, with all methods."""
+    own = [r for r in made if r["dataset"] in datasets]
+    return side_by_side(own, ["dataset", "metric"], "method")
 
 
 def show(made: Sequence[Record]) -> str:
-    lines = _lines(made)
-    structured = [line for line in lines if line["dataset"] in by_default.DATASETS]
-    ranked = pick(lines, dataset=RANKING)
-    others = [line for line in lines if line not in (*structured, *ranked)]
-    head = "%, defaults"
     return tables.blocks(
-        tables.table(others, [field(head, "dataset"), *COLUMNS]),
-        tables.table(ranked, [field("NDCG@10, %", "dataset"), *COLUMNS]),
         tables.table(
-            structured,
-            [field(head, "loss"), ROWS, *_columns(STRUCTURED_HEADS, by_default.METHODS)],
+            _lines(made, *TUNED_ON, *BUNDLED), [field("%, defaults", "dataset"), *COLUMNS]
         ),
+        tables.table(_lines(made, RANKING), [field("NDCG@10, %", "dataset"), *COLUMNS]),
+        tables.table(_lines(made, *by_default.DATASETS), STRUCTURED_COLUMNS),
     )
 
 
@@ -180,10 +172,11 @@ def targets(made: Sequence[Record]) -> list[Target]:
 
         return all_of(wanted, each(made, names, is_low, OURS, THEIRS, key=key), len(names), least)
 
-    fields = [f"{method} value" for method in by_default.METHODS]
-    structured = [line for line in _lines(made) if line["dataset"] in by_default.DATASETS]
-    values = [(line["loss"], [line[key] for key in fields]) for line in structured]
-    near_both = [(name, own <= min(others) + 0.01) for name, (own, *others) in values]
+    near_both = [
+        (LOSS.cell(line), line["value"] <= min(r["value"] for r in others) + 0.01)
+        for line in _lines(made, *by_default.DATASETS)
+        if (others := [r for r in line["of"].values() if r["method"] != OURS])
+    ]
     both = [r["value"] for m in (OURS, THEIRS) for r in pick(made, dataset=RANKING, method=m)]
     near = "error at most 1 point above LightGBM's"
     return [

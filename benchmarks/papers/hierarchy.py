@@ -9,9 +9,9 @@ from benchmarks.ours import methods as ours
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import load
 from benchmarks.runner.protocol import ERROR, QUICK, Method, Objective, Protocol, tuned_unit
-from benchmarks.runner.records import Record, by, datasets_of, pick, record
+from benchmarks.runner.records import Record, datasets_of, pick, record, side_by_side
 from benchmarks.runner.statistics import summary
-from benchmarks.runner.tables import Column, table, with_std
+from benchmarks.runner.tables import Column, field, of, table, value
 from benchmarks.runner.targets import Target, all_of
 from benchmarks.runner.units import Finished, Unit
 from structboost import TaxonomyTask
@@ -88,26 +88,17 @@ def records(name: str, finished: Finished) -> list[Record]:
 
 
 def show(made: Sequence[Record]) -> str:
-    by_key = by(made, "dataset", "method", "metric")
+    def each(r: Record) -> str:
+        return " ".join(f"{v:+.4f}" for v in r.get("each", ()))
 
-    def column(head: str, method: str, metric: str, digits: int, factor: int) -> Column:
-        def cell(name: str) -> str:
-            return with_std(by_key.get((name, method, metric), {}), digits, factor)
-
-        return Column(head, cell)
-
-    def each(name: str) -> str:
-        found = by_key.get((name, DIFFERENCE, "tree_loss"), {})
-        return " ".join(f"{v:+.4f}" for v in found.get("each", ()))
-
-    columns = [Column("", str)]
+    columns = [field("", "dataset")]
     for method in METHODS:
-        columns.append(column(method, method, "tree_loss", 4, 1))
-        columns.append(column("error", method, "error", 2, 100))
-    columns.append(column("tree - flat", DIFFERENCE, "tree_loss", 4, 1))
-    columns.append(Column("of each split", each))
+        columns.append(of((method, "tree_loss"), value(method, 4)))
+        columns.append(of((method, "error"), value("error", 2, 100)))
+    columns.append(of((DIFFERENCE, "tree_loss"), value("tree - flat", 4)))
+    columns.append(of((DIFFERENCE, "tree_loss"), Column("of each split", each)))
     note = "Test tree loss (mean height of the first common ancestor) and error in %."
-    return f"{table(datasets_of(made), columns)}\n{note}"
+    return f"{table(side_by_side(made, ['dataset'], 'method', 'metric'), columns)}\n{note}"
 
 
 def targets(made: Sequence[Record]) -> list[Target]:

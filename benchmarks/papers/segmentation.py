@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks.ours import segmenting
 from benchmarks.ours.segmenting import BASELINE, OURS, Source
 from benchmarks.runner import tables
-from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
+from benchmarks.runner.records import Record, by, datasets_of, record, side_by_side
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import mean, over, std, summary
-from benchmarks.runner.tables import Column, field
+from benchmarks.runner.tables import Column, field, of, value
 from benchmarks.runner.targets import Target, all_of, reach
 from benchmarks.runner.units import Finished, Result, Unit
 
@@ -98,9 +98,10 @@ def _images_won(ours: Result, theirs: Result) -> float | None:
 def show(made: Sequence[Record]) -> str:
     parts = []
     for metrics in (TWO_LABELS, MANY_LABELS):
-        of_sets = [_rows(pick(made, dataset=name), metrics) for name in datasets_of(made)]
-        rows = [row for of_set in of_sets for row in of_set]
-        parts.append(tables.table(rows, [_title(""), *map(_score, metrics), *FACTS]))
+        rows = side_by_side(made, ["dataset", "method"], "metric")
+        rows = [row for row in rows if tuple(row["of"]) == metrics]
+        scores = [of(metric, value(metric.replace("_", " "), 1, 100)) for metric in metrics]
+        parts.append(tables.table(rows, [_title(""), *scores, *FACTS]))
         others = [row for row in rows if row["method"] != BASELINE]
         won = field("won", "images_won", "{:+.1f}")
         columns = [_title(f" - {BASELINE}"), *map(_difference, metrics), won]
@@ -125,30 +126,18 @@ FACTS = [
 ]
 
 
-def _rows(made: Sequence[Record], metrics: Sequence[str]) -> list[Record]:
-    """Records of a set by method: the first metric's, with all others within; for these metrics."""
-    if {r["metric"] for r in made} != set(metrics):
-        return []
-    by_method = grouped((r["method"], r) for r in made)
-    return [{**own[0], **{r["metric"]: r for r in own}} for own in by_method.values()]
-
-
 def _title(suffix: str) -> Column:
     return Column("", lambda r: f"{r['dataset']} {r['method']}{suffix}")
-
-
-def _score(metric: str) -> Column:
-    return Column(metric.replace("_", " "), lambda r: tables.with_std(r[metric], 1, 100))
 
 
 def _difference(metric: str) -> Column:
     """What a method has over the structured SVM, seed by seed."""
 
     def cell(r: Record) -> str:
-        found = {"value": r[metric]["difference"], "std": r[metric]["difference_std"]}
+        found = {"value": r.get("difference"), "std": r.get("difference_std")}
         return tables.with_std(found, 2, 100, sign="+")
 
-    return Column(metric.replace("_", " "), cell)
+    return of(metric, Column(metric.replace("_", " "), cell))
 
 
 def targets(made: Sequence[Record]) -> list[Target]:

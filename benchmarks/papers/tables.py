@@ -22,10 +22,10 @@ from benchmarks.runner.protocol import (
     grid,
     timed,
 )
-from benchmarks.runner.records import Record, by, grouped, pick, record
+from benchmarks.runner.records import Record, grouped, pick, record, side_by_side
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import most, summary
-from benchmarks.runner.tables import Column, field, with_std
+from benchmarks.runner.tables import Column, field, of, value
 from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 from structboost import StructBoostClassifier
@@ -125,8 +125,8 @@ def tuned(method: str, tables: Callable[[], tuple[Table, Table, Table]]) -> Resu
             model, seconds = cpu_timed(make(**params).fit, train.X, train.y)
             tried.append((1 - model.score(validation.X, validation.y), number, model, seconds))
         _, number, model, seconds = min(tried, key=lambda one: one[:2])
-        value = 1 - float(model.score(test.X, test.y))
-    return {"value": value, "seconds": seconds, "setting": settings[number]}
+        error = 1 - float(model.score(test.X, test.y))
+    return {"value": error, "seconds": seconds, "setting": settings[number]}
 
 
 def sparse_unit(shape: tuple[int, int, int]) -> Result:
@@ -166,16 +166,10 @@ def records(name: str, finished: Finished) -> list[Record]:
 
 
 def show(made: Sequence[Record]) -> str:
-    cases = grouped(((r["dataset"], r["share"]), r) for r in pick(made, metric="error"))
-    rows = [
-        {"name": name, "share": share, **by(own, "method")} for (name, share), own in cases.items()
-    ]
-    errors = [
-        Column(head, lambda row, m=method: with_std(row.get(m, {}), 2, 100))
-        for method, head in HEADS.items()
-    ]
-    shares = Column("cells removed", lambda row: f"{row['share']:.0%}" if row["share"] else "-")
-    found = [printed.table(rows, [field("", "name"), shares, *errors])]
+    rows = side_by_side(pick(made, metric="error"), ["dataset", "share"], "method")
+    errors = [of(method, value(head, 2, 100)) for method, head in HEADS.items()]
+    removed = Column("cells removed", lambda r: f"{r['share']:.0%}" if r["share"] else "-")
+    found = [printed.table(rows, [field("", "dataset"), removed, *errors])]
     for r in pick(made, dataset=SPARSE):
         found.append(
             f"sparse: {r['seconds']:.0f} s, {r['peak'] / 1e9:.2f} GB, {r['rounds']} rounds, "

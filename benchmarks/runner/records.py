@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,15 @@ def by(made: Iterable[Record], *fields: str) -> dict[Any, Record]:
     """Records by the value of a field, or the values of several."""
     keys = [(r, tuple(r.get(field) for field in fields)) for r in made]
     return {key if len(fields) > 1 else key[0]: r for r, key in keys}
+
+
+def side_by_side(made: Iterable[Record], rows: Sequence[str], *columns: str) -> list[Record]:
+    """A row for each value of the fields ``rows``: its first record, and in ``of`` all of them.
+
+    The records of a row are found by the value of the field ``columns``, or the values of several.
+    """
+    groups = grouped((tuple(r.get(field) for field in rows), r) for r in made)
+    return [{**own[0], "of": by(own, *columns)} for own in groups.values()]
 
 
 def datasets_of(made: Iterable[Record]) -> list[str]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from benchmarks.runner.records import side_by_side
+
 
 class Column(NamedTuple):
     """A column of a table: its head, and the text of a cell."""
@@ -19,6 +21,16 @@ def field(head: str, name: str, form: str = "{}", factor: float | None = None) -
         return number(value if value is None or factor is None else factor * value, form)
 
     return Column(head, cell)
+
+
+def value(head: str, digits: int, factor: float = 1) -> Column:
+    """The value of a record and its standard deviation."""
+    return Column(head, lambda r: with_std(r, digits, factor))
+
+
+def of(key: Any, column: Column) -> Column:
+    """A column of one of the records that stand `side_by_side` in a row; a dash without it."""
+    return Column(column.head, lambda row: column.cell(row["of"].get(key, {})))
 
 
 def table(rows: Iterable[Any], columns: Sequence[Column]) -> str:
@@ -39,14 +51,10 @@ def pivot(
 
     A cell without a record is given an empty dict.
     """
-    by_key = {(r[row], r[column]): r for r in made}
-    present = {key[1] for key in by_key}
-    shown = [
-        Column(str(name), lambda key, name=name: cell(by_key.get((key, name), {})))
-        for name in columns
-        if name in present
-    ]
-    return table(dict.fromkeys(key for key, _ in by_key), [Column(head, str), *shown])
+    rows = side_by_side(made, [row], column)
+    present = {name for one in rows for name in one["of"]}
+    shown = [of(name, Column(str(name), cell)) for name in columns if name in present]
+    return table(rows, [field(head, row), *shown])
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -70,6 +78,6 @@ def number(value: Any, form: str) -> str:
 
 def with_std(r: dict[str, Any], digits: int, factor: float = 1, sign: str = "") -> str:
     """Value and standard deviation of a record, perhaps in percent; a dash without a value."""
-    value, std = r.get("value"), r.get("std")
-    text = number(None if value is None else factor * value, f"{{:{sign}.{digits}f}}")
-    return text if value is None or std is None else f"{text} ±{factor * std:.{digits}f}"
+    text = field("", "value", f"{{:{sign}.{digits}f}}", factor).cell(r)
+    std = None if r.get("value") is None else r.get("std")
+    return text if std is None else f"{text} ±{factor * std:.{digits}f}"
