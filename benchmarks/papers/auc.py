@@ -22,10 +22,10 @@ from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Split, load, parts
 from benchmarks.runner.limits import run_limited
 from benchmarks.runner.protocol import AUC, QUICK, Method, Protocol, tuned_unit, version
-from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
+from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record, side_by_side
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import largest, mean, median, over, summary
-from benchmarks.runner.tables import Column, field, table, with_std
+from benchmarks.runner.tables import Column, field, of, table, value
 from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Result, Unit
 
@@ -145,8 +145,8 @@ def records(name: str, finished: Finished) -> list[Record]:
     curves = by_method.pop(FIGURE_3, [])
     for method, own in by_method.items():
         first = FIRST_PRINTED.get(method, len(TABLE_1[name]))
-        value, std = TABLE_1[name][first : first + 2] or (None, None)
-        common = {"note": own[0][0].params.get("note"), "paper": value, "paper_std": std}
+        paper, std = TABLE_1[name][first : first + 2] or (None, None)
+        common = {"note": own[0][0].params.get("note"), "paper": paper, "paper_std": std}
         by_class = grouped((unit.params["class"], result) for unit, result in own)
         for positive, results in by_class.items():
             fields = {**summary(results), **_more(results), **common, "class": positive}
@@ -190,35 +190,34 @@ def _more(results: list[Result]) -> dict[str, Any]:
 def _slowdown(head: str, method: str) -> Column:
     """How many times slower a formulation is than 1-slack: in all, and over the classes."""
 
-    def cell(row: dict[str, Any]) -> str:
-        own = [r for r in row["made"] if r["method"] == method and "ratio" in r]
+    def cell(row: Record) -> str:
+        own = [r for r in row["of"].values() if r["method"] == method and "ratio" in r]
         ratios = sorted((r["ratio"], r["status"] != "ok") for r in own if r["class"] != "mean")
         if not ratios:
             return "-"
-        (in_all,) = pick(own, **{"class": "mean"})
         ends = ratios[:1] + ratios[1:][-1:]
         shown = [f"{'>' if stopped else ''}{ratio:.1f}" for ratio, stopped in ends]
-        return f"{in_all['ratio']:.1f} ({' .. '.join(shown)})"
+        return f"{row['of'][method, 'mean']['ratio']:.1f} ({' .. '.join(shown)})"
 
     return Column(head, cell)
 
 
-def _value(head: str, method: str) -> Column:
-    return Column(head, lambda row: with_std(row["means"].get(method, {}), 2, 100))
+def _mean(method: str, column: Column) -> Column:
+    return of((method, "mean"), column)
 
 
 COLUMNS = [
-    field("", "name"),
-    _value("1-slack, mean", OURS),
-    Column("best class / paper", lambda row: best_class(row["made"]) or "-"),
-    _value("RankBoost", "rankboost"),
-    _value("LightGBM stumps", "lightgbm_stumps"),
-    _value("LightGBM", "lightgbm"),
-    _value("1-slack trees", TREES.name),
-    field("fit s", "seconds", "{:.2f}"),
-    Column("paper s", lambda row: str(TABLE_1[row["name"]][2])),
-    field("gap", "gap", "{:.2%}"),
-    field("gap C=1000", "gap_at_1000", "{:.2%}"),
+    field("", "dataset"),
+    _mean(OURS, value("1-slack, mean", 2, 100)),
+    Column("best class / paper", lambda row: best_class(list(row["of"].values())) or "-"),
+    _mean("rankboost", value("RankBoost", 2, 100)),
+    _mean("lightgbm_stumps", value("LightGBM stumps", 2, 100)),
+    _mean("lightgbm", value("LightGBM", 2, 100)),
+    _mean(TREES.name, value("1-slack trees", 2, 100)),
+    _mean(OURS, field("fit s", "seconds", "{:.2f}")),
+    Column("paper s", lambda row: str(TABLE_1[row["dataset"]][2])),
+    _mean(OURS, field("gap", "gap", "{:.2%}")),
+    _mean(OURS, field("gap C=1000", "gap_at_1000", "{:.2%}")),
     _slowdown("m-slack", M_SLACK.name),
     _slowdown("printed", methods.PRINTED.name),
     _slowdown("printed, C=1000", AT_1000),
@@ -232,11 +231,7 @@ NOTE = (
 
 
 def show(made: Sequence[Record]) -> str:
-    rows = []
-    for name in datasets_of(made):
-        own = pick(made, dataset=name)
-        means = by(pick(own, **{"class": "mean"}), "method")
-        rows.append({**means.get(OURS, {}), "name": name, "made": own, "means": means})
+    rows = side_by_side(made, ["dataset"], "method", "class")
     return f"{table(rows, COLUMNS)}\n{NOTE}"
 
 

@@ -13,10 +13,10 @@ from benchmarks.ours import trackers
 from benchmarks.ours.trackers import METHODS, OPENCV_MIL, Sequence, load_sequence
 from benchmarks.papers import PRINTED
 from benchmarks.runner import plots, tables
-from benchmarks.runner.records import Record, by, datasets_of, pick, record
+from benchmarks.runner.records import Record, by, pick, record, side_by_side
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import mean, median, most, over, std
-from benchmarks.runner.tables import Column, field
+from benchmarks.runner.tables import field, of, value
 from benchmarks.runner.targets import Target, all_of, each, reach
 from benchmarks.runner.units import Finished, Unit
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
@@ -53,8 +53,7 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 def records(name: str, finished: Finished) -> list[Record]:
     made = []
     for number, method in enumerate(METHODS):
-        results = [result for unit, result in finished if unit.method == method]
-        if not results:
+        if not (results := [result for unit, result in finished if unit.method == method]):
             continue
         facts = [key for key in results[0] if key not in ("boxes", "value", "unit_seconds")]
         values = [result["value"] for result in results]
@@ -90,50 +89,51 @@ SPEED = [
 ]
 
 
+# Means over the sequences, below them.
+MEANS = {"mean": "value", "success AUC": "success_auc", "precision at 20 px": "precision_at_20"}
+OVERLAPS = [
+    field("mean overlap", "name"),
+    *(of((m, "overlap"), value(m, 3)) for m in METHODS),
+    field("CSRT", "csrt"),
+    of((OURS, "overlap"), field("Table 4", "paper", "{:.2f}")),
+    *(of((m, "centre_error"), field(f"{m} px", "value", "{:.1f}")) for m in METHODS),
+]
+
+
 def show(made: Listed[Record]) -> str:
     overlaps = pick(made, metric="overlap")
-    by_key = by(overlaps, "dataset", "method")
     with_mil = [r for r in overlaps if r.get("overlap_mil") is not None]
     mil = tables.pivot(
         *(with_mil, "dataset", "method", field("", "overlap_mil", "{:.2f}").cell, METHODS),
         head="overlap with the MIL set's own boxes",
     )
-    fps = [
-        Column(m, lambda r, m=m: field("", "fps", "{:.0f}").cell(by_key.get((r["dataset"], m), {})))
-        for m in METHODS[1:]
-    ]
-    speed = tables.table(pick(overlaps, method=OURS), [*SPEED, *fps])
+    speeds = [row for row in side_by_side(overlaps, ["dataset"], "method") if OURS in row["of"]]
+    columns = [*(of(OURS, column) for column in SPEED)]
+    columns += [of(m, field(m, "fps", "{:.0f}")) for m in METHODS[1:]]
     return tables.blocks(
         f"{_overlaps(made)}\n{NOTE}",
         mil if with_mil else "No sequence has the MIL set's boxes.",
-        f"{speed}\n{SPEED_NOTE}",
+        f"{tables.table(speeds, columns)}\n{SPEED_NOTE}",
     )
 
 
 def _overlaps(made: Listed[Record]) -> str:
     """A line for each sequence, and means over them."""
-    by_key = by(made, "dataset", "method", "metric")
-    names = datasets_of(made)
-    rows = []
-    for name in names:
-        own = {
-            m: [by_key.get((name, m, k), {}) for k in ("overlap", "centre_error")] for m in METHODS
+    rows = side_by_side(made, ["dataset"], "method", "metric")
+    lines = [
+        {"name": row["dataset"], "csrt": f"{CSRT[row['dataset']]:.2f}", "of": row["of"]}
+        for row in rows
+    ]
+    for name, key in MEANS.items():
+        means = {
+            (m, "overlap"): {
+                "value": mean(row["of"].get((m, "overlap"), {}).get(key) for row in rows)
+            }
+            for m in METHODS
         }
-        overlaps = [tables.with_std(overlap, 3) for overlap, _ in own.values()]
-        errors = [field("", "value", "{:.1f}").cell(error) for _, error in own.values()]
-        printed = tables.number(own[OURS][0].get("paper"), "{:.2f}")
-        rows.append([name, *overlaps, f"{CSRT[name]:.2f}", printed, *errors])
-    csrt = f"{np.mean([CSRT[name] for name in names]):.3f}"
-    for title, key in (
-        ("mean", "value"),
-        ("success AUC", "success_auc"),
-        ("precision at 20 px", "precision_at_20"),
-    ):
-        means = [mean(by_key.get((n, m, "overlap"), {}).get(key) for n in names) for m in METHODS]
-        cells = [tables.number(value, "{:.3f}") for value in means]
-        rows.append([title, *cells, csrt if key == "value" else "-", "-", *["-"] * len(METHODS)])
-    head = ["mean overlap", *METHODS, "CSRT", "Table 4", *(f"{m} px" for m in METHODS)]
-    return tables.aligned(head, rows)
+        csrt = mean(CSRT[row["dataset"]] for row in rows) if key == "value" else None
+        lines.append({"name": name, "csrt": tables.number(csrt, "{:.3f}"), "of": means})
+    return tables.table(lines, OVERLAPS)
 
 
 def targets(made: Listed[Record]) -> list[Target]:
