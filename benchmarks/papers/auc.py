@@ -20,7 +20,7 @@ from benchmarks.peers.classifiers import LightGBMRanker, LightGBMStumpRanker
 from benchmarks.peers.rankboost import RankBoost
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import Dataset, Split, load, parts
-from benchmarks.runner.limits import run_limited
+from benchmarks.runner.limits import limited, run_limited
 from benchmarks.runner.protocol import AUC, QUICK, Method, Protocol, tuned_unit, version
 from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record, side_by_side
 from benchmarks.runner.sources import code_version
@@ -118,7 +118,7 @@ def _both_curves(tables: Split, C: float) -> Result:
     """Both formulations on one class, one column per round."""
     rest = (tables.train, tables.test, C)
     return {"value": None, "C": C} | {
-        formulation: run_limited(fit_reporting, (method, *rest), FIGURE_3_SECONDS).with_status
+        formulation: limited(FIGURE_3_SECONDS, fit_reporting, method, *rest)
         for formulation, method in SINGLE_COLUMNS.items()
     }
 
@@ -126,10 +126,10 @@ def _both_curves(tables: Split, C: float) -> Result:
 def compare(method: methods.Ranking, limit_ratio: float, tables: Split, C: float) -> Result:
     """Time 1-slack and then, in the same run, another formulation to the same gap at the same C."""
     arguments = (tables.train, tables.test, C)
-    ours = run_limited(fit_reporting, (ONE_SLACK, *arguments), LIMIT_SECONDS)
+    ours = run_limited(LIMIT_SECONDS, fit_reporting, ONE_SLACK, *arguments)
     ours_seconds = ours.result.get("seconds", ours.seconds)
     limit = min(limit_ratio * ours_seconds, LIMIT_SECONDS)
-    theirs = run_limited(fit_reporting, (method, *arguments), limit)
+    theirs = run_limited(limit, fit_reporting, method, *arguments)
     seconds = theirs.result.get("seconds", theirs.seconds)
     return {
         **{"value": None, "gap": None, "rounds": 0, **theirs.with_status},

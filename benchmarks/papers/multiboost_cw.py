@@ -82,7 +82,7 @@ def _parts(data: Dataset, split: int, data_dir: Path) -> tuple[Table, Table]:
 def _train(data: Dataset, setting: Setting, split: int, rounds: int, data_dir: Path) -> Result:
     """Errors and seconds at the checkpoints, in a process of its own."""
     arguments = (setting, *_parts(data, split, data_dir), data.n_classes, rounds, LIMIT_SECONDS)
-    ending = run_limited(multiboost.train_watched, arguments, 10 * LIMIT_SECONDS)
+    ending = run_limited(10 * LIMIT_SECONDS, multiboost.train_watched, *arguments)
     if not ending.in_time:
         raise RuntimeError(f"One round took more than {9 * LIMIT_SECONDS:.0f} seconds.")
     return {**ending.result, "C": setting.C}
@@ -91,7 +91,7 @@ def _train(data: Dataset, setting: Setting, split: int, rounds: int, data_dir: P
 def _race(data: Dataset, rounds: int, data_dir: Path) -> Result:
     """CPU seconds of both solvers to given accuracies, and of a dense pass."""
     arguments = (_parts(data, 0, data_dir)[0], data.n_classes, rounds, C)
-    result = run_limited(multiboost.race, arguments, 10 * LIMIT_SECONDS).result
+    result = run_limited(10 * LIMIT_SECONDS, multiboost.race, *arguments).result
     return {**result, "value": None, "nanoseconds_per_pair": multiboost.nanoseconds_per_pair()}
 
 

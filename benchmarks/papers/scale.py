@@ -11,7 +11,7 @@ from benchmarks.ours import engines
 from benchmarks.ours.engines import ALONE, CLUSTERS, POOLS, SIDE_BY_SIDE, Engine, PythonTask
 from benchmarks.runner import plots
 from benchmarks.runner.datasets import load
-from benchmarks.runner.limits import run_limited
+from benchmarks.runner.limits import limited
 from benchmarks.runner.records import Record, by, grouped, pick, record
 from benchmarks.runner.sources import code_version
 from benchmarks.runner.statistics import exponent, median, most, over, status
@@ -51,8 +51,9 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
         return Unit("scale", name, engine[0], params, f"{data} {code}", run, timed=True)
 
     if name == "rows":
+        from_disk = partial(limited, LIMIT_SECONDS, engines.train_from_disk)
         return [
-            unit(engine, n, repeat, partial(_from_disk, *engine, n))
+            unit(engine, n, repeat, partial(from_disk, *engine, n))
             for n in (QUICK_ROWS if quick else ROWS)
             for repeat in range(1 if n >= LARGE_ROWS else repeats)
             for engine in POOLS[:2]
@@ -75,10 +76,6 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
         for repeat in range(repeats)
         for race in races
     ]
-
-
-def _from_disk(*arguments: Any) -> Result:
-    return run_limited(engines.train_from_disk, arguments, LIMIT_SECONDS).with_status
 
 
 def records(name: str, finished: Finished) -> list[Record]:

@@ -9,7 +9,7 @@ from benchmarks.ours import methods
 from benchmarks.peers import prediction
 from benchmarks.runner import tables
 from benchmarks.runner.datasets import Table, given_partition, load, made_table, split
-from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
+from benchmarks.runner.limits import Report, limited, peak_memory, reset_peak_memory
 from benchmarks.runner.protocol import timed
 from benchmarks.runner.records import Record, grouped, pick, record
 from benchmarks.runner.sources import code_version
@@ -46,6 +46,7 @@ PACE, PREDICTION = "rounds_per_second", "predict_us"
 
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     code = code_version([__name__, methods.__name__])
+    watched = partial(limited, LIMIT_SECONDS, train_watched)
 
     def unit(method: str, content: str, run: Callable[[], Result], **params: int) -> Unit:
         return Unit("speed", name, method, params, f"{content} {code}", run, timed=True)
@@ -56,11 +57,11 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
         run = partial(prediction.race, train, data.X, rounds)
         return [unit("all", data.content, run, rounds=rounds)]
     if name == "mnist":
-        content, run = load(name, data_dir).content, partial(_watched, mnist_rows, (data_dir,))
+        content, run = load(name, data_dir).content, partial(watched, mnist_rows, data_dir)
         return [unit(OURS.name, content, run, rounds=ROUNDS)]
     return [
         unit(
-            *(OURS.name, "made", partial(_watched, made_table, size)),
+            *(OURS.name, "made", partial(watched, made_table, *size)),
             **dict(zip(VARIED, size, strict=True)),
             repeat=repeat,
         )
@@ -69,11 +70,7 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     ]
 
 
-def _watched(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
-    return run_limited(train_watched, (make, arguments), LIMIT_SECONDS).with_status
-
-
-def train_watched(report: Report, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
+def train_watched(report: Report, make: Callable[..., Any], *arguments: Any) -> Result:
     """Seconds of a round and peak memory, over that of the table itself.
 
     One column for each class in each round.

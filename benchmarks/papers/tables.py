@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.runner import tables as printed
 from benchmarks.runner.datasets import Dataset, Table, given_partition, load, parts
-from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
+from benchmarks.runner.limits import Report, limited, peak_memory, reset_peak_memory
 from benchmarks.runner.protocol import (
     FEW_ROWS,
     MANY_REPEATS,
@@ -70,7 +70,7 @@ MAKERS: dict[str, tuple[Callable[..., Any], list[Params]]] = {
 def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     if name == SPARSE:
         shape = QUICK_SHAPE if quick else SHAPE
-        run = partial(sparse_unit, shape)
+        run = partial(limited, SPARSE_SECONDS, sparse_fit, shape)
         return [Unit("tables", name, OURS, {"shape": shape}, code_version([__name__]), run)]
     data = load(name, data_dir)
     packages = ("sklearn", *PEERS.get(name, ()))
@@ -129,13 +129,8 @@ def tuned(method: str, tables: Callable[[], tuple[Table, Table, Table]]) -> Resu
     return {"value": error, "seconds": seconds, "setting": settings[number]}
 
 
-def sparse_unit(shape: tuple[int, int, int]) -> Result:
-    """Peak memory and seconds of a fit, in a process of its own."""
-    return run_limited(sparse_fit, (shape,), SPARSE_SECONDS).result
-
-
 def sparse_fit(report: Report, shape: tuple[int, int, int]) -> Result:
-    """Fit a made sparse table, whose columns are as unequal as words are."""
+    """Peak memory of a fit of a made sparse table, whose columns are as unequal as words are."""
     n_rows, n_columns, n_entries = shape
     rng = np.random.default_rng(0)
     columns = (50 * rng.pareto(0.7, size=(n_rows, n_entries))).astype(np.int64) % n_columns

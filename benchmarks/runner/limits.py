@@ -23,9 +23,7 @@ class Ending(NamedTuple):
         return {**self.result, "status": "ok" if self.in_time else "time_limit"}
 
 
-def run_limited(
-    function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...], limit: float
-) -> Ending:
+def run_limited(limit: float, function: Callable[..., dict[str, Any]], *arguments: Any) -> Ending:
     """Call ``function(report, *arguments)`` in a new process and kill it after ``limit`` seconds.
 
     The clock starts with the first ``report(dict)``: imports and compilation do not count.
@@ -41,6 +39,13 @@ def run_limited(
         process.kill()
         process.join()
         receiver.close()
+
+
+def limited(
+    limit: float, function: Callable[..., dict[str, Any]], *arguments: Any
+) -> dict[str, Any]:
+    """The result of :func:`run_limited`, with how it ended."""
+    return run_limited(limit, function, *arguments).with_status
 
 
 def _call(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -20,21 +20,21 @@ def failing(report):
 
 def test_limit_kills_and_keeps_the_last_report():
     started = time.perf_counter()
-    ending = run_limited(sleepy, (60.0,), 0.3)
+    ending = run_limited(0.3, sleepy, 60.0)
     assert ending.result == {"rounds": 1}
     assert not ending.in_time
     assert time.perf_counter() - started < 30
 
 
 def test_result_in_time():
-    ending = run_limited(sleepy, (0.0,), 30.0)
+    ending = run_limited(30.0, sleepy, 0.0)
     assert ending.result == {"rounds": 2}
     assert ending.in_time
 
 
 def test_failure_is_not_taken_for_a_time_limit():
     with pytest.raises(RuntimeError, match="process died"):
-        run_limited(failing, (), 30.0)
+        run_limited(30.0, failing)
 
 
 def peaking(report):
@@ -46,4 +46,4 @@ def peaking(report):
 
 def test_peak_memory_sees_what_was_freed():
     # A fresh process: this one may serve the block from memory that other tests have freed.
-    assert run_limited(peaking, (), 30.0).result["bytes"] > 40_000_000
+    assert run_limited(30.0, peaking).result["bytes"] > 40_000_000
