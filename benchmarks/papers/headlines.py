@@ -6,11 +6,8 @@ from typing import Any
 
 from benchmarks.papers import PRINTED
 from benchmarks.runner.headlines import Figure, Headline
-from benchmarks.runner.printed import Row, first_number
 from benchmarks.runner.records import Record
 from benchmarks.structures import hierarchies
-
-Tables = list[list[Row]]
 
 
 def _same(value: float) -> float:
@@ -43,53 +40,6 @@ def _of(
         ]
 
     return figures
-
-
-def _columns(table: Sequence[Row]) -> dict[tuple[str, str], float]:
-    """Numbers of a table of data sets by methods."""
-    found = {
-        (row[""], head): first_number(cell)
-        for row in table
-        for head, cell in row.items()
-        if head not in ("", "title")
-    }
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _titled(tables: Tables, title: str) -> list[Row]:
-    """The table with this title; empty if there is none."""
-    return next((rows for rows in tables if rows and rows[0]["title"].startswith(title)), [])
-
-
-def _multiclass(tables: Tables) -> list[Figure]:
-    errors = _columns(_titled(tables, "Test error, %"))
-    seconds = _columns(_titled(tables, "Seconds of one fit"))
-    return [Figure(*key, 0.01 * value, seconds.get(key)) for key, value in errors.items()]
-
-
-def _auc(tables: Tables) -> list[Figure]:
-    names = {
-        "1-slack, mean": "structboost_1slack",
-        "RankBoost": "rankboost",
-        "LightGBM stumps": "lightgbm_stumps",
-        "LightGBM": "lightgbm",
-    }
-    values = _columns(tables[0])
-    return [
-        Figure(s, names[head], _rest(0.01 * value))
-        for (s, head), value in values.items()
-        if head in names
-    ]
-
-
-def _segmentation(tables: Tables) -> list[Figure]:
-    rows = [row for rows in tables for row in rows if "fit s" in row]
-    known = [(row, first_number(row["mean iou"])) for row in rows]
-    return [
-        Figure(*row[""].split(" ", 1), _rest(0.01 * overlap), first_number(row["fit s"]))
-        for row, overlap in known
-        if overlap is not None
-    ]
 
 
 def _multiboost(made: Sequence[Record]) -> Iterable[Figure]:
@@ -166,9 +116,9 @@ LINES = (
     ("defaults", "classes, no settings", _ERRORS, (OURS,), ("lightgbm",),
      _of("error", seconds="cpu")),
     ("multiclass", "classes, trees", _ERRORS, ("multiboost_cw_trees",), CLASSIFIERS,
-     _of("error"), _multiclass),
+     _of("error")),
     ("multiclass", "classes, certified stumps", _ERRORS, ("structboost_1slack",), CLASSIFIERS,
-     _of("error"), _multiclass),
+     _of("error")),
     ("unions", "classes, hinge on trees", _ERRORS, ("linear_trees",), ("ssvm", "lightgbm"),
      _UNTIMED()),
     ("tables", "tables with gaps", _ERRORS, (OURS,), ("hist_gradient_boosting",),
@@ -179,7 +129,7 @@ LINES = (
      ("adaboost_ecc_stumps", "adaboost_mh_stumps", "adaboost_ecc_svm"), _of("tree_loss")),
     ("auc", "two classes, ranked", "1 - AUC", ("structboost_1slack",),
      ("rankboost", "lightgbm_stumps", "lightgbm"),
-     _of("auc", error=_rest, where=lambda r: r["class"] == "mean"), _auc),
+     _of("auc", error=_rest, where=lambda r: r["class"] == "mean")),
     ("structures", "rankings", "1 - NDCG@10", ("StructBoost, trees",),
      ("LightGBM, trees", "LightGBM, 100 stumps"), _of("NDCG@10", error=_rest)),
     ("structures", "tags: letters", "wrong letters", ("svc, cross-fitted",), STAGES,
@@ -201,7 +151,7 @@ LINES = (
     ("tracking", "boxes in a video", "1 - overlap", (OURS,),
      ("adaboost", "struck_50", "opencv_mil"), _tracking),
     ("segmentation", "labels of photographs", "1 - mean IoU", (OURS,),
-     ("ssvm", "adaboost", "svm"), _of("mean_iou", error=_rest), _segmentation),
+     ("ssvm", "adaboost", "svm"), _of("mean_iou", error=_rest)),
     ("multiboost-cw", "coordinate descent", _ERRORS, (OURS,), (PUBLISHED,), _multiboost),
     ("mo-ecc", "correcting AdaBoost", _ERRORS, ("multiboost",), ("adaboost",), _mo_ecc),
     ("shareboost", "few features", "features needed", ("shareboost",),

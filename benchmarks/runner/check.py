@@ -45,6 +45,8 @@ def check(
     benchmark: ModuleType, page: dict[str, Any], data_dir: Path, share: float, seed: int
 ) -> int:
     """Compute a share of the units and print what differs; 0 if nothing does and none fails."""
+    if not page["units"]:
+        raise PageError("The page was written before units were kept; run it with --results.")
     plans = [benchmark.units(name, data_dir, quick=page["quick"]) for name in page["datasets"]]
     by_key = {_key(unit.identity): unit for units in plans for unit in units}
     on_page = {_key(entry): entry for entry in page["units"]}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from benchmarks.runner.check import read_page
 from benchmarks.runner.plots import panels
-from benchmarks.runner.printed import Row, tables_of
 from benchmarks.runner.records import Record, grouped, write_text
 from benchmarks.runner.tables import blocks
 
@@ -18,7 +17,6 @@ LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
 ERROR_TICKS, TIME_TICKS = (0.25, 0.5, 0.7, 1, 1.4, 2, 4), (0.001, 0.01, 0.1, 1, 10, 100)
 BETTER, WORSE = "#2a7f62", "#c8553d"
 TARGET = re.compile(r"\| (met|\*\*missed\*\*|not measured) \|$", re.MULTILINE)
-WRITTEN = re.compile(r"Last written in commit (\w+)")
 
 
 class Figure(NamedTuple):
@@ -40,8 +38,6 @@ class Headline(NamedTuple):
     ours: Sequence[str]
     peers: Sequence[str]
     figures: Callable[[Sequence[Record]], Iterable[Figure]]
-    # The same from the tables of a page that was written before records were kept beside it.
-    printed: Callable[[list[list[Row]]], Iterable[Figure]] | None = None
     names: Mapping[str, str] = {}  # of methods, for readers
 
 
@@ -58,28 +54,24 @@ class Line(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A page: its text, its records if they are kept, its commits, how many targets it misses."""
+    """A page: its records, its commits, how many targets it misses."""
 
-    text: str
-    records: list[Record] | None
+    records: list[Record]
     commits: str
     missed: str
 
 
 def source(folder: Path, name: str) -> Source | None:
-    """A page and what is kept beside it; None if there is no such page."""
+    """A page and the records beside it; None if one of both is missing."""
     path = folder / f"{name}.md"
-    if not path.exists():
+    if not path.exists() or not path.with_suffix(".json").exists():
         return None
-    text = path.read_text()
-    said = TARGET.findall(text)
+    said = TARGET.findall(path.read_text())
     missed = f"{said.count('**missed**')} of {len(said)}" if said else "-"
-    if not path.with_suffix(".json").exists():
-        return Source(text, None, ", ".join(found[:7] for found in WRITTEN.findall(text)), missed)
     page = read_page(path.with_suffix(".json"))
     commits = dict.fromkeys(str(run and run["commit"])[:7] for run in page["runs"])
     shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
-    return Source(text, page["records"], shown, missed)
+    return Source(page["records"], shown, missed)
 
 
 def line(headline: Headline, page: Source) -> Line | None:
@@ -87,14 +79,8 @@ def line(headline: Headline, page: Source) -> Line | None:
 
     The best peer is the one beside which ours is worst, in error, or in seconds without an error.
     """
-    if page.records is not None:
-        figures = headline.figures(page.records)
-    else:
-        figures = headline.printed(tables_of(page.text)) if headline.printed else ()
-    found = {
-        method: {figure.dataset: figure for figure in own}
-        for method, own in grouped((figure.method, figure) for figure in figures).items()
-    }
+    figures = grouped((figure.method, figure) for figure in headline.figures(page.records))
+    found = {method: {figure.dataset: figure for figure in own} for method, own in figures.items()}
     own = max((found.get(method, {}) for method in headline.ours), key=len)
     pairs = {
         peer: [(own[name], found[peer][name]) for name in own if name in found[peer]]

@@ -7,22 +7,17 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.papers.headlines import HEADLINES
 from benchmarks.runner import commands as command_line
 from benchmarks.runner.headlines import Figure, Headline, Source, line, write_index
-from benchmarks.runner.printed import first_number, tables_of
-from benchmarks.runner.tables import aligned
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-CELLS = st.text("abc019.%±-()", min_size=1, max_size=8).filter(lambda text: set(text) != {"-"})
 
 
 def compared(*figures, ours=("ours",), peers=("a", "b")):
     headline = Headline("page", "task", "error", ours, peers, lambda made: made)
-    return line(headline, Source("", [Figure(*figure) for figure in figures], "1", "-"))
+    return line(headline, Source([Figure(*figure) for figure in figures], "1", "-"))
 
 
 def test_the_best_peer_has_the_least_error_and_its_time_is_shown():
@@ -52,20 +47,6 @@ def test_no_line_without_ours_or_without_a_peer():
     assert compared(("s", "a", 0.1)) is None
     assert compared(("s", "ours", 0.1)) is None
     assert compared(("s", "ours", 0.1), ("t", "a", 0.1)) is None
-
-
-@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=2, max_size=5))
-def test_tables_are_read_as_they_were_printed(lines):
-    heads, *rows = lines
-    text = f"title\n\n```\n{aligned(heads, rows)}\nA_note_of_one_word.\n```"
-    (found,) = tables_of(text)
-    assert [[row[""], *list(row.values())[1:3]] for row in found] == rows
-    assert all(row["title"] == heads[0] for row in found)
-
-
-def test_numbers_are_those_before_the_deviation():
-    assert first_number("31.7 ±6.6 (35.8)") == 31.7
-    assert first_number("-") is None
 
 
 def test_every_page_has_its_lines_and_the_index_is_of_the_pages_as_they_are(tmp_path):
