@@ -31,7 +31,7 @@ from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
 from structboost.training import Plan, train
 from structboost.validation import check_declares, check_examples, checked_callbacks, shown
-from structboost.weak.families import WeakLearners
+from structboost.weak.families import WeakLearners, alternatives
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
@@ -56,7 +56,8 @@ class StructBoost(Documented, BaseEstimator):
         formulation that declares ``takes_infinite_C``, as the exponential and the stage-wise ones
         do.  ``"auto"`` chooses the C of the smallest loss on held-out examples, by coarse fits
         along a path, and then trains on all examples (docs/decisions/auto-C.md); it requires
-        ``can_choose_C``.
+        ``can_choose_C``.  A union of families is given up for one of them that has a clearly
+        smaller held-out loss alone: gap and bound are then those of that family.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
         stops only when pricing finds no more columns.  Families that price by search (trees,
@@ -125,8 +126,8 @@ class StructBoost(Documented, BaseEstimator):
     C_ : float
         The C of the model: the one given, or the one chosen.
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried: C, loss (mean held-out loss), losses (of
-        each fold), columns, rounds (means over the folds), seconds.
+        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
+        held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
     """
 
     task: Task
@@ -162,6 +163,7 @@ class StructBoost(Documented, BaseEstimator):
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
+        may_part: bool = True,
     ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -174,6 +176,9 @@ class StructBoost(Documented, BaseEstimator):
         folds : sequence of Fold, optional
             Parts that C is chosen on, for ``C="auto"``.  By default a fifth of the examples is held
             out, or each third in turn if there are fewer than 500.
+        may_part : bool
+            Whether ``C="auto"`` gives a union up for one of its families where that has a clearly
+            smaller held-out loss alone.  With False the certificate covers the union in any case.
 
         Raises
         ------
@@ -194,7 +199,8 @@ class StructBoost(Documented, BaseEstimator):
             was trained on a part of the examples.
         """
         if self.C == AUTO:
-            _fit_choosing(self, X, Y, sample_weight, folds)
+            tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
+            _fit_choosing(self, tried, X, Y, sample_weight, folds)
         else:
             _fit([self], X, Y, sample_weight)
         return self
@@ -393,12 +399,13 @@ def _fit(
 @deferred_interrupts()
 def _fit_choosing(
     trainer: StructBoost,
+    weak_learners: Sequence[WeakLearners],
     X: Sequence[Any],
     Y: Sequence[Any],
     sample_weight: Any,
     folds: Sequence[Fold] | None,
 ) -> None:
-    """Choose C on folds, then fit with it; a fit that is interrupted keeps the model chosen."""
+    """Choose C and weak learners on folds, then fit; a fit interrupted keeps the model chosen."""
     with_C = copy(trainer)
     with_C.C = 1.0
     plan, settings = with_C._plan(), with_C._settings()
@@ -412,10 +419,11 @@ def _fit_choosing(
     with_C._forget()
     progress = Progress(visible=bool(trainer.verbose))
     try:
-        chosen = choose_C(plan, settings, folds, partial(progress.show, share=None))
+        report = partial(progress.show, share=None)
+        chosen = choose_C(plan, weak_learners, settings, folds, report)
     finally:
         progress.close()
-    with_C.C = chosen.C
+    with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
     try:
         if not chosen.interrupted:
             _fit([with_C], X, Y, sample_weight)

@@ -17,6 +17,7 @@ from benchmarks.runner.protocol import Method, Objective, Params, Trial, grid, t
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
+    Fold,
     MultiBoostCWClassifier,
     MulticlassTask,
     RankingTask,
@@ -25,6 +26,7 @@ from structboost import (
     TaxonomyTask,
     TreeFamily,
 )
+from structboost.weak.union import UNION
 
 MAX_ROUNDS = 200
 # Rounds whose test error or objective is kept.
@@ -80,7 +82,7 @@ class Hinge(Method):
     def problem(self, train: Table) -> tuple[Any, Any, Any]:
         raise NotImplementedError
 
-    def trainer(self, task: Any, C: float, callbacks: Any = None, spread: float = 0.0) -> Any:
+    def trainer(self, task: Any, C: float | str, callbacks: Any = None, spread: float = 0.0) -> Any:
         """Not yet fitted."""
         settings = {"max_rounds": MAX_ROUNDS, **self.usual, **self.settings}
         tol = self.fit_share * self.gap if self.spreads else self.gap
@@ -199,9 +201,55 @@ def stumps(gap: float) -> Multiclass:
     return Multiclass("structboost_1slack", gap)
 
 
-def union(name: str, gap: float, *members: str) -> Multiclass:
-    """A union of families, fitted to the gap itself."""
-    return Multiclass(name, gap, spreads=False, settings={"weak_learner": list(members)})
+def single(name: str, gap: float, family: str) -> Multiclass:
+    """One family, fitted to the gap itself."""
+    return Multiclass(name, gap, spreads=False, settings={"weak_learner": family})
+
+
+class OwnChoice(Hinge):
+    """C as the library chooses it, for a union or for one of its families, by the validation part.
+
+    Its coarse fits take the place of the candidates.
+    """
+
+    def trials(
+        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
+    ) -> list[Trial]:
+        task, X, Y = self.problem(train)
+        folds = [Fold(X, Y, None, *self.problem(validation)[1:])]
+        trainer = uninterrupted(self.trainer(task, "auto").fit(X, Y, folds=folds))
+        value = objective.measure(validation.y, self.output(trainer, validation.X))
+        (model,) = trainer.model_.members.values()
+        return [Trial({"C": trainer.C_, "weak_learner": model.family.split(UNION)}, value)]
+
+    def fit(self, train: Table, params: Params, callbacks: Any = None) -> Any:
+        learners = params.get("weak_learner", self.settings["weak_learner"])
+        own = replace(self, settings={**self.settings, "weak_learner": learners})
+        return Hinge.fit(own, train, params, callbacks)
+
+    def tuning_facts(self, trials: list[Trial]) -> dict[str, Any]:
+        """None: the fits of the path have none."""
+        return {}
+
+
+class RankingOfOwnChoice(OwnChoice, Ranking):
+    """A ranker."""
+
+
+class MulticlassOfOwnChoice(OwnChoice, Multiclass):
+    """A classifier."""
+
+
+def union(name: str, gap: float, *members: str) -> MulticlassOfOwnChoice:
+    """A union of families, or the best of them alone, fitted to the gap itself."""
+    own = {"weak_learner": list(members)}
+    return MulticlassOfOwnChoice(name, gap, spreads=False, settings=own)
+
+
+def ranking_union(name: str, *members: str) -> RankingOfOwnChoice:
+    """The same of rankers."""
+    own = {"weak_learner": list(members)}
+    return RankingOfOwnChoice(name, 0.01, spreads=False, settings=own)
 
 
 class HingeTrees(Multiclass):

@@ -72,8 +72,8 @@ class StructBoostEstimator(BoostedEstimator):
     Attributes
     ----------
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried: C, loss (mean held-out loss), losses (of
-        each fold), columns, rounds (means over the folds), seconds.
+        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
+        held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
     """
 
     C: float | str = AUTO

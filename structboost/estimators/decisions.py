@@ -180,7 +180,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
             boosted = self._trainer(task, self.C)
             assert isinstance(boosted, StructBoost)
             inputs, folds = self.preparation_.training_inputs, fits.folds(self.preparation_)
-            boosted.fit(inputs, truth, folds=folds)
+            # Linear functions alone have been judged, and every solve of further paths costs time.
+            boosted.fit(inputs, truth, folds=folds, may_part=False)
             if not fits.beat([entry["losses"] for entry in boosted.C_path_]):
                 self.trainer_ = boosted
                 self.C_, self.history_ = float(boosted.C_), boosted.history_

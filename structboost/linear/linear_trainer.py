@@ -130,6 +130,7 @@ class LinearTrainer:
             rounds.append(len(svm.history_))
             columns.append(svm.history_[-1]["columns"])
         return {
+            "weak_learner": "linear",
             "C": C,
             "loss": float(np.mean(losses)),
             "losses": losses,

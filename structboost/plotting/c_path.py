@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 
 class CPathDisplay:
     """Held-out loss and number of columns against C, with the C that was chosen.
+
+    A union of families has a line for itself and one for each family alone.
 
     Made by :meth:`from_estimator`, as scikit-learn's Displays.
 
@@ -66,18 +69,18 @@ class CPathDisplay:
                 2, 1, sharex=True, figsize=(5.0, 4.4), layout="constrained", height_ratios=(2, 1)
             )
         above, below = ax
-        Cs = [entry["C"] for entry in self.path]
-        losses = np.array([entry["losses"] for entry in self.path])
-        if losses.shape[1] > 1:
-            above.plot(Cs, losses, color="C0", alpha=0.35, linewidth=0.8)
-        label = "mean of the folds" if losses.shape[1] > 1 else "held-out part"
-        above.plot(
-            Cs, [entry["loss"] for entry in self.path], color="C0", marker="o", markersize=4,
-            label=label,
-        )  # fmt: skip
-        below.plot(
-            Cs, [entry["columns"] for entry in self.path], color="C1", marker="o", markersize=4
-        )
+        paths = [list(own) for _, own in groupby(self.path, lambda entry: entry["weak_learner"])]
+        for i, path in enumerate(paths):
+            Cs = [entry["C"] for entry in path]
+            losses = np.array([entry["losses"] for entry in path])
+            if losses.shape[1] > 1:
+                above.plot(Cs, losses, color=f"C{i}", alpha=0.35, linewidth=0.8)
+            label = "mean of the folds" if losses.shape[1] > 1 else "held-out part"
+            if len(paths) > 1:
+                label = f"{path[0]['weak_learner']}, {label}"
+            marked = {"color": f"C{i}", "marker": "o", "markersize": 4}
+            above.plot(Cs, [entry["loss"] for entry in path], label=label, **marked)
+            below.plot(Cs, [entry["columns"] for entry in path], **marked)
         for axes in (above, below):
             axes.axvline(self.C, color="0.4", linestyle=":", label=f"chosen: C = {self.C:.3g}")
             axes.grid(alpha=0.25)

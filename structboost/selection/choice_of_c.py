@@ -3,6 +3,10 @@
 The path begins just above the smallest C at which any column has an edge and goes up by a constant
 factor.  Fits on it are coarse: near the best C the held-out loss does not tell a gap of a few
 percent from none.  Figures: docs/decisions/auto-C.md.
+
+There may be several paths, each over other weak learners, such as a union of families and each of
+them alone; the first is taken unless another has a clearly smaller loss
+(docs/decisions/union-of-families.md).
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
 from structboost.training import Plan
+from structboost.weak.families import WeakLearners
 
 _FACTOR = 10**0.5
 _MAX_STEPS = 14
@@ -27,8 +32,10 @@ _MAX_STEPS = 14
 _COARSE = 0.2
 # Share of the loss in the objective below which a larger C changes nothing.
 _SATISFIED = 0.1
-# Steps without a smaller held-out loss after which the path ends.
+# Steps without a smaller held-out loss after which a path ends.
 _PATIENCE = 2
+# Share by which the loss of other weak learners must be smaller: less is a tie of a few examples.
+_CLEARLY = 0.03
 # Rounds of a fold along the whole path, as a multiple of the largest number per fit.
 _ROUNDS = 2
 # Where no column has an edge the model is empty whatever C.
@@ -40,15 +47,17 @@ Report = Callable[[str], None]
 
 @dataclass
 class ChosenC:
-    """The path over C, and what was best on it.
+    """The paths over C, and what was best on them.
 
     Attributes
     ----------
+    weak_learner : str, callable, list or dict of these
+        The first ones, or others of a clearly smaller held-out loss.
     C : float
-        The C of the smallest held-out loss; the first of equals.
+        Their C of the smallest held-out loss; the first of equals.
     records : list of dict
-        One per C: ``C``, ``loss`` (mean held-out loss), ``losses`` (of each fold), ``columns``,
-        ``rounds`` (means over the folds), ``seconds``.
+        One per C: ``weak_learner`` (its name), ``C``, ``loss`` (mean held-out loss), ``losses`` (of
+        each fold), ``columns``, ``rounds`` (means over the folds), ``seconds``.
     model : Ensemble or None
         The model of the first fold at ``C``.
     history : list of dict
@@ -57,6 +66,7 @@ class ChosenC:
         Whether Ctrl-C ended the path.
     """
 
+    weak_learner: WeakLearners
     C: float = _WITHOUT_EDGE
     records: list[Record] = field(default_factory=list)
     model: Ensemble | None = None
@@ -64,12 +74,21 @@ class ChosenC:
     interrupted: bool = False
 
 
-def choose_C(plan: Plan, settings: Settings, folds: Sequence[Fold], report: Report) -> ChosenC:
-    """Follow the path until the held-out loss no longer falls.
+def choose_C(
+    plan: Plan,
+    weak_learners: Sequence[WeakLearners],
+    settings: Settings,
+    folds: Sequence[Fold],
+    report: Report,
+) -> ChosenC:
+    """Follow the path of each of some weak learners until the held-out loss no longer falls.
 
     Parameters
     ----------
     plan : Plan
+    weak_learners : sequence
+        What to choose from, in place of the plan's; the first of them, unless others are clearly
+        better.
     settings : Settings
         Those of the fit that C is for.
     folds : sequence of Fold
@@ -81,11 +100,15 @@ def choose_C(plan: Plan, settings: Settings, folds: Sequence[Fold], report: Repo
     KeyboardInterrupt
         On Ctrl-C before the first C is done.
     """
-    chosen = ChosenC()
-    with deferred_interrupts(), one_blas_thread(), ExitStack() as resources:
-        path = _Path(replace(plan, checkpoint=None), settings, folds, resources)
+    chosen = ChosenC(weak_learners[0])
+    with deferred_interrupts(), one_blas_thread():
         try:
-            _follow(path, chosen, report)
+            for weak_learner in weak_learners:
+                own = replace(plan, checkpoint=None, weak_learner=weak_learner)
+                with ExitStack() as resources:
+                    _follow(_Path(own, settings, folds, resources), chosen, report)
+                if not _best_loss(chosen.records):
+                    break
         except KeyboardInterrupt:
             if chosen.model is None:
                 raise
@@ -98,21 +121,23 @@ def _follow(path: _Path, chosen: ChosenC, report: Report) -> None:
     C = path.begin()
     if C is None:
         return
-    since_best = 0
+    since_best, lowest = 0, np.inf
+    to_beat = (1 - _CLEARLY) * _best_loss(chosen.records)
     for _ in range(_MAX_STEPS):
         C = float(f"{C * _FACTOR:.3g}")
         so_far = f", {chosen.C:.4g} is best so far" if chosen.records else ""
         report(f"C: trying {C:.4g}{so_far}")
         entry = path.fit(C)
-        before = _best_loss(chosen.records)
         chosen.records.append(entry)
         # Too small a C for any weak learner says nothing of the larger ones.
         since_best += bool(entry["columns"])
-        if chosen.model is None or (entry["columns"] and entry["loss"] < before):
-            since_best = 0
+        is_better = bool(entry["columns"]) and entry["loss"] < lowest
+        if is_better:
+            since_best, lowest = 0, entry["loss"]
+        if chosen.model is None or (is_better and lowest < to_beat):
             chosen.model, chosen.history = path.first_model()
-            chosen.C = C
-        if path.is_done or since_best >= _PATIENCE or (entry["columns"] and not entry["loss"]):
+            chosen.weak_learner, chosen.C = path.weak_learner, C
+        if path.is_done or since_best >= _PATIENCE or not lowest:
             return
 
 
@@ -131,6 +156,7 @@ class _Path:
         self._settings = replace(settings, tol=max(float(settings.tol), _COARSE), spread=0.0)
         self._folds = folds
         self._resources = resources
+        self.weak_learner = plan.weak_learner
         self._rounds = 0
         self._loops: list[Loop] = []
 
@@ -154,7 +180,9 @@ class _Path:
         last = [loop.state.history[-1] for loop in self._loops]
         self._rounds += max(entry["round"] for entry in last)
         losses = [self._held_out_loss(*pair) for pair in zip(self._folds, self._loops, strict=True)]
+        families = self._loops[0].columns.families.values()
         return {
+            "weak_learner": ", ".join(dict.fromkeys(family.name for family in families)),
             "C": C,
             "loss": float(np.mean(losses)),
             "losses": losses,

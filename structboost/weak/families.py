@@ -78,6 +78,42 @@ def checked_members(
     return members
 
 
+def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
+    """What may do better than a union: the union itself, then each of its families alone.
+
+    Kinds that do not learn with a family keep their own.  Sets of categories stay with the stumps
+    that they stand beside.
+    """
+    if not isinstance(weak_learner, Mapping):
+        return [one[""] for one in _alternatives({"": weak_learner})]
+    return list(_alternatives(weak_learner))
+
+
+def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The same of a dict by kind."""
+    groups = {kind: _inseparable(members) for kind, members in of_kinds.items()}
+    families: list[list[WeakLearner]] = []
+    for of_kind in groups.values():
+        if len(of_kind) > 1:
+            families.extend(group for group in of_kind if group not in families)
+    alone = [
+        {kind: own if own in groups[kind] else given for kind, given in of_kinds.items()}
+        for own in families
+    ]
+    return [of_kinds, *alone]
+
+
+def _inseparable(members: Any) -> list[list[WeakLearner]]:
+    """The families of a union, each with those that are nothing without it."""
+    groups: list[list[WeakLearner]] = []
+    for member in members if isinstance(members, list | tuple) else [members]:
+        if groups and isinstance(member, partial) and member.func is CategoryFamily:
+            groups[-1].append(member)
+        else:
+            groups.append([member])
+    return groups
+
+
 def takes_missing(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take missing features (NaN)."""
     if isinstance(weak_learner, Mapping):

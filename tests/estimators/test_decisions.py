@@ -103,6 +103,9 @@ def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, mon
         values = [(costs[rows] * best[rows]).sum(axis=1).mean() / model._scale for rows in held]
         boosted = [np.divide(r["losses"], values).mean() for r in model.trainer_.C_path_]
         assert min(boosted) < min(entry["regret"] for entry in model.path_)
+        # Linear functions alone were judged before: boosting asks for no more solves of them.
+        tried = {record["weak_learner"] for record in model.trainer_.C_path_}
+        assert tried == {"linear+stump"}
     model.save(tmp_path / "m")
     again = PredictThenOptimize.load(tmp_path / "m", ROUTES)
     np.testing.assert_array_equal(again.predict_costs(x), model.predict_costs(x))

@@ -26,6 +26,7 @@ from structboost import (
 )
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.masters.stage_wise import StageWise
+from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import random_folds, split_rows
 
 X, y = load_iris(return_X_y=True)
@@ -117,6 +118,88 @@ def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
     assert without_seconds(again.C_path_) == path
     other = StructBoost(MulticlassTask(3), C="auto", random_state=5, **QUICK).fit(made, label)
     assert without_seconds(other.C_path_) != path
+
+
+def sloped(n=90):
+    """Three classes along one direction of four features: what stumps know by many steps only."""
+    random = np.random.default_rng(0)
+    made = random.normal(size=(n, 4))
+    score = made @ random.normal(size=4)
+    return made, np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
+
+
+def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(tmp_path):
+    made, label = sloped()
+    union = ["linear", "stump"]
+    both = StructBoost(MulticlassTask(3), C="auto", weak_learner=union, **QUICK).fit(made, label)
+    paths = [
+        StructBoost(MulticlassTask(3), C="auto", weak_learner=name, **QUICK).fit(made, label)
+        for name in union
+    ]
+    names = [record["weak_learner"] for record in both.C_path_]
+    assert list(dict.fromkeys(names)) == ["linear+stump", "linear", "stump"]
+    alone = [record for record in both.C_path_ if record["weak_learner"] != "linear+stump"]
+    apart = [record for trainer in paths for record in trainer.C_path_]
+    assert without_seconds(alone) == without_seconds(apart)
+    best = min(both.C_path_, key=lambda record: record["loss"])
+    assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
+    np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
+    assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
+    assert both.weak_learner == union
+    both.fit(made, label, may_part=False)
+    assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
+    assert both.model_.members["x"].family == "linear+stump"
+    face = StructBoostClassifier(weak_learner=union, **QUICK).fit(made, label)
+    assert face.model_.members["x"].family == "linear"
+    face.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(made), face.predict(made))
+
+
+@pytest.mark.parametrize(
+    ("losses", "chosen"),
+    [
+        ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.39, 0.5, 0.5]}, ("both", 10**0.5)),
+        ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.5, 0.38, 0.37, 0.4, 0.4]}, ("one", 31.6)),
+        (
+            {"both": [0.5, 0.5, 0.5], "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 3},
+            ("one", 3.16),
+        ),
+    ],
+)
+def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch):
+    class Told:
+        def __init__(self, plan, *others):
+            self.weak_learner, self.left = plan.weak_learner, iter(losses[plan.weak_learner])
+            self.is_done = False
+
+        def begin(self):
+            return 0.316
+
+        def fit(self, C):
+            return {"C": C, "loss": next(self.left), "columns": 1.0}
+
+        def first_model(self):
+            return object(), []
+
+    monkeypatch.setattr("structboost.selection.choice_of_c._Path", Told)
+    trainer = StructBoost(MulticlassTask(3), C=1.0)
+    found = choose_C(trainer._plan(), list(losses), trainer._settings(), [], lambda text: None)
+    assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
+    assert len(found.records) == sum(map(len, losses.values()))
+
+
+def test_a_union_stays_where_no_family_is_better_alone():
+    random = np.random.default_rng(0)
+    made = random.normal(size=(90, 6))
+    label = (made[:, 0] > 0.3) * 1 + (np.abs(made[:, 1]) > 0.7)
+    trainer = StructBoost(MulticlassTask(3), C="auto", weak_learner=["stump", "linear"], **QUICK)
+    assert trainer.fit(made, label).model_.members["x"].family == "stump+linear"
+    # A held-out part without a loss leaves nothing to look for.
+    fold = Fold(made, label, None, made, label)
+    trainer.fit(made, label, folds=[fold])
+    assert trainer.C_path_[-1]["loss"] == 0
+    assert {record["weak_learner"] for record in trainer.C_path_} == {"stump+linear"}
 
 
 def test_a_held_out_example_of_weight_two_is_one_given_twice():
@@ -289,5 +372,11 @@ def test_the_path_is_drawn():
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
     np.testing.assert_array_equal(mean.get_ydata(), [r["loss"] for r in model.C_path_])
+    union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK).fit(*sloped())
+    display = CPathDisplay.from_estimator(union)
+    labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]
+    assert [label for label in labels if label[0] != "_"][:-1] == [
+        "stump+linear", "stump", "linear",
+    ]  # fmt: skip
     with pytest.raises(ValueError, match="has no C_path_"):
         CPathDisplay.from_estimator(StructBoostClassifier(C=1.0))

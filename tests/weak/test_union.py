@@ -24,6 +24,8 @@ from structboost import (
 from structboost.ensemble import load_model
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
+from structboost.weak.category import CategoryFamily
+from structboost.weak.families import alternatives
 from structboost.weak.linear_function import LinearFunctionFamily
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
@@ -282,6 +284,24 @@ def test_a_union_is_a_list_of_names_or_callables():
     assert trees.history_[-1]["gap"] is None
     of_one = clone(named).set_params(weak_learner=["stump"]).fit(X, y)
     assert of_one.objective_ == clone(named).set_params(weak_learner="stump").fit(X, y).objective_
+
+
+def test_each_family_of_a_union_is_an_alternative_to_it():
+    assert alternatives("stump") == ["stump"]
+    assert alternatives(["linear"]) == [["linear"]]
+    union = ["linear", "stump", TreeFamily]
+    assert alternatives(union) == [union, ["linear"], ["stump"], [TreeFamily]]
+    sets = partial(CategoryFamily, categorical=[0])
+    assert alternatives(["stump", sets]) == [["stump", sets]]
+    assert alternatives(["linear", "stump", sets])[1:] == [["linear"], ["stump", sets]]
+    by_kind = {"token": ["linear", "stump"], "link": "stump", "pair": "tree"}
+    assert alternatives(by_kind) == [
+        by_kind,
+        {"token": ["linear"], "link": "stump", "pair": "tree"},
+        {"token": ["stump"], "link": ["stump"], "pair": "tree"},
+    ]
+    one_each = {"token": "linear", "link": "stump"}
+    assert alternatives(one_each) == [one_each]
 
 
 def test_each_kind_has_its_own():
