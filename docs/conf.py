@@ -29,6 +29,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "show_memory": False,
+    "capture_repr": ("_repr_html_",),  # the address of a display says nothing
     "abort_on_example_error": True,
 }
 autosummary_generate = True

@@ -2,8 +2,8 @@
 A classifier and the shape of each feature
 ==========================================
 
-A model of stumps is a sum of step functions, one for each feature and class. The picture is the
-model itself.
+A model of linear functions and stumps is a sum of functions of one feature each: a line, with steps
+where stumps were chosen. The picture is the model itself.
 """
 
 from sklearn.datasets import load_wine

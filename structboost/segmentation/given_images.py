@@ -18,6 +18,16 @@ def photograph(image: Any, name: str) -> Photograph:
     return as_rgb(checked_image(image, name))
 
 
+def one_photograph(image: Any) -> Photograph:
+    """The pixels of an image as RGB, where only one may be given."""
+    if isinstance(image, list | tuple) or getattr(image, "ndim", 2) == 4:
+        raise ValueError(
+            f"image is a {type(image).__name__} of {len(image)}; give one image. Many are for "
+            "predict_in_turn."
+        )
+    return photograph(image, "image")
+
+
 def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
     """Raise ValueError unless there is one of each for every image."""
     for name, given in others.items():

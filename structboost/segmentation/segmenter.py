@@ -33,6 +33,7 @@ from structboost.segmentation.given_images import (
     check_lengths,
     checked_pairs,
     numbers_of_groups,
+    one_photograph,
     photograph,
     resized_strokes,
 )
@@ -241,7 +242,7 @@ class Segmenter(Documented, BaseEstimator):
             If the image is not 8-bit, scribbles are missing or do not fit the image, or the model
             has more than two classes, of which none is the object.
         """
-        pixels = photograph(image, "image")
+        pixels = one_photograph(image)
         described = self._describe(pixels)
         return self._mask(described, pixels, scribbles)
 
@@ -267,7 +268,7 @@ class Segmenter(Documented, BaseEstimator):
         self, image: Photograph, scribbles: Mask | None = None
     ) -> tuple[Mask, Floats32]:
         """What :meth:`predict` and :meth:`predict_proba` give, in one step."""
-        pixels = photograph(image, "image")
+        pixels = one_photograph(image)
         described = self._describe(pixels)
         chances = self._chances(described, pixels.shape, scribbles).astype(np.float32)
         mask = self._mask(described, pixels, scribbles)

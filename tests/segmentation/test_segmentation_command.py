@@ -96,6 +96,9 @@ def test_a_segmenter_is_an_estimator(trained):
         assert chances.shape == (*image.shape[:2], 2)
         np.testing.assert_allclose(chances.sum(axis=2), 1.0, rtol=1e-5)
         np.testing.assert_array_equal(chances.argmax(axis=2), segmenter.predict(image))
+    for many in (fresh.images, np.stack([image] * 3)):
+        with pytest.raises(ValueError, match=r"of 3; give one image. Many are for predict_in_turn"):
+            segmenter.predict(many)
     loaded = Segmenter.load(path)
     np.testing.assert_array_equal(loaded.predict_proba(image), chances)
     sure = chances.max(axis=2) > 0.99  # which they are nearly everywhere
