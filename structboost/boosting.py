@@ -30,7 +30,13 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
 from structboost.training import Plan, train
-from structboost.validation import check_declares, check_examples, checked_callbacks, shown
+from structboost.validation import (
+    check_declares,
+    check_examples,
+    checked_callbacks,
+    checked_weights,
+    shown,
+)
 from structboost.weak.families import WeakLearners, alternatives
 from structboost.weak.pricing import PricingRule
 
@@ -259,9 +265,18 @@ class StructBoost(Documented, BaseEstimator):
         """Iterator over the predictions after each round, with the weights of that round."""
         return (model_predictions(self.task, model, X) for model in self._fitted().staged())
 
-    def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
-        """Minus the mean loss of the predictions: larger is better."""
-        return -mean_loss(self.task, Y, self.predict(X))
+    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Minus the mean loss of the predictions: larger is better.
+
+        Parameters
+        ----------
+        X, Y : sequences
+            Inputs, and their true outputs.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean.
+        """
+        weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
+        return -mean_loss(self.task, Y, self.predict(X), weights)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the task) to a file, atomically and without pickle.

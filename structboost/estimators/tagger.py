@@ -153,16 +153,26 @@ class StructBoostTagger(StageWiseByDefault):
         starts = scores.offsets["token"].tolist()
         return [by_token[a:b] for a, b in pairwise(starts)]
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
-        """Share of the tokens whose tag is right; tokens with the tag None do not count."""
+    def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Share of the tokens whose tag is right; tokens with the tag None do not count.
+
+        Parameters
+        ----------
+        X, y : sequences
+            Sequences, and their tags.
+        sample_weight : array-like, shape (n_sequences,), optional
+            Weight of the tokens of each sequence.
+        """
         found = self.predict(X)
-        _, true = tag_numbers(y, [len(tags) for tags in found], self.classes_)
-        _, numbers = tag_numbers(found, [len(tags) for tags in found], self.classes_)
+        lengths = [len(tags) for tags in found]
+        _, true = tag_numbers(y, lengths, self.classes_)
+        _, numbers = tag_numbers(found, lengths, self.classes_)
         right = np.concatenate(numbers) == np.concatenate(true)
-        known = np.concatenate(true) >= 0
-        if not known.any():
-            raise ValueError("y has no known tag; there is nothing to score.")
-        return float(np.mean(right[known]))
+        weights = np.repeat(checked_weights(sample_weight, len(found)), lengths)
+        weights[np.concatenate(true) < 0] = 0.0
+        if not weights.any():
+            raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
+        return float(np.average(right, weights=weights))
 
     @property
     def transitions_(self) -> FloatArray:

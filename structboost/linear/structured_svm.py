@@ -43,6 +43,7 @@ from structboost.validation import (
     checked_features,
     checked_positive,
     checked_relative_gap,
+    checked_weights,
     checked_whole_number,
     shown,
 )
@@ -199,9 +200,18 @@ class StructuredSVM(Documented, BaseEstimator):
         """Best output of each input, by the task's ``predict``."""
         return predictions(self.task, X, self.scores(X))
 
-    def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
-        """Minus the mean loss of the predictions: larger is better."""
-        return -mean_loss(self.task, Y, self.predict(X))
+    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Minus the mean loss of the predictions: larger is better.
+
+        Parameters
+        ----------
+        X, Y : sequences
+            Inputs, and their true outputs.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean.
+        """
+        weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
+        return -mean_loss(self.task, Y, self.predict(X), weights)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the weights and the parameters (not the task) to a file, without pickle.

@@ -9,7 +9,13 @@ import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer, roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    cross_val_predict,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 
 import structboost.estimators
@@ -90,6 +96,36 @@ def test_trainers_of_structures_are_searched_with_group_splits(trainer):
     by_hand = model.score([inputs[i] for i in b], [outputs[i] for i in b])
     assert search.cv_results_["split0_test_score"][1] == pytest.approx(by_hand)
     assert len(search.predict(inputs)) == 12
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        StructBoost(RankingTask(), C=50, max_rounds=1),
+        StructuredSVM(RankingTask(), tol=0.3, random_state=0),
+        StructBoostTagger(C=50, max_rounds=1),
+    ],
+    ids=lambda trainer: type(trainer).__name__,
+)
+def test_weights_are_routed_to_the_scores_of_structures(trainer):
+    inputs, outputs = (list(given) for given in zip(*QUERIES, strict=True))
+    weights = np.tile([1.0, 0.0], 6)
+    model = clone(trainer).fit(inputs, outputs)
+    weighted = model.score(inputs, outputs, sample_weight=weights)
+    assert weighted == pytest.approx(model.score(inputs[::2], outputs[::2]))
+    assert weighted != model.score(inputs, outputs)
+    with pytest.raises(ValueError, match="sample_weight has 2 entries for 12 examples"):
+        model.score(inputs, outputs, sample_weight=[1.0, 1.0])
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = clone(trainer).set_fit_request(sample_weight=False)
+        routed.set_score_request(sample_weight=True)
+        params = {"sample_weight": weights}
+        found = cross_validate(routed, inputs, outputs, cv=KFold(2), params=params)["test_score"]
+    halves = [
+        clone(trainer).fit(inputs[6:], outputs[6:]).score(inputs[:6:2], outputs[:6:2]),
+        clone(trainer).fit(inputs[:6], outputs[:6]).score(inputs[6::2], outputs[6::2]),
+    ]
+    assert found.tolist() == pytest.approx(halves)
 
 
 def test_scores_do_not_depend_on_the_jobs_of_joblib():
