@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -38,10 +40,10 @@ class TaskError(ValueError):
         """Pickle the template: by default an exception is copied by its shown message."""
         return type(self), (self._template, self.sample), dict(vars(self))
 
-    def count_from(self, first: int) -> None:
-        """Count the examples from ``first``, the number of the first that the method was given."""
+    def renumber(self, number: Callable[[int], int]) -> None:
+        """Name the example by another number than its place among those that were given."""
         if self.sample is not None:
-            self.sample += first
+            self.sample = number(self.sample)
             self.args = (_shown(self._template, self.sample),)
 
 
@@ -146,10 +148,31 @@ def names_examples(error: Exception) -> bool:
 
 def count_examples_from(error: Exception, first: int) -> None:
     """Count the examples that an error names from ``first``, the number of the first one given."""
+    _renumber_examples(error, lambda i: first + i)
+
+
+@contextlib.contextmanager
+def examples_numbered(rows: Sequence[int] | NDArray[Any] | None) -> Iterator[None]:
+    """A block that works on some examples; its errors name them by their numbers among all.
+
+    Parameters
+    ----------
+    rows : sequence of int or None
+        Number of each example that the block works on; None where it is not known.
+    """
+    try:
+        yield
+    except Exception as error:
+        if rows is not None:
+            _renumber_examples(error, lambda i: int(rows[i]))
+        raise
+
+
+def _renumber_examples(error: Exception, number: Callable[[int], int]) -> None:
     if isinstance(error, TaskError):
-        error.count_from(first)
+        error.renumber(number)
     notes = [
-        ExampleNote(note.method, note.first + first, note.last + first)
+        ExampleNote(note.method, number(note.first), number(note.last))
         if isinstance(note, ExampleNote)
         else note
         for note in _notes(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,10 @@ from structboost._typing import FloatArray, IntArray
 from structboost.decisions.problem import DecisionProblem
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
+from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.linear_file import LinearModel
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
 
@@ -95,22 +97,30 @@ class FoldFits:
         seed = 0 if random_state is None else random_state
         self._folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
         self._settings: list[_Setting] = []
-        for start in starts:
-            parts = [
-                (Preparation(given.take(train), truth.costs[train], start), train, held)
-                for train, held in self._folds
-            ]
-            lowest = np.inf
-            for Cs in (_UPWARDS, _DOWNWARDS):
-                since_best = 0
-                for C in Cs:
-                    setting = _Setting(C, start, [self._fit(C, *part) for part in parts])
-                    self._settings.append(setting)
-                    since_best = 0 if setting.regret < lowest else since_best + 1
-                    lowest = min(lowest, setting.regret)
-                    if since_best == _PATIENCE:
-                        break
+        with warnings.catch_warnings():
+            for category in (ConvergenceWarning, InterruptedFitWarning):
+                warnings.simplefilter("ignore", category)
+            for start in starts:
+                self._search(start)
         self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self._settings]
+
+    def _search(self, start: str) -> None:
+        """Try each C with a start, upwards and then downwards."""
+        given, truth = self._given, self._truth
+        parts = [
+            (Preparation(given.take(train), truth.costs[train], start), train, held)
+            for train, held in self._folds
+        ]
+        lowest = np.inf
+        for Cs in (_UPWARDS, _DOWNWARDS):
+            since_best = 0
+            for C, *fits in zip(Cs, *(self._fits(Cs, *part) for part in parts), strict=True):
+                setting = _Setting(C, start, fits)
+                self._settings.append(setting)
+                since_best = 0 if setting.regret < lowest else since_best + 1
+                lowest = min(lowest, setting.regret)
+                if since_best == _PATIENCE:
+                    break
 
     @property
     def best(self) -> tuple[float, str]:
@@ -126,9 +136,12 @@ class FoldFits:
             Without a start, which would have seen the costs of the held-out instances.
         """
         return [
-            Fold(*self._part(preparation, train), None, *self._part(preparation, held))
+            Fold(
+                *self._part(preparation, train), None, *self._part(preparation, held),
+                rows=train, held_rows=held,
+            )
             for train, held in self._folds
-        ]
+        ]  # fmt: skip
 
     def beat(self, losses: Sequence[Sequence[float]]) -> bool:
         """Whether the best setting has a regret at most that of another model's best.
@@ -177,23 +190,26 @@ class FoldFits:
         facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
         return StructuredSVM.from_model(LinearModel(task.kinds, weights, facts), task)
 
-    def _fit(self, C: float, preparation: Preparation, train: IntArray, held: IntArray) -> _Fit:
+    def _fits(
+        self, Cs: Sequence[float], preparation: Preparation, train: IntArray, held: IntArray
+    ) -> Iterator[_Fit]:
+        """A fit for each C, warm started from the one before."""
         truth = self._truth
         n_items = truth.costs.shape[1]
         task = PredictThenOptimizeTask(self._problem, preparation.features, n_items=n_items)
-        svm = StructuredSVM(
-            task, C=C, tol=self._tol, max_epochs=_MAX_EPOCHS, random_state=self._random_state
+        coarse = StructuredSVM(
+            task, tol=self._tol, max_epochs=_MAX_EPOCHS, random_state=self._random_state
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            svm.fit(
-                preparation.training_inputs,
-                TrueDecisions(truth.chosen[train], truth.costs[train]),
-            )
-        fit = _Fit(preparation, svm, np.nan)
-        chosen = self._problem.solve_all(fit.costs(self._given.take(held)))
-        regret = normalized_regret(truth.costs[held], chosen, truth.chosen[held])
-        return fit._replace(regret=regret)
+        known = TrueDecisions(truth.chosen[train], truth.costs[train])
+        path = coarse.path(preparation.training_inputs, known, Cs)
+        for _ in Cs:
+            with examples_numbered(train):
+                svm = uninterrupted(next(path))
+            fit = _Fit(preparation, svm, np.nan)
+            with examples_numbered(held):
+                chosen = self._problem.solve_all(fit.costs(self._given.take(held)))
+            regret = normalized_regret(truth.costs[held], chosen, truth.chosen[held])
+            yield fit._replace(regret=regret)
 
 
 def normalized_regret(costs: FloatArray, chosen: FloatArray, best: FloatArray) -> float:

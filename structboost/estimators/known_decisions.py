@@ -12,6 +12,7 @@ from structboost.boosting import StructBoost
 from structboost.contract.calls import stacked_inputs
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem
+from structboost.exceptions import examples_numbered
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.task import StackedParts
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
@@ -83,7 +84,8 @@ def fit_on_known_decisions(
             slack[:] = np.nan
             is_last = n_solves + n >= max_passes * n
             for rows in (few, np.setdiff1d(np.arange(n), few)):
-                found = exact.solve_all(augmented[rows])
+                with examples_numbered(rows):
+                    found = exact.solve_all(augmented[rows])
                 task.check_best(augmented[rows], found, answers[rows], rows)
                 known.add(found)
                 n_solves += len(rows)

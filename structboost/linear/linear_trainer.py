@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structboost._typing import FloatArray
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble, KindEnsemble
+from structboost.exceptions import examples_numbered
 from structboost.linear.linear_scores import is_bounded
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.selection.folds import Fold
@@ -122,11 +123,13 @@ class LinearTrainer:
         for fold in folds:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                svm, model = self._fit(fold.X, fold.Y, fold.sample_weight, C)
+                with examples_numbered(fold.rows):
+                    svm, model = self._fit(fold.X, fold.Y, fold.sample_weight, C)
             if svm.interrupted_:
                 raise KeyboardInterrupt
-            found = model_predictions(self.task, model, fold.held_X)
-            losses.append(mean_loss(self.task, fold.held_Y, found, fold.held_weight))
+            with examples_numbered(fold.held_rows):
+                found = model_predictions(self.task, model, fold.held_X)
+                losses.append(mean_loss(self.task, fold.held_Y, found, fold.held_weight))
             rounds.append(len(svm.history_))
             columns.append(svm.history_[-1]["columns"])
         return {

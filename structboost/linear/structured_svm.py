@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from os import PathLike
 from typing import Any
@@ -163,24 +164,68 @@ class StructuredSVM(Documented, BaseEstimator):
         check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         with threadpool_limits(limits=1, user_api="blas"):
-            run = _Run(self, X, Y, shares)
-            self.interrupted_ = not run.optimise()
+            self._train(_Run(self, X, Y, shares))
+        return self
+
+    def path(
+        self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
+    ) -> Iterator[StructuredSVM]:
+        """Fit a copy for each C, each warm started from the cuts of the one before.
+
+        Each copy is as certified as a fit alone.  A copy is fitted when it is asked for, so that a
+        caller may stop early.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            As for :meth:`fit`.
+        Cs : iterable of float
+            Weights of the mean loss, in an order in which neighbours are near.
+
+        Yields
+        ------
+        svm : StructuredSVM
+            A fitted copy of this one; after Ctrl-C the last one is interrupted.
+
+        Raises
+        ------
+        ValueError, TypeError, TaskError
+            As :meth:`fit` does.
+        """
+        check_examples(X, Y)
+        shares = checked_example_weights(sample_weight, len(X))
+        run: _Run | None = None
+        for C in Cs:
+            svm = copy(self)
+            svm.C = C
+            svm._check_parameters()
+            with deferred_interrupts(), threadpool_limits(limits=1, user_api="blas"):
+                if run is None:
+                    run = _Run(svm, X, Y, shares)
+                else:
+                    run.go_on_to(svm)
+                svm._train(run)
+            yield svm
+            if svm.interrupted_:
+                return
+
+    def _train(self, run: _Run) -> None:
+        self.interrupted_ = not run.optimise()
         self._keep(run)
         if self.interrupted_:
             warnings.warn(
                 f"Training was interrupted after {len(self.history_)} exact passes; "
                 "the weights kept so far are usable.",
                 InterruptedFitWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         elif self.history_[-1]["gap"] > self.tol:
             warnings.warn(
                 f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, "
                 f"above tol = {self.tol}; raise max_epochs, scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return self
 
     def scores(self, X: Sequence[Any]) -> StackedParts:
         """Scores of all parts of all inputs, by kind."""
@@ -327,12 +372,23 @@ class _Run:
         self.parts = LinearScores(svm.task.kinds, stack, known)
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
-        self.best = self.solver.weights.copy()
-        self.primal = np.inf
-        self.bound = -np.inf
-        self.history: list[dict[str, Any]] = []
+        self._begin()
         self.truth = KeptTruth()
         self.n_first = self.n_added = 0
+
+    def _begin(self) -> None:
+        self.best = self.solver.weights.copy()
+        self.primal, self.bound = np.inf, -np.inf
+        self.history: list[dict[str, Any]] = []
+
+    def go_on_to(self, svm: StructuredSVM) -> None:
+        """Take the parameters of another fit; the cuts stay, and their multipliers are scaled."""
+        factor = float(svm.C) / float(self.svm.C)
+        self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)
+        self.budgets = factor * self.budgets
+        self.solver.scale_budgets(factor)
+        self.n_first = 0
+        self._begin()
 
     @property
     def gap(self) -> float:
@@ -375,8 +431,8 @@ class _Run:
         return True
 
     def _first_passes(self) -> None:
-        """Passes in runs, where there are many examples."""
-        if self.parts.n_examples >= _MANY_EXAMPLES:
+        """Passes in runs, where there are many examples and no cuts of another C."""
+        if self.parts.n_examples >= _MANY_EXAMPLES and not self.solver.n_cuts:
             for _ in range(_FIRST_PASSES):
                 raise_if_interrupted()
                 pass_in_runs(self.svm.task, self.X, self.Y, self.parts, self.solver, _RUNS)

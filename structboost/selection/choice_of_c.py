@@ -19,6 +19,7 @@ import numpy as np
 
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble
+from structboost.exceptions import examples_numbered
 from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -36,6 +37,9 @@ _SATISFIED = 0.1
 _PATIENCE = 2
 # Share by which the loss of other weak learners must be smaller: less is a tie of a few examples.
 _CLEARLY = 0.03
+# With so many folds, a C that is worse than the best on each of them ends a path at once.  Steps
+# past the best C cost most; chance alone is worse on all five once in 32 times.
+_AGREEING = 5
 # Rounds of a fold along the whole path, as a multiple of the largest number per fit.
 _ROUNDS = 2
 # Where no column has an edge the model is empty whatever C.
@@ -122,6 +126,7 @@ def _follow(path: _Path, chosen: ChosenC, report: Report) -> None:
     if C is None:
         return
     since_best, lowest = 0, np.inf
+    best: Record = {}
     to_beat = (1 - _CLEARLY) * _best_loss(chosen.records)
     for _ in range(_MAX_STEPS):
         C = float(f"{C * _FACTOR:.3g}")
@@ -133,12 +138,19 @@ def _follow(path: _Path, chosen: ChosenC, report: Report) -> None:
         since_best += bool(entry["columns"])
         is_better = bool(entry["columns"]) and entry["loss"] < lowest
         if is_better:
-            since_best, lowest = 0, entry["loss"]
+            since_best, lowest, best = 0, entry["loss"], entry
         if chosen.model is None or (is_better and lowest < to_beat):
             chosen.model, chosen.history = path.first_model()
             chosen.weak_learner, chosen.C = path.weak_learner, C
-        if path.is_done or since_best >= _PATIENCE or not lowest:
+        is_past_best = since_best >= _PATIENCE or _is_worse_on_all(entry, best)
+        if path.is_done or is_past_best or not lowest:
             return
+
+
+def _is_worse_on_all(entry: Record, best: Record) -> bool:
+    """Whether each of many folds has a larger loss than at the best C, if there is one yet."""
+    pairs = list(zip(entry["losses"], best["losses"], strict=True)) if best else []
+    return len(pairs) >= _AGREEING and all(loss > least for loss, least in pairs)
 
 
 def _best_loss(records: Sequence[Record]) -> float:
@@ -164,8 +176,9 @@ class _Path:
         """The smallest C at which a column of any fold has an edge; None where none has."""
         probe = replace(self._settings, C=1.0, max_rounds=1)
         for fold in self._folds:
-            loop = self._plan.loop(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
-            self._run(loop)
+            with examples_numbered(fold.rows):
+                loop = self._plan.loop(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
+            self._run(fold, loop)
             self._loops.append(loop)
         found = [loop.state.smallest_C for loop in self._loops]
         return min((C for C in found if C is not None), default=None)
@@ -174,9 +187,9 @@ class _Path:
         """Go on to ``C``; the record."""
         left = _ROUNDS * self._settings.max_rounds - self._rounds
         settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
-        for i, loop in enumerate(self._loops):
-            self._loops[i] = loop.again(settings)
-            self._run(self._loops[i])
+        self._loops = [loop.again(settings) for loop in self._loops]
+        for fold, loop in zip(self._folds, self._loops, strict=True):
+            self._run(fold, loop)
         last = [loop.state.history[-1] for loop in self._loops]
         self._rounds += max(entry["round"] for entry in last)
         losses = [self._held_out_loss(*pair) for pair in zip(self._folds, self._loops, strict=True)]
@@ -202,13 +215,15 @@ class _Path:
         loop = self._loops[0]
         return loop.final_model({}), loop.state.history
 
-    def _run(self, loop: Loop) -> None:
-        loop.run(lambda record: False)
+    def _run(self, fold: Fold, loop: Loop) -> None:
+        with examples_numbered(fold.rows):
+            loop.run(lambda record: False)
         if loop.state.interrupted:
             raise KeyboardInterrupt
 
     def _held_out_loss(self, fold: Fold, loop: Loop) -> float:
         raise_if_interrupted()
         task = self._plan.task
-        outputs = model_predictions(task, loop.current_model(), fold.held_X)
-        return mean_loss(task, fold.held_Y, outputs, fold.held_weight)
+        with examples_numbered(fold.held_rows):
+            outputs = model_predictions(task, loop.current_model(), fold.held_X)
+            return mean_loss(task, fold.held_Y, outputs, fold.held_weight)

@@ -33,6 +33,8 @@ class Fold:
         Held-out inputs and true outputs.
     held_weight : array-like, shape (n_held,), or None
         Weights of the held-out examples.
+    rows, held_rows : sequence of int, optional
+        Numbers of the examples among all, by which errors name them.
     """
 
     X: Sequence[Any]
@@ -41,6 +43,8 @@ class Fold:
     held_X: Sequence[Any]
     held_Y: Sequence[Any]
     held_weight: Any = None
+    rows: Any = None
+    held_rows: Any = None
 
 
 def random_folds(
@@ -75,7 +79,7 @@ def random_folds(
     return [
         Fold(
             _rows_of(X, train), _rows_of(Y, train), weights[train],
-            _rows_of(X, held), _rows_of(Y, held), weights[held],
+            _rows_of(X, held), _rows_of(Y, held), weights[held], train, held,
         )
         for train, held in split_rows(of_stratum[counted], random_state, counted, X)
     ]  # fmt: skip

@@ -21,9 +21,11 @@ from structboost import (
     TaskError,
     Tour,
 )
+from structboost.decisions.problem import DecisionProblem
 from structboost.estimators.decision_folds import FoldFits, _Fit, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
+from structboost.selection.folds import random_folds
 from tests.helpers.scikit_learn import check_battery
 
 ROUTES = GridPath(3, 3)
@@ -114,16 +116,36 @@ def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, mon
 def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
     regret_at = {1.0: 0.5, 3.0: 0.6, 10.0: 0.7, 30.0: 0.8, 0.3: 0.4, 0.1: 0.3, 0.03: 0.2}
 
-    def fit(self, C, preparation, train, held):
-        return _Fit(preparation, None, regret_at.get(C, 0.3))
+    def fits(self, Cs, preparation, train, held):
+        return (_Fit(preparation, None, regret_at.get(C, 0.3)) for C in Cs)
 
-    monkeypatch.setattr(FoldFits, "_fit", fit)
+    monkeypatch.setattr(FoldFits, "_fits", fits)
     x, costs = travel(10)
     truth = PredictThenOptimizeTask(ROUTES).best_decisions(x, costs)
     fits = FoldFits(ROUTES, FeatureTables.of(x), truth, ("none",), 0.05, 0)
     tried = [entry["C"] for entry in fits.path]
     assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3]
     assert fits.best == (0.03, "none")
+
+
+class Impatient(GridPath):
+    """Ctrl-C, once, in the second pass over sixteen instances."""
+
+    n_passes = 0
+
+    def solve_all(self, costs):
+        self.n_passes += len(costs) == 16
+        if self.n_passes == 2 and len(costs) == 16:
+            raise KeyboardInterrupt
+        return super().solve_all(costs)
+
+
+def test_ctrl_c_ends_the_choice_of_c():
+    x, costs = travel(20)
+    problem = Impatient(3, 3)
+    with pytest.raises(KeyboardInterrupt):
+        PredictThenOptimize(problem, random_state=0).fit(x, costs)
+    assert problem.n_passes == 2
 
 
 def test_held_out_instances_have_no_part_in_the_fits_that_they_judge(monkeypatch):
@@ -337,6 +359,54 @@ def test_errors_name_the_argument_and_the_instance():
         model.score(x, bad_costs)
     with pytest.raises(TaskError, match=r"costs of X\[0\] have shape \(11,\); expected \(12,\)"):
         model.score(x, costs[:, 1:])
+
+
+class OutOfLicence(GridPath):
+    """Fails at the first instance, as soon as so many calls were for so many instances."""
+
+    def __init__(self, n_rows, n_columns, n_instances, n_calls):
+        super().__init__(n_rows, n_columns)
+        self.n_instances, self.n_calls = n_instances, n_calls
+
+    def solve_all(self, costs):
+        self.n_calls -= len(costs) == self.n_instances
+        return DecisionProblem.solve_all(self, costs)
+
+    def solve(self, costs):
+        if self.n_calls <= 0:
+            raise RuntimeError("the licence has run out")
+        return GridPath.solve_all(self, costs[None])[0]
+
+
+@pytest.mark.parametrize(("part", "seed"), [("train", 2), ("held", 0)])
+def test_a_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_number(part, seed):
+    x, costs = travel(20)
+    train, held = next(KFold(5, shuffle=True, random_state=seed).split(x))
+    rows = {"train": train, "held": held}[part]
+    assert rows[0] > 0
+    problem = OutOfLicence(3, 3, len(rows), 1)
+    with pytest.raises(RuntimeError, match="licence") as error:
+        PredictThenOptimize(problem, random_state=seed).fit(x, costs)
+    assert f"X[{rows[0]}]" in error.value.__notes__[0]
+
+
+def test_a_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_number():
+    x, costs = travel(20)
+    rows = random_folds(list(x), costs, random_state=2)[0].rows
+    assert rows[0] > 0
+    problem = OutOfLicence(3, 3, len(rows), 1)
+    with pytest.raises(RuntimeError, match="licence") as error:
+        PredictThenOptimize(problem, weak_learner="stump", random_state=2).fit(x, costs)
+    assert f"X[{rows[0]}]" in error.value.__notes__[0]
+
+
+def test_a_solver_that_fails_where_solves_are_spared_names_the_instance():
+    x, costs = travel(40)
+    # A sixteenth of the instances is solved at a time: the first three, then others.
+    problem = OutOfLicence(3, 3, 3, 2)
+    with pytest.raises(RuntimeError, match="licence") as error:
+        PredictThenOptimize(problem, C=100.0, tol=1e-6, spare_solves=True).fit(x, costs)
+    assert "X[3]" in error.value.__notes__[0]
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])

@@ -209,6 +209,34 @@ def test_objective_and_certificate_against_independent_solver(name, C, average):
     assert svm.objective_ == pytest.approx(primal_of(flat(svm.w_), rows, C), rel=1e-9)
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_path_over_c_is_as_certified_as_fits_alone(name):
+    task, X, Y, outputs = PROBLEMS[name]()
+    svm = StructuredSVM(task, C=7.0, tol=1e-6, random_state=0)
+    Cs = (0.5, 30.0, 3.0)
+    for C, fitted in zip(Cs, svm.path(X, Y, Cs), strict=True):
+        optimum, rows = independent_optimum(task, X, Y, outputs, C)
+        slip = 1e-7 * (1 + optimum)
+        for record in fitted.history_:
+            assert record["bound"] <= optimum + slip
+            assert optimum <= record["primal"] + slip
+        assert fitted.history_[-1]["gap"] <= 1e-6
+        assert fitted.objective_ == pytest.approx(primal_of(flat(fitted.w_), rows, C), rel=1e-9)
+    assert svm.C == 7.0
+    assert not hasattr(svm, "w_")
+
+
+def test_a_path_takes_fewer_passes_than_fits_alone():
+    X, y = make_classification(300, 20, n_informative=8, n_classes=5, flip_y=0.1, random_state=0)
+    svm = StructuredSVM(MulticlassTask(5), tol=0.01, random_state=0)
+    Cs = (3.0, 10.0, 30.0, 100.0)
+    along = [len(fitted.history_) for fitted in svm.path(X, y, Cs)]
+    alone = [len(StructuredSVM(svm.task, C=C, tol=0.01, random_state=0).fit(X, y).history_)
+             for C in Cs]  # fmt: skip
+    assert along[0] == alone[0]
+    assert sum(along[1:]) <= 0.7 * sum(alone[1:])
+
+
 def test_bound_on_edges_matters_and_is_kept():
     bounded, free = (
         StructuredSVM(task, C=30.0, random_state=0).fit(*chains(task)[1:3])
@@ -326,6 +354,14 @@ def test_interruption_keeps_a_usable_model():
         primal_of(svm.w_.ravel(), rows_of_full_program(task, X, Y, outputs), 1000.0)
     )
     assert len(svm.predict(X)) == len(X)
+
+
+def test_a_path_ends_where_it_is_interrupted():
+    _, X, Y, _ = multiclass()
+    svm = StructuredSVM(Impatient(3, 2), tol=0.5, random_state=0)
+    with pytest.warns(InterruptedFitWarning, match="after 1 exact passes"):
+        fitted = list(svm.path(X, Y, (1000.0, 3000.0)))
+    assert [one.interrupted_ for one in fitted] == [True]
 
 
 def test_interruption_before_there_is_a_model():

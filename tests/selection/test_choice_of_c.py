@@ -26,7 +26,7 @@ from structboost import (
 )
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.masters.stage_wise import StageWise
-from structboost.selection.choice_of_c import choose_C
+from structboost.selection.choice_of_c import ChosenC, _follow, choose_C
 from structboost.selection.folds import random_folds, split_rows
 
 X, y = load_iris(return_X_y=True)
@@ -99,6 +99,43 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
     # A fifth of the labels is wrong: large C fit them, and are not walked to.
     assert min(losses) < 0.6 * losses[0]
     assert len(Cs) < 10
+
+
+class MadePath:
+    """A path whose held-out losses are given, for each step and fold."""
+
+    is_done = False
+    weak_learner = "stump"
+
+    def __init__(self, losses):
+        self.losses = iter(losses)
+
+    def begin(self):
+        return 1.0
+
+    def fit(self, C):
+        losses = next(self.losses)
+        return {"C": C, "loss": float(np.mean(losses)), "losses": losses, "columns": 3.0}
+
+    def first_model(self):
+        return object(), []
+
+
+@pytest.mark.parametrize(
+    ("third", "n_tried"),
+    [
+        ([3.0, 3.0, 3.0, 3.0, 3.0], 3),  # worse on each of five folds: no second such step
+        ([3.0, 3.0, 3.0, 3.0, 1.9], 4),  # better on one
+        ([3.0, 3.0, 3.0], 4),  # so few agree by chance
+    ],
+)
+def test_a_c_that_is_worse_on_each_of_five_folds_ends_the_path(third, n_tried):
+    n = len(third)
+    chosen = ChosenC("stump")
+    path = MadePath([[4.0] * n, [2.0] * n, third, [2.5] * n, [1.0] * n])
+    _follow(path, chosen, lambda text: None)
+    assert len(chosen.records) == n_tried
+    assert chosen.C == chosen.records[1]["C"]
 
 
 def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
