@@ -103,7 +103,7 @@ class ListedOutputs:
     """
 
     need = _NEED
-    most = 1 << 20
+    most = 1 << 17
 
     def __init__(self, task: Task, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
         places: list[IntArray] = [np.zeros(0, np.int64)]

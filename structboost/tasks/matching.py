@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -182,7 +181,8 @@ class MatchingTask(Task):
     def outputs(self, x: Any) -> Iterator[IntArray]:
         """All matchings."""
         n_left, n_right = _shape(x)
-        for partners in product(range(-1, n_right), repeat=n_left):
+        n_alone = n_left if self.unmatched else max(0, n_left - n_right)
+        for partners in _one_to_one(n_left, n_right, n_alone):
             output = np.array(partners, np.int64)
             if self._problem(x, output) is None:
                 yield output
@@ -218,6 +218,27 @@ class MatchingTask(Task):
                     f"has the pair ({i}, {partners[i]}), which is no candidate; add it, or set -1"
                 )
         return None
+
+
+def _one_to_one(n_left: int, n_right: int, n_alone: int) -> Iterator[list[int]]:
+    """Partners of the left members in ascending order, -1 for at most ``n_alone`` of them."""
+    partners: list[int] = []
+    open_ = [iter(range(-1, n_right))]
+    while open_:
+        partner = None
+        if len(partners) == n_left:
+            yield partners
+        else:
+            may_be_alone = partners.count(-1) < n_alone
+            partner = next(
+                (p for p in open_[-1] if (may_be_alone if p < 0 else p not in partners)), None
+            )
+        if partner is None:
+            open_.pop()
+            partners = partners[:-1]
+        else:
+            partners = [*partners, partner]
+            open_.append(iter(range(-1, n_right)))
 
 
 def _checked(y: Any) -> IntArray:

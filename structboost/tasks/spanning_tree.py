@@ -141,8 +141,9 @@ class SpanningTreeTask(Task):
 
     def outputs(self, x: Any) -> Iterator[IntArray]:
         """All trees."""
-        n = _n_nodes(x)
-        for heads in product(range(n), repeat=n - 1):
+        arcs = _arcs(x)
+        heads_of = [np.sort(arcs[arcs[:, 1] == node, 0]) for node in range(1, _n_nodes(x))]
+        for heads in product(*heads_of):
             output = np.array((-1, *heads), np.int64)
             if _problem(x, output) is None:
                 yield output

@@ -162,3 +162,10 @@ def test_wrong_inputs_are_named():
         task.argmax(x, np.zeros((2, 1)))
     with pytest.raises(TaskError, match="One tree has 2"):
         task.loss([-1, 0], [-1])
+
+
+def test_trees_of_few_candidates_are_listed_at_once():
+    n = 30
+    arcs = [(d - 1, d) for d in range(1, n)] + [(0, n - 1)]
+    x = CandidatePairs(n, n, np.array(arcs), np.zeros((n, 1)))
+    assert sorted(y[-1] for y in SpanningTreeTask().outputs(x)) == [0, n - 2]
