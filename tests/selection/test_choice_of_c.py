@@ -214,7 +214,8 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
             return 0.316
 
         def fit(self, C):
-            return {"C": C, "loss": next(self.left), "columns": 1.0}
+            loss = next(self.left)
+            return {"C": C, "loss": loss, "losses": [loss], "columns": 1.0}
 
         def first_model(self):
             return object(), []
