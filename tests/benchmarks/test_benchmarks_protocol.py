@@ -112,6 +112,29 @@ def test_hinge_trees_grow_as_deep_as_the_best_candidate_says(monkeypatch):
     assert union.name == unions.UNION_OF_TREES
 
 
+@pytest.mark.parametrize("kept", ["linear", "linear+stump"])
+def test_a_union_is_fitted_as_the_library_chose_it_on_the_validation_part(kept, monkeypatch):
+    def alternatives(weak_learner):
+        assert weak_learner == ["linear", "stump"]
+        return [kept.split("+")]
+
+    monkeypatch.setattr("structboost.boosting.alternatives", alternatives)
+    tables = class_tables()
+    union = unions.methods("glass")[2]
+    result = protocol.measure(union, protocol.ERROR, tables, 6)
+    assert result["params"] == {"C": result["C"], "weak_learner": kept.split("+")}
+    assert result["value"] < 0.5
+    assert result["gap"] <= union.gap
+    (trial,) = union.trials(tables.train, tables.validation, union.candidates, protocol.ERROR)
+    model = union.fit(tables.train, trial.params)
+    assert model.model_.members["x"].family == kept
+    wrong = union.output(model, tables.validation.X) != tables.validation.y
+    assert result["validation"] == [trial.value] == [np.mean(wrong)]
+    ranked = protocol.measure(unions.RANKERS[2], protocol.AUC, ranking_tables(), 6)
+    assert ranked["params"]["weak_learner"] == kept.split("+")
+    assert ranked["value"] > 0.6
+
+
 def test_a_linear_ranker_beats_chance():
     result = protocol.measure(unions.RANKERS[0], protocol.AUC, ranking_tables(), 1)
     assert result["value"] > 0.6
