@@ -123,7 +123,7 @@ def square(scores: dict[str, np.ndarray], n: int) -> np.ndarray:
 # Labels in a tree: the parent of each.
 PARENTS = np.arange(400) // 4 - 1
 NODES = np.arange(24 * 24).reshape(24, 24)
-# Of the grid, whose edges favour equal labels.
+# The edges of the grid favour equal labels.
 EDGES = np.concatenate(
     [
         np.column_stack((one.ravel(), other.ravel()))
