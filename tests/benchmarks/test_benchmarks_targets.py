@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from benchmarks.papers import (
     auc,
     defaults,
     hierarchy,
+    learners,
     mo_ecc,
     multiboost_cw,
     multiclass,
@@ -23,6 +25,7 @@ from benchmarks.papers import (
     tracking,
     unions,
 )
+from benchmarks.peers import tree_prediction
 from benchmarks.runner.commands import PAGES
 from benchmarks.runner.records import record
 from benchmarks.runner.units import Unit
@@ -261,3 +264,38 @@ def test_segmentation_wants_both_measures():
     missed = f"4 of 6; not {', '.join(segmentation.DATASETS[:2])}"
     judge(segmentation, made, {"5 of 6": missed, "single superpixels": False, "72 %": True})
     judge(segmentation, made, {"5 of 6": False, "accuracy 92 %": False, "msrc21": None})
+
+
+def test_learners_are_judged_by_batch_race_passes_and_first_use():
+    made = [
+        record("trees", "structboost", "cpu_us", ours, depth=depth, batch=batch, **paces)
+        for depth, batch, ours in product((1, 3), (1, 100, 10_000), (2.0,))
+        for paces in [{"structboost": ours, "lightgbm": 9.0, "tl2cgen": 1.0 if depth == 1 else 3.0}]
+    ]
+    for name, value in zip(learners.RACES, (0.8, 1.0, 1.2), strict=True):
+        made.append(record(name, learners.OWN_TREES, "error", 0.1, seconds=value))
+        made.append(record(name, learners.THEIRS, "error", 0.1, seconds=2.0))
+    made += [record("letters", "m_slack", "passes", 537), record("letters", "one_slack", "", 900)]
+    cold = "fit and predict, nothing compiled"
+    made += [record("first-use", cold, "cpu", 10.5)]
+    made += [record("first-use", "import structboost, beyond scikit-learn", "cpu", 0.2)]
+    slow = "6 of 8; not depth 1, 100 rows, tl2cgen, depth 1, 10,000 rows, tl2cgen"
+    judge(learners, made, {"faster": slow, "half": "2 of 3; not mnist", "OCR": True})
+    judge(learners, made, {"nothing compiled": False, "import": True})
+
+
+def test_the_race_of_trees_holds_the_trees_of_the_other():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    inner = {"split_feature": 2, "threshold": -0.25}
+    inner |= {"left_child": {"leaf_value": 3.0}, "right_child": {"leaf_value": 5.0}}
+    root = {"split_feature": 1, "threshold": 0.5, "left_child": inner}
+    root["right_child"] = {"leaf_value": -1.0}
+    booster = SimpleNamespace(
+        dump_model=lambda: {"tree_info": [{"tree_structure": root}, {"tree_structure": inner}]},
+        num_model_per_iteration=lambda: 2,
+    )
+    scores = tree_prediction.as_ensemble(booster, 4, depth=3).scores(X)
+    of_inner = np.where(X[:, 2] <= -0.25, 3.0, 5.0)
+    expected = np.column_stack([np.where(X[:, 1] <= 0.5, of_inner, -1.0), of_inner])
+    np.testing.assert_array_equal(scores, expected)
