@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import signal
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +16,9 @@ from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost import ModelFileError
+from structboost import InterruptedFitWarning, ModelFileError
 from structboost.cli import main
+from structboost.loop import Loop
 from structboost.segmentation.crf_model import calibrated, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
@@ -515,6 +519,59 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     assert main(evaluate) == 1
     assert "06.png" in capsys.readouterr().err
     assert json.loads(scores.read_text())["images"] == 1
+
+
+def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, capsys):
+    write_folder(tmp_path, 3, 0)
+    observe = Loop._observe
+
+    def pressed_meanwhile(self, observer):
+        os.kill(os.getpid(), signal.SIGINT)
+        observe(self, observer)
+
+    monkeypatch.setattr(Loop, "_observe", pressed_meanwhile)
+    quick = partial(Segmenter, unaries=QUICK)
+    monkeypatch.setattr("structboost.segmentation.command.Segmenter", quick)
+    model = tmp_path / "m.model"
+    folders = ["--images", str(tmp_path / "images"), "--masks", str(tmp_path / "masks")]
+    with pytest.warns(InterruptedFitWarning):
+        code = main(
+            [
+                "segment",
+                "train",
+                *folders,
+                "--model",
+                str(model),
+                *"--segments 40 --C 1 --jobs 1".split(),
+            ]
+        )
+    assert code == 130
+    assert "1 rounds" in capsys.readouterr().err
+    assert len(Segmenter.load(model).history_) == 1
+
+
+def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
+    trained, tmp_path, monkeypatch, capsys
+):
+    made = made_images(2, random_state=7)
+    for number, image in enumerate(made.images):
+        write_png(tmp_path / f"{number}.png", image)
+    predict, n_calls = Segmenter.mask_and_probabilities, []
+
+    def pressed_meanwhile(self, *arguments):
+        n_calls.append(1)
+        if len(n_calls) > 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return predict(self, *arguments)
+
+    monkeypatch.setattr(Segmenter, "mask_and_probabilities", pressed_meanwhile)
+    out = tmp_path / "out"
+    images = [str(tmp_path / f"{number}.png") for number in range(2)]
+    command = ["segment", "predict", *images, "--model", str(trained[1]), "--out", str(out)]
+    assert main([*command, "--jobs", "1", "--probabilities"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert (out / "0.png").exists()
+    assert not (out / "1.png").exists()
 
 
 def test_scribbles_alone_are_enough(tmp_path, capsys):
