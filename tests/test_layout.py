@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import structboost
 
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 PACKAGE = Path(structboost.__file__).parent
+# What every package may import.
+GENERAL = ["_typing/", "exceptions/", "validation/", "progress/", "runtime/"]
 PLUG_INS = ("masters", "engines", "shards", "weak", "tasks")
 
 
@@ -40,6 +44,13 @@ def imported(node):
     return found & set(MODULES)
 
 
+IMPORTS = {
+    name: imported(ast.parse(path.read_text())) - {"structboost"}
+    for name, path in MODULES.items()
+    if name != "structboost"
+}
+
+
 def circle(graph):
     """A path of imports that ends where it began, or None."""
     done = set()
@@ -60,14 +71,52 @@ def circle(graph):
 
 
 def test_no_import_goes_round_in_a_circle():
-    graph = {name: imported(ast.parse(path.read_text())) for name, path in MODULES.items()}
     # The package itself only collects public names.
-    graph["structboost"] = set()
-    assert circle(graph) is None
+    assert circle({**IMPORTS, "structboost": set()}) is None
 
 
 def test_a_circle_would_be_seen():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def places_of(text):
+    """Packages and modules that a cell names: `weak/` and `task.py` are ``weak/``, ``task/``."""
+    found = [name.removesuffix(".py").strip("/") + "/" for name in re.findall(r"`([\w./]+)`", text)]
+    return [*found, "contract/"] if "task/" in found else found
+
+
+def place(module):
+    """Where a module is, as :func:`places_of` writes it."""
+    return module.replace(".", "/").removeprefix("structboost/") + "/"
+
+
+def rows_of_packages():
+    """Packages of each row of the table, and what the table says that they import."""
+    rows = []
+    for line in ARCHITECTURE.read_text().split("\n## ")[1].splitlines():
+        package, _, imports = [cell.strip() for cell in line.split("|")[1:-1]] or [""] * 3
+        if places_of(package):
+            rows.append((places_of(package), imports))
+        elif places_of(imports):
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {imports}")
+    return rows
+
+
+def test_packages_import_what_the_page_of_the_architecture_says():
+    rows = [(GENERAL, ""), *rows_of_packages()]
+    of_module = {place(name): {place(other) for other in IMPORTS[name]} for name in IMPORTS}
+    for i, (own, text) in enumerate(rows):
+        above = [name for names, _ in rows[:i] for name in names]
+        first = re.search(r"rows above, from `(\w+/)` on", text)
+        allowed = [*own, *GENERAL, *places_of(text)]
+        allowed += above[above.index(first[1]) :] if first else []
+        allowed += above[-3:] if "three rows above" in text else []
+        for module, others in of_module.items():
+            if module.startswith(tuple(own)):
+                wrong = [other for other in others if not other.startswith(tuple(allowed))]
+                assert not wrong, f"{module} imports {wrong}"
+    named = tuple(name for own, _ in rows for name in own)
+    assert all(module.startswith(named) for module in of_module)
 
 
 def test_few_modules_stand_at_the_root():
