@@ -84,6 +84,36 @@ def test_every_file_that_a_page_names_exists(page):
         assert any((root / path).exists() for root in roots), path
 
 
+GUIDES = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+GUIDES += [*(ROOT / "docs" / "decisions").glob("*.md"), ROOT / "docs" / "results" / "index.md"]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_a_page_opens_with_what_its_readers_can_do_then(page):
+    heading, opening = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert heading.startswith("# ")
+    assert "After reading this page you" in " ".join(opening.split())
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda page: page.name)
+def test_lines_of_a_page_are_at_most_100_wide(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    # Tables of results are as wide as what was measured.
+    wide = [
+        i for i, line in enumerate(lines, 1) if len(line) > 100 and page.parent.name != "results"
+    ]
+    assert not wide
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(ROOT / "examples").rglob("*.py")], ids=lambda page: page.name
+)
+def test_pages_and_examples_import_from_packages_that_the_reference_lists(page):
+    text = page.read_text(encoding="utf-8")
+    found = set(re.findall(r"^ *from (structboost[.\w]*) import", text, re.M))
+    assert found <= {"structboost", "structboost.tracking", "structboost.segmentation"}
+
+
 def test_the_index_of_decisions_lists_every_page():
     index = ROOT / "docs" / "decisions" / "index.md"
     listed = LINK.findall(index.read_text(encoding="utf-8"))

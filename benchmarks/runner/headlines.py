@@ -143,6 +143,9 @@ def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str
 
 
 SUMMARY = """\
+After reading this page you know where structboost errs less or trains faster than the best peer,
+and where not.
+
 Ours over the best peer, task by task: below 1 ours is better, above 1 the peer is. Ours has more
 error on {n_worse} of {n} lines, and takes longer on {n_slower} (bold)."""
 NOTE = """\
