@@ -34,7 +34,6 @@ from structboost import (
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
     MulticlassTask,
-    PartKind,
     RankingTask,
     ShareBoostClassifier,
     StageWiseRandomField,
@@ -45,45 +44,13 @@ from structboost import (
     StructuredSVM,
     StructuredSVMClassifier,
     SuperpixelCRFTask,
-    Task,
     TaxonomyTask,
 )
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.tasks.superpixel_crf import SuperpixelGraph
+from tests.helpers.engine_tasks import ChainTask as PythonChain
 
 N_TRAIN = 150
-
-
-class Chain(Task):
-    """Tags of a chain of tokens, in Python: two kinds of parts, several rows an example."""
-
-    def __init__(self):
-        self.kinds = {"token": PartKind(3), "link": PartKind(1, response=(0.0, 1.0))}
-
-    def parts(self, x):
-        return {"token": x, "link": np.abs(np.diff(x, axis=0))}
-
-    def joint_feature(self, x, y):
-        n = len(y)
-        differ = -(np.diff(y) != 0).astype(float)
-        return {"token": (np.arange(n), y, np.ones(n)), "link": differ[:, None]}
-
-    def loss(self, y, y_pred):
-        return float(np.mean(np.asarray(y) != np.asarray(y_pred)))
-
-    def argmax(self, x, scores, y=None):
-        gain = scores["token"].copy()
-        if y is not None:
-            gain += (np.arange(3) != np.asarray(y)[:, None]) / len(y)
-        best, back = gain[0], []
-        for t in range(1, len(gain)):
-            steps = best[:, None] - scores["link"][t - 1, 0] * (1 - np.eye(3))
-            back.append(steps.argmax(axis=0))
-            best = gain[t] + steps.max(axis=0)
-        labels = [int(best.argmax())]
-        for pointers in reversed(back):
-            labels.append(int(pointers[labels[-1]]))
-        return np.array(labels[::-1])
 
 
 def tables():
@@ -106,7 +73,7 @@ def chains():
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(rng.integers(1, 9), 3)) for _ in range(80)]
     Y = [x.argmax(axis=1) for x in X]
-    return Chain(), X[:60], Y[:60], X[60:]
+    return PythonChain(3), X[:60], Y[:60], X[60:]
 
 
 def graphs(n_labels=2):

@@ -120,10 +120,6 @@ class Meaning:
         return "values of masks are class indices, 255 is void"
 
 
-# The meaning of masks that hold only 0 and 255.
-WHITE_IS_FOREGROUND = Meaning(classes=(0, VOID))
-
-
 def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2) -> Meaning:
     """What these values of masks mean.
 

@@ -74,7 +74,7 @@ def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits(
     np.testing.assert_allclose(of_few, expected)
 
 
-@pytest.mark.parametrize(
+OF_STRUCTURES = pytest.mark.parametrize(
     "trainer",
     [
         StructBoost(RankingTask(), C=50, max_rounds=3),
@@ -83,6 +83,9 @@ def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits(
     ],
     ids=lambda trainer: type(trainer).__name__,
 )
+
+
+@OF_STRUCTURES
 def test_trainers_of_structures_are_searched_with_group_splits(trainer):
     inputs, outputs = zip(*QUERIES, strict=True)
     inputs, outputs = list(inputs), [list(y) for y in outputs]
@@ -98,15 +101,7 @@ def test_trainers_of_structures_are_searched_with_group_splits(trainer):
     assert len(search.predict(inputs)) == 12
 
 
-@pytest.mark.parametrize(
-    "trainer",
-    [
-        StructBoost(RankingTask(), C=50, max_rounds=1),
-        StructuredSVM(RankingTask(), tol=0.3, random_state=0),
-        StructBoostTagger(C=50, max_rounds=1),
-    ],
-    ids=lambda trainer: type(trainer).__name__,
-)
+@OF_STRUCTURES
 def test_weights_are_routed_to_the_scores_of_structures(trainer):
     inputs, outputs = (list(given) for given in zip(*QUERIES, strict=True))
     weights = np.tile([1.0, 0.0], 6)

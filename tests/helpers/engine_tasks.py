@@ -17,9 +17,10 @@ from structboost.tasks import BinaryTask, MulticlassTask
 class ChainTask(Task):
     """Labels of a chain of tokens, in Python: two kinds of parts, several rows an example."""
 
-    def __init__(self):
+    def __init__(self, n_labels=2):
+        self.n_labels = n_labels
         self.kinds = {
-            "token": PartKind(n_channels=2),
+            "token": PartKind(n_channels=n_labels),
             "link": PartKind(n_channels=1, response=(0.0, 1.0)),
         }
 
@@ -37,10 +38,10 @@ class ChainTask(Task):
     def argmax(self, x, scores, y=None):
         gain = scores["token"].copy()
         if y is not None:
-            gain += (np.arange(2) != np.asarray(y)[:, None]) / len(y)
-        best, back = gain[0], []
+            gain += (np.arange(self.n_labels) != np.asarray(y)[:, None]) / len(y)
+        best, back, differ = gain[0], [], 1 - np.eye(self.n_labels)
         for t in range(1, len(gain)):
-            steps = best[:, None] - scores["link"][t - 1, 0] * (1 - np.eye(2))
+            steps = best[:, None] - scores["link"][t - 1, 0] * differ
             back.append(steps.argmax(axis=0))
             best = gain[t] + steps.max(axis=0)
         labels = [int(best.argmax())]
