@@ -33,7 +33,7 @@ _GRID = 4  # "the cell size is a quarter of the patch"
 _GIST_GRID = 2
 _COLOUR_BINS = 8
 _HSV_RANGE = np.array([360, 1, 1], np.float32)
-# u and v of photographs lie between -100 and 100 but for a few pixels.
+# u and v of photographs lie between -100 and 100, except for a few pixels.
 _LUV_RANGE = np.array([100, 200, 200], np.float32)
 _LUV_SHIFT = np.array([0, 0.5, 0.5], np.float32)
 _WORD_STEP = 4  # pixels between the points that get a visual word

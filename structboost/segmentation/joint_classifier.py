@@ -132,7 +132,7 @@ def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> R
 
 
 def n_joint_features(n_words: int) -> int:
-    """Columns of :func:`joint_rows` with a codebook of so many words."""
+    """Columns of :func:`joint_rows` with a codebook of ``n_words`` words."""
     widths = {**GROUP_WIDTHS, "words": n_words}
     own = sum(widths.values()) + N_OF_PLACE + _PLACES**2
     nearby = len(_COLOUR_STEPS) * widths["colour"]

@@ -74,7 +74,7 @@ class Planes(NamedTuple):
 
 
 def n_features(n_colours: int) -> int:
-    """Features of a box with a palette of so many colours."""
+    """Features of a box with a palette of ``n_colours`` colours."""
     return N_GREY + N_GRADIENT + N_COLOUR_CELLS * n_colours
 
 

@@ -26,7 +26,7 @@ class BoxLearner(Protocol):
     """Learns online which boxes are the object; :class:`BoxTracker` does the rest."""
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
-        """Forget everything; frames of so many boxes with so many features will follow."""
+        """Forget everything; each frame will have ``n_boxes`` boxes of ``n_features`` features."""
 
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
         """Take in a frame.

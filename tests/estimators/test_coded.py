@@ -225,7 +225,7 @@ def separable_master(theta, seed):
 @pytest.mark.parametrize("theta", [30.0, 300.0, 3000.0, 30000.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
-    """A large norm is a hard margin: its optimum is that of a linear program, but for the pairs'
+    """A large norm is a hard margin: its optimum is that of a linear program, except for the pairs'
     number over theta."""
     master = separable_master(theta, seed)
     n, margins = len(master.weights), master.matrix

@@ -69,7 +69,7 @@ def test_the_gap_closes_and_bounds_hold_over_the_family(name):
     stumps = np.unique(all_stumps(X), axis=0)
     if name == "coded":
         # A sum over bits, one stump each under a common weight: relaxed, the bits are free of one
-        # another but for their weight, which is the same.
+        # another, except for their weight, which is the same.
         optimum = tied_program(stumps, y, 1.2)
     else:
         codes = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
