@@ -12,21 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from structboost.files.outputs import (
-    OutputError,
-    check_folder,
-    check_outputs,
-    check_overwrites_none,
-)
+from structboost.files.outputs import check_folder, check_overwrites_none
 from structboost.files.whole_file import whole_file, write_whole
 from structboost.progress import ProgressLine
+from structboost.segmentation.command_files import (
+    check_files,
+    check_targets,
+    files_at,
+    image_files,
+    stroke_file,
+    targets_of,
+)
 from structboost.segmentation.crf_training import LEARNERS, WEAK_LEARNERS, CRFSettings
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.image_files import (
-    IMAGE_SUFFIXES,
     ImageFileError,
     ReadWhenUsed,
-    files_in,
     read_mask,
     read_photograph,
     write_png,
@@ -153,7 +154,7 @@ def _train(options: argparse.Namespace) -> bool:
     if (options.images is None) != (options.masks is None):
         raise ValueError("--images and --masks go together; give both, or neither to try it.")
     _check_numbers(options)
-    _check_files(options, {"--model": options.model})
+    check_files(options, {"--model": options.model})
     segmenter = Segmenter(
         n_segments=options.segments,
         longest=options.longest,
@@ -201,9 +202,9 @@ def _predict(options: argparse.Namespace) -> bool:
     if options.model is None and options.scribbles is None:
         raise ValueError("give --model FILE, or --scribbles FILE to segment by scribbles alone.")
     _check_numbers(options)
-    files = _image_files(options.images)
+    files = image_files(options.images)
     model = Segmenter.load(options.model) if options.model else None
-    _check_targets(files, options)
+    check_targets(files, options)
     meaning = Meaning() if model is None else model.meaning_
     n_labels = 2 if model is None else model.n_labels_
     if not -1 <= options.background < n_labels:
@@ -234,7 +235,7 @@ def _draw(options: argparse.Namespace) -> bool:
         options.out / f"{options.image.stem}{end}"
         for end in (".png", "-overlay.png", "-scribbles.png")
     ]
-    check_overwrites_none(targets[:2], [options.image, *_files_in(options.scribbles)], "--out")
+    check_overwrites_none(targets[:2], [options.image, *files_at(options.scribbles)], "--out")
     check_folder(options.out, "--out")
     screen = MouseScreen(f"{options.image.name}: {HELP}")
     strokes = None if options.scribbles is None else read_mask(options.scribbles)
@@ -255,7 +256,7 @@ def _write(
     """Write the mask of an image, its overlay and, if they are wanted, the probabilities."""
     mask = one.mask
     assert mask is not None
-    targets = _targets(image, options)
+    targets = targets_of(image, options)
     palette = () if meaning.foreground else meaning.colours
     write_png(targets[0], meaning.values(mask), palette)
     background = None if options.background < 0 else options.background
@@ -277,7 +278,7 @@ def _write(
 def _evaluate(options: argparse.Namespace) -> bool:
     """Write the scores of predictions; returns whether no image was left out."""
     _check_numbers(options)
-    _check_files(options, {"--json": options.json}, options.model)
+    check_files(options, {"--json": options.json}, options.model)
     segmenter = Segmenter.load(options.model)
     meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
     if options.foreground is None and meaning.foreground:
@@ -312,7 +313,7 @@ def _found(
     settings = Settings(
         options.model, options.longest, options.cache, getattr(options, "probabilities", False)
     )
-    strokes = [_stroke_file(options.scribbles, name, len(files)) for name in names]
+    strokes = [stroke_file(options.scribbles, name, len(files)) for name in names]
     found = segmented_in_turn(settings, files, strokes, options.jobs)
     for one in found:
         if one.problem and options.strict:
@@ -363,60 +364,6 @@ def _pictures(
     )
 
 
-def _stroke_file(place: Path | None, name: str, n_images: int) -> Path | None:
-    """File of the scribbles of an image: the file itself, or NAME.png in a folder."""
-    if place is None:
-        return None
-    if place.is_dir():
-        return place / f"{name}.png"
-    if n_images > 1:
-        raise ImageFileError(
-            f"--scribbles {place} is one file for {n_images} images; give a folder with NAME.png."
-        )
-    return place
-
-
-def _image_files(places: Sequence[Path]) -> list[Path]:
-    files: list[Path] = []
-    for place in places:
-        inside = files_in(place) if place.is_dir() else [place]
-        if not inside:
-            raise ImageFileError(f"{place} has no images ({', '.join(IMAGE_SUFFIXES)}).")
-        files += inside
-    return files
-
-
-def _targets(image: Path, options: argparse.Namespace) -> list[Path]:
-    """Files for the mask and the overlay of an image, and for its probabilities and confidence."""
-    endings = [".png", "-overlay.png"]
-    if options.probabilities:
-        endings += ["-probabilities.npz", "-confidence.png"]
-    return [options.out / f"{image.stem}{ending}" for ending in endings]
-
-
-def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
-    """Raise unless each target belongs to one image, can be written, and overwrites no input."""
-    image_of: dict[Path, Path] = {}
-    for path in files:
-        for target in _targets(path, options):
-            other = image_of.setdefault(target, path)
-            if other.resolve() != path.resolve():
-                raise OutputError(
-                    f"{other} and {path} would both become {target.name}; rename one."
-                )
-    for place in options.images:
-        if place.is_dir() and options.out.exists() and place.samefile(options.out):
-            raise OutputError(
-                f"--out {options.out} is the folder of the images, where the next run would take "
-                f"masks for images; give another folder, such as --out {options.out / 'masks'}."
-            )
-    read = [*files, *_files_in(options.scribbles), *_files_in(options.model)]
-    check_overwrites_none(image_of, read, "--out")
-    check_folder(options.out, "--out")
-    if options.cache is not None:
-        check_folder(options.cache, "--cache")
-
-
 def _check_numbers(options: argparse.Namespace) -> None:
     """Raise before minutes of work, not after."""
     given = {name: value for name, value in vars(options).items() if value is not None}
@@ -428,23 +375,6 @@ def _check_numbers(options: argparse.Namespace) -> None:
     if "C" in given:
         checked_positive(given["C"], "--C")
     checked_n_jobs(options.jobs, "--jobs")
-
-
-def _check_files(
-    options: argparse.Namespace, outputs: dict[str, Path | None], model: Path | None = None
-) -> None:
-    """Raise unless outputs and cache can be written, and no input is overwritten."""
-    places = (options.images, options.masks, options.scribbles, options.split, model)
-    check_outputs(outputs, [path for place in places for path in _files_in(place)])
-    if options.cache is not None:
-        check_folder(options.cache, "--cache")
-
-
-def _files_in(place: Path | None) -> list[Path]:
-    """The file itself, or those in the folder; none if there is nothing."""
-    if place is None or not place.exists():
-        return []
-    return list(place.iterdir()) if place.is_dir() else [place]
 
 
 def _tell(problems: Sequence[str]) -> None:
