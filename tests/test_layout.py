@@ -119,6 +119,11 @@ def test_packages_import_what_the_page_of_the_architecture_says():
     assert all(module.startswith(named) for module in of_module)
 
 
+def test_every_package_has_its_folder_of_tests():
+    for package in PACKAGE.glob("*/__init__.py"):
+        assert list((Path(__file__).parent / package.parent.name).glob("test_*.py")), package.parent
+
+
 def test_few_modules_stand_at_the_root():
     assert len(list(PACKAGE.glob("*.py"))) <= 13
 

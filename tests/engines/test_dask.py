@@ -18,6 +18,7 @@ from structboost import (
 from structboost.engines import worker
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from structboost.shards import blocks
+from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.engines.test_engines import (
     ERRORS_LIKE_LOSSES,
     ChainTask,
@@ -26,7 +27,6 @@ from tests.engines.test_engines import (
     problem,
     what_was_learned,
 )
-from tests.test_task_errors import FussyTask, OddChainError, check_note
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
