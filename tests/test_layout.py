@@ -6,7 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import structboost
+from structboost.masters.registry import FORMULATIONS
+from structboost.weak.pricing import RULES
+from structboost.weak.registry import FAMILIES
 
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 PACKAGE = Path(structboost.__file__).parent
@@ -143,3 +148,13 @@ def test_the_loop_and_its_setup_ask_no_plug_in_for_its_class():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
                 assert not asked & plug_ins, f"{module}.py, line {node.lineno}"
+
+
+@pytest.mark.parametrize("module", ["boosting", "training", "loop", "columns"])
+def test_the_loop_and_its_setup_ask_no_plug_in_for_its_name(module):
+    names = {*FAMILIES, *FORMULATIONS, *RULES, "serial", "threads", "processes", "dask"}
+    assert {"stump", "one_slack", "own"} <= names
+    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())):
+        if isinstance(node, ast.Compare | ast.MatchValue):
+            compared = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+            assert not compared & names, f"line {node.lineno}"
