@@ -1,19 +1,17 @@
-"""Objects that vanish and come back elsewhere, made from the tracking sequences.
+"""Objects that vanish and come back elsewhere, made from the tracking sequences; encoded video."""
 
-``python -m benchmarks.ours.absences --data DIR`` tracks them and prints who was found again.
-"""
-
-import argparse
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from benchmarks.ours.trackers import Sequence, load_sequence
+from benchmarks.ours.trackers import Sequence, load_sequence, track
+from benchmarks.runner.units import Result
 from structboost.inference.box_search import overlaps
-from structboost.tracking import StructBoostTracker
+from structboost.tracking import StructBoostTracker, VideoWriter
 from structboost.tracking.object_search import size_of
 from structboost.vision.images import as_rgb
 
@@ -22,6 +20,7 @@ NAMES = ("coke", "tiger1", "girl", "sylv", "couple", "deer", "motorrolling")
 # is painted over while the video goes on, then pasted elsewhere; "distractor": it is painted over,
 # and the object of another sequence moves around.
 KINDS = ("cut", "vanish", "distractor")
+ENCODED = "mp4"
 BEFORE, ABSENT, AFTER, IN_TIME = 40, 20, 40, 25
 _FAR = 2.0  # sizes of the object
 _SAME = 0.3  # overlap
@@ -80,7 +79,7 @@ def made_absence(
     return Absence(frames, truth)
 
 
-def measured(absence: Absence, seed: int) -> dict[str, object]:
+def measured(absence: Absence, seed: int) -> Result:
     """Whether the object was held, was seen to be lost, came back in time, or falsely."""
     tracker = StructBoostTracker(random_state=seed)
     tracker.init(absence.frames[0], absence.truth[0])
@@ -134,38 +133,39 @@ def _pasted(image: np.ndarray, part: np.ndarray, place: np.ndarray) -> np.ndarra
     return np.array([left, top, width, height], float)
 
 
-def _results(data: Path, names: list[str], n: int) -> Iterator[dict[str, object]]:
-    sequences = {name: load_sequence(name, data) for name in NAMES}
-    for kind in KINDS:
-        for name in names:
-            others = [other for other in NAMES if other != name]
-            for number in range(n):
-                random = np.random.default_rng([number, NAMES.index(name), KINDS.index(kind)])
-                other = sequences[str(random.choice(others))]
-                absence = made_absence(sequences[name], other, kind, random)
-                if absence is not None:
-                    yield {"kind": kind, "name": name, **measured(absence, number)}
+def found_again(kind: str, name: str, data: Path, n: int) -> Result:
+    """Counts over the clips of a kind that are made from a sequence."""
+    names, sequence, found = (
+        [other for other in NAMES if other != name],
+        load_sequence(name, data),
+        [],
+    )
+    for seed in range(n):
+        random = np.random.default_rng([seed, NAMES.index(name), KINDS.index(kind)])
+        other = load_sequence(str(random.choice(names)), data)
+        absence = made_absence(sequence, other, kind, random)
+        found += [] if absence is None else [measured(absence, seed)]
+    held = [one for one in found if one["held"]]
+    in_time = [
+        one for one in held if one["frames_to_return"] and one["frames_to_return"] <= IN_TIME
+    ]
+    return {
+        "clips": len(found),
+        "held": len(held),
+        "noticed": sum(one["noticed"] for one in held),
+        "in_time": len(in_time),
+        "false_returns": sum(one["false_returns"] > 0 for one in held),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", default=list(NAMES), choices=NAMES)
-    parser.add_argument("--number", type=int, default=3, help="clips per sequence and kind")
-    options = parser.parse_args()
-    results = []
-    for result in _results(options.data, options.only, options.number):
-        results.append(result)
-        print(result, flush=True)
-    for kind in KINDS:
-        held = [r for r in results if r["kind"] == kind and r["held"]]
-        in_time = [r for r in held if r["frames_to_return"] and r["frames_to_return"] <= IN_TIME]
-        false = [r for r in held if r["false_returns"]]
-        print(
-            f"{kind}: held {len(held)}, noticed {sum(bool(r['noticed']) for r in held)}, "
-            f"found again in {IN_TIME} frames {len(in_time)}, false returns in {len(false)}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+def overlap(method: str, name: str, data: Path, seed: int) -> Result:
+    """Mean overlap with the truth, from the images or from the video that is made of them."""
+    sequence = load_sequence(name, data)
+    with TemporaryDirectory() as folder:
+        if method == ENCODED:
+            path = Path(folder) / "clip.mp4"
+            with VideoWriter(path) as writer:
+                for frame in sequence.frames():
+                    writer.write(as_rgb(frame))
+            sequence = replace(sequence, folder=path)
+        return {"value": track(sequence, "structboost", seed)["value"]}

@@ -69,6 +69,12 @@ def _searches(made: Sequence[Record]) -> Iterable[Figure]:
         yield Figure(r["dataset"], PEERS, None, r["theirs"])
 
 
+def _strokes(made: Sequence[Record]) -> Iterable[Figure]:
+    for r in made:
+        if r["dataset"] == "strokes" and "test" not in r["case"]:
+            yield Figure(r["case"], r["method"], 1.0 - r["value"], r["seconds"])
+
+
 def _tracking(made: Sequence[Record]) -> Iterable[Figure]:
     for r in made:
         if r["metric"] == "overlap" and r["value"] is not None:
@@ -106,6 +112,7 @@ SHOWN = {
     **{"adaboost_ecc_stumps": "AdaBoost.ECC", "adaboost_ecc_svm": "AdaBoost.ECC on SVMs"},
     **{"histgb": "HistGradientBoosting", "ssvm": "structured SVM", "ovr_svm": "SVMs"},
     **{"rankboost": "RankBoost", "lightgbm_stumps": "LightGBM's stumps"},
+    "grabcut": "GrabCut",
     **{"pyepo_spo_plus": "PyEPO, SPO+", "pyepo_fenchel_young": "PyEPO, Fenchel-Young"},
 }
 _ERRORS = "test error"
@@ -152,6 +159,7 @@ LINES = (
      ("adaboost", "struck_50", "opencv_mil"), _tracking),
     ("segmentation", "labels of photographs", "1 - mean IoU", (OURS,),
      ("ssvm", "adaboost", "svm"), _of("mean_iou", error=_rest)),
+    ("tools", "one photograph by strokes", "1 - mean IoU", (OURS,), ("grabcut",), _strokes),
     ("multiboost-cw", "coordinate descent", _ERRORS, (OURS,), (PUBLISHED,), _multiboost),
     ("mo-ecc", "correcting AdaBoost", _ERRORS, ("multiboost",), ("adaboost",), _mo_ecc),
     ("shareboost", "few features", "features needed", ("shareboost",),

@@ -42,7 +42,7 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
         raise FileNotFoundError(
             f"{root} is missing; --data must name a directory that has segmentation/NAME."
         )
-    version = f"{_content(root)} {code_version([segmenting.__name__])}"
+    version = f"{content(root)} {code_version([segmenting.__name__])}"
 
     def unit(seed: int) -> Unit:
         on_the_side = seed == 0 and source.folder == name
@@ -55,7 +55,7 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 
 
 @lru_cache(maxsize=8)
-def _content(root: Path) -> str:
+def content(root: Path) -> str:
     """Hash of a set's split and of the sizes and names of its files."""
     digest = hashlib.sha256((root / "split.txt").read_bytes())
     for path in sorted(root.rglob("*.*")):

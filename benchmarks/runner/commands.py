@@ -21,7 +21,7 @@ from benchmarks.runner.units import Runner, Unit, share
 NAMES = (
     *("auc", "multiclass", "speed", "scale", "defaults", "multiboost-cw"),
     *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
-    *("searches", "unions", "tables", "learners"),
+    *("searches", "unions", "tables", "learners", "tools"),
 )
 PAGES: dict[str, ModuleType] = {
     name: importlib.import_module(f"benchmarks.papers.{name.replace('-', '_')}") for name in NAMES

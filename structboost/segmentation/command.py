@@ -14,7 +14,7 @@ import numpy as np
 
 from structboost.files.outputs import check_folder, check_overwrites_none
 from structboost.files.whole_file import whole_file, write_whole
-from structboost.progress import ProgressLine
+from structboost.progress import Phase
 from structboost.segmentation.command_files import (
     check_files,
     check_targets,
@@ -212,16 +212,15 @@ def _predict(options: argparse.Namespace) -> bool:
             f"--background is {options.background}; give a class from 0 to {n_labels - 1}, or -1 "
             "to paint all."
         )
-    line = ProgressLine("segmented", len(files))
     problems = []
     found = _found(options, files, [path.stem for path in files])
-    for path, one in zip(files, found, strict=True):
-        if one.mask is None:
-            problems.append(one.problem)
-            continue
-        _write(path, one, options, meaning, n_labels)
-        line.step()
-    line.close()
+    with Phase("segmented", len(files)) as line:
+        for path, one in zip(files, found, strict=True):
+            if one.mask is None:
+                problems.append(one.problem)
+                continue
+            _write(path, one, options, meaning, n_labels)
+            line.step()
     _tell(problems)
     if not line.done:
         raise ImageFileError("none of the images could be segmented.")
@@ -284,20 +283,19 @@ def _evaluate(options: argparse.Namespace) -> bool:
     if options.foreground is None and meaning.foreground:
         options.foreground = meaning.foreground
     found = _read(options, "test", n_labels, meaning)
-    line = ProgressLine("segmented", len(found.images))
     counts, problems = {}, list(found.problems)
     names = [image.name for image in found.images]
     predicted = _found(options, [image.image_file for image in found.images], names)
-    for image, one in zip(found.images, predicted, strict=True):
-        if one.mask is None:
-            problems.append(one.problem)
-            _tell([one.problem])
-            continue
-        counts[image.name] = confusion(image.mask, one.mask, n_labels)
-        if not counts[image.name].any():
-            _say(f"{image.mask_file} is void everywhere: nothing of {image.name} counts.")
-        line.step()
-    line.close()
+    with Phase("segmented", len(found.images)) as line:
+        for image, one in zip(found.images, predicted, strict=True):
+            if one.mask is None:
+                problems.append(one.problem)
+                _tell([one.problem])
+                continue
+            counts[image.name] = confusion(image.mask, one.mask, n_labels)
+            if not counts[image.name].any():
+                _say(f"{image.mask_file} is void everywhere: nothing of {image.name} counts.")
+            line.step()
     if not counts:
         raise ImageFileError("none of the images could be segmented.")
     record = evaluation(counts, [meaning.name(label) for label in range(n_labels)])
@@ -346,6 +344,7 @@ def _read(
         mask_name=options.mask_name,
         classes=options.classes,
         meaning=meaning,
+        verbose=1,
     )
     _tell(found.problems)
     _say(f"{len(found.images)} images; {found.meaning}")

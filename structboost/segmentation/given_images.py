@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from structboost.progress import Phase
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.validation import group_numbers
@@ -42,6 +43,8 @@ def checked_pairs(
     masks: Sequence[Mask],
     scribbles: Sequence[Mask] | None,
     groups: Sequence[Any] | None,
+    *,
+    verbose: bool = False,
 ) -> tuple[list[tuple[int, ...]], set[int]]:
     """Height and width of each image, and all values of the masks."""
     check_lengths(images, masks=masks, scribbles=scribbles, groups=groups)
@@ -49,12 +52,14 @@ def checked_pairs(
         raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
     shapes: list[tuple[int, ...]] = []
     values: set[int] = set()
-    for i in range(len(images)):
-        shape = checked_image(images[i], f"images[{i}]").shape[:2]
-        mask = mask_of(masks[i], f"masks[{i}]")
-        check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
-        shapes.append(shape)
-        values.update(np.unique(mask).tolist())
+    with Phase("images and masks checked", len(images), verbose) as line:
+        for i in range(len(images)):
+            shape = checked_image(images[i], f"images[{i}]").shape[:2]
+            mask = mask_of(masks[i], f"masks[{i}]")
+            check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
+            shapes.append(shape)
+            values.update(np.unique(mask).tolist())
+            line.step()
     return shapes, values
 
 

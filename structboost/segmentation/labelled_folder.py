@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structboost.progress import Phase
 from structboost.segmentation.image_files import (
     IMAGE_SUFFIXES,
     VOID,
@@ -94,6 +95,7 @@ def read_folder(
     mask_name: str = "{name}",
     classes: str | PathLike[str] | None = None,
     meaning: Meaning | None = None,
+    verbose: int = 0,
 ) -> LabelledFolder:
     """Photographs with their masks.
 
@@ -121,6 +123,8 @@ def read_folder(
         File with lines ``INDEX NAME``, or ``R G B NAME`` for masks of colours.
     meaning : Meaning, optional
         That of the masks of a model, which is kept wherever the values allow it.
+    verbose : int
+        1 reports progress on standard error.
 
     Raises
     ------
@@ -131,11 +135,13 @@ def read_folder(
     values: dict[tuple[str, Path, Path], set[int]] = {}
     source = mask_source(Path(masks), mask_name, None if classes is None else Path(classes))
     pairs = _pairs(Path(images), Path(masks), source, names, mask_name, problems)
-    for pair in pairs:
-        try:
-            values[pair] = _values_of_pair(*pair, source)
-        except ImageFileError as error:
-            problems.append(str(error))
+    with Phase("images and masks read", len(pairs), bool(verbose)) as line:
+        for pair in pairs:
+            try:
+                values[pair] = _values_of_pair(*pair, source)
+            except ImageFileError as error:
+                problems.append(str(error))
+            line.step()
     found = set().union(*values.values())
     if foreground is not None:
         wanted = (foreground,) if isinstance(foreground, int) else tuple(foreground)

@@ -174,7 +174,7 @@ class Segmenter(Documented, BaseEstimator):
         """
         self._check_parameters()
         numbers_of_groups(groups)
-        shapes, values = checked_pairs(images, masks, scribbles, groups)
+        shapes, values = checked_pairs(images, masks, scribbles, groups, verbose=bool(self.verbose))
         meaning = meaning_of(values) if self.meaning is None else self.meaning
         n_labels = meaning.n_labels(values)
         self.meaning_ = meaning
@@ -186,14 +186,15 @@ class Segmenter(Documented, BaseEstimator):
             prepared(small, describing, n_jobs=self.n_jobs, verbose=bool(self.verbose))
             stored = StoredImages(small, describing)
             counts, strokes = [], []
-            for i, d in enumerate(stored):
-                labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
-                own = resized_mask(labels, d.labels.shape)
-                counts.append(label_counts(d.labels, own, n_labels))
-                if scribbles is not None:
-                    strokes.append(
-                        resized_strokes(scribbles[i], shapes[i], d.labels.shape, f"scribbles[{i}]")
-                    )
+            with Phase("classes of superpixels", len(images), bool(self.verbose)) as line:
+                for i, d in enumerate(stored):
+                    labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
+                    own, shape = resized_mask(labels, d.labels.shape), d.labels.shape
+                    counts.append(label_counts(d.labels, own, n_labels))
+                    if scribbles is not None:
+                        name = f"scribbles[{i}]"
+                        strokes.append(resized_strokes(scribbles[i], shapes[i], shape, name))
+                    line.step()
             return self.fit_described(
                 stored, counts, None if scribbles is None else strokes, groups
             )

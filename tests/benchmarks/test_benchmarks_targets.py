@@ -250,6 +250,8 @@ def test_tracking_counts_sequences_won():
     judge(tracking, made, {"above 0.59": True, "goal: mean": False, "25 frames": False})
     judge(tracking, made, {"CSRT on 4": "3 of 7; not tiger1, sylv, couple, deer"})
     judge(tracking, made, {"AdaBoost": False, "250 ms": "300 ms"})  # equal is not above
+    judge(tracking, made, {"0.70": False, "40 frames": False, "girl and couple": True})
+    judge(tracking, made, {"nowhere": "3 of 7; not tiger1, sylv, couple, deer"})
     # A mean over some of the sequences is none over all.
     judge(tracking, made[3:], {"above 0.59": None})
 

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import signal
+import time
 import warnings
 from functools import partial
 
@@ -16,13 +17,13 @@ from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost import InterruptedFitWarning, ModelFileError
+from structboost import InterruptedFitWarning, ModelFileError, progress
 from structboost.cli import main
 from structboost.loop import Loop
 from structboost.segmentation.crf_model import calibrated, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
-from structboost.segmentation.image_files import read_mask, write_png
+from structboost.segmentation.image_files import ReadWhenUsed, read_mask, write_png
 from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.prediction import Settings, segmented_in_turn
@@ -624,6 +625,33 @@ def test_strict_ends_with_the_problem_alone(trained, tmp_path):
         assert main(["segment", *command, *out]) == 2
         gc.collect()
     assert not warned
+
+
+class Slow(ReadWhenUsed):
+    """Pictures that take long to read."""
+
+    def __getitem__(self, number):
+        time.sleep(0.03)
+        return super().__getitem__(number)
+
+
+def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
+    """Hundreds of photographs of a camera took minutes, without a sign of life."""
+    monkeypatch.setattr(progress, "_PULSE", 0.01)
+    monkeypatch.setattr(Segmenter, "fit_described", lambda self, *of_superpixels: self)
+    made = write_folder(tmp_path, 4, seed=0)
+    images, masks = (Slow(part, lambda picture: picture) for part in (made.images, made.masks))
+    Segmenter(n_segments=40, verbose=1).fit(images, masks)
+    told = capsys.readouterr().err
+    for phase in ("images and masks checked", "classes of superpixels"):
+        assert f"{phase} 2/4" in told
+    folder, out, model = (str(tmp_path / name) for name in ("images", "out", trained[1]))
+    where = ["--images", folder, "--masks", str(tmp_path / "masks"), "--json", f"{out}.json"]
+    for action in (["evaluate", *where], ["predict", folder, "--out", out]):
+        assert main(["segment", *action, "--model", model, "--jobs", "1"]) == 0
+        told = capsys.readouterr().err
+        assert "segmented 0/4" in told
+        assert ("images and masks read 4/4" in told) == (action[0] == "evaluate")
 
 
 def test_masks_never_overwrite_images(trained, tmp_path, capsys):

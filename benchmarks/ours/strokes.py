@@ -1,0 +1,88 @@
+"""One photograph cut out by strokes: ours beside GrabCut, on strokes by hand and on made ones."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+from scipy.ndimage import distance_transform_edt, label
+from skimage.graph import route_through_array
+from threadpoolctl import threadpool_limits
+
+from benchmarks.runner.protocol import cpu_timed
+from benchmarks.runner.units import Result
+from structboost.segmentation import StrokeSegmenter, read_folder, read_split
+from structboost.segmentation.image_files import read_mask
+from structboost.segmentation.labelled_folder import LabelledImage
+from structboost.segmentation.scores import SegmentationScores, confusion
+from structboost.segmentation.scribbles import BACKGROUND, OBJECT
+from structboost.vision.images import swapped_channels
+
+GRABCUT_ROUNDS = 5
+MADE = {OBJECT: 1, BACKGROUND: 3}  # as many strokes as in most given ones
+_WIDTH = 5  # pixels
+_DEEP = 0.4  # of the largest distance from the border of an object; the ends of a stroke have more
+
+
+def drawn(root: Path, part: str | None, n: int | None, seed: int) -> list[LabelledImage]:
+    """Photographs of a part of a set or of all of it; all of them, or ``n`` drawn at random."""
+    parts = read_split(root / "split.txt")
+    names = [name for name, own in parts.items() if part in (own, None)]
+    chosen = np.random.default_rng(seed).permutation(len(names))[:n]
+    kept = [names[number] for number in sorted(chosen)]
+    return read_folder(root / "images", root / "masks", names=kept, strict=True).images
+
+
+def made_strokes(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Curves well inside the object and the background, between random places of one region."""
+    strokes = np.zeros(mask.shape, np.uint8)
+    for value, n in MADE.items():
+        inside = mask == (1 if value == OBJECT else 0)
+        depth = distance_transform_edt(np.pad(inside, 1))[1:-1, 1:-1]
+        regions, _ = label(inside)
+        costs = np.where(inside, 1 / np.maximum(depth, 1), 1e6)
+        for _ in range(n):
+            ends = np.argwhere(depth >= _DEEP * depth.max())
+            first = random.choice(ends)
+            last = random.choice(ends[regions[tuple(ends.T)] == regions[tuple(first)]])
+            path, _ = route_through_array(costs, first, last)
+            curve = np.zeros_like(strokes)
+            cv2.polylines(curve, [np.array(path, np.int32)[:, ::-1]], False, 1, _WIDTH)
+            strokes[(curve == 1) & inside] = value
+    return strokes
+
+
+def grabcut(image: np.ndarray, strokes: np.ndarray) -> np.ndarray:
+    """OpenCV's answer: what has no stroke is probably background."""
+    known = {OBJECT: cv2.GC_FGD, BACKGROUND: cv2.GC_BGD}
+    labels = np.full(strokes.shape, cv2.GC_PR_BGD, np.uint8)
+    for value, own in known.items():
+        labels[strokes == value] = own
+    cv2.setRNGSeed(0)
+    models = np.zeros((1, 65)), np.zeros((1, 65))
+    cv2.grabCut(
+        *(swapped_channels(image), labels, None, *models, GRABCUT_ROUNDS), cv2.GC_INIT_WITH_MASK
+    )
+    return np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
+
+
+METHODS = {"structboost": StrokeSegmenter().predict, "grabcut": grabcut}
+
+
+def cut_out(
+    method: str, root: Path, part: str | None, strokes: str | None, n: int | None, seed: int
+) -> Result:
+    """Scores over photographs, with the strokes of a folder of the set or, if None, made ones."""
+    random, counts, seconds = np.random.default_rng(seed), [], []
+    with threadpool_limits(1):
+        for labelled in drawn(root, part, n, seed):
+            truth, name = labelled.mask, f"{labelled.name}.png"
+            own = (
+                made_strokes(truth, random) if strokes is None else read_mask(root / strokes / name)
+            )
+            found, spent = cpu_timed(METHODS[method], labelled.image, own)
+            counts.append(confusion(truth, found, 2))
+            seconds.append(spent)
+    each = [SegmentationScores(count).iou[1] for count in counts]
+    scores = SegmentationScores.of(counts)
+    foreground = float(np.mean(each))
+    return {"value": scores.mean_iou, "foreground": foreground, "seconds": float(np.mean(seconds))}
