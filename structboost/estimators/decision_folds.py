@@ -212,7 +212,9 @@ class FoldFits:
             yield fit._replace(regret=regret)
 
 
-def normalized_regret(costs: FloatArray, chosen: FloatArray, best: FloatArray) -> float:
+def normalized_regret(
+    costs: FloatArray, chosen: FloatArray, best: FloatArray, weights: FloatArray | float = 1.0
+) -> float:
     """Total regret over the total size of the best values.
 
     Parameters
@@ -221,7 +223,9 @@ def normalized_regret(costs: FloatArray, chosen: FloatArray, best: FloatArray) -
         True costs or values.
     chosen, best : ndarray, shape (n, n_items)
         Decisions made, and the best ones.
+    weights : ndarray, shape (n,), or float
+        Weight of each instance in both totals.
     """
-    values = np.einsum("ij,ij->i", costs, best)
-    regret = np.abs(np.einsum("ij,ij->i", costs, chosen) - values)
+    values = weights * np.einsum("ij,ij->i", costs, best)
+    regret = np.abs(weights * np.einsum("ij,ij->i", costs, chosen) - values)
     return float(regret.sum() / max(np.abs(values).sum(), np.finfo(float).tiny))

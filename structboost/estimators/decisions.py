@@ -32,7 +32,12 @@ from structboost.tasks.predict_then_optimize import (
     PredictThenOptimizeTask,
     TrueDecisions,
 )
-from structboost.validation import checked_choice, checked_positive, checked_whole_number
+from structboost.validation import (
+    checked_choice,
+    checked_positive,
+    checked_weights,
+    checked_whole_number,
+)
 from structboost.weak.families import WeakLearners
 
 _MAX_PASSES = 20
@@ -210,14 +215,23 @@ class PredictThenOptimize(Documented, BaseEstimator):
         decisions: FloatArray = problem_of(self.problem).solve_all(self.predict_costs(X))
         return decisions
 
-    def score(self, X: Any, costs: Any) -> float:
-        """Minus the normalised regret: total regret over the total size of the best values."""
+    def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
+        """Minus the normalised regret: total regret over the total size of the best values.
+
+        Parameters
+        ----------
+        X, costs : array-like
+            As in :meth:`fit`.
+        sample_weight : array-like, shape (n,), optional
+            Weight of each instance in both totals.
+        """
         decisions = self.predict(X)
         table = checked_costs(costs, len(decisions))
         task = PredictThenOptimizeTask(self.problem, n_items=self._n_items)
         best = task.best_decisions(list(decisions), table)
         assert isinstance(best, TrueDecisions)
-        return -normalized_regret(table, decisions, best.chosen)
+        weights = checked_weights(sample_weight, len(decisions))
+        return -normalized_regret(table, decisions, best.chosen, weights)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the problem) to a file, without pickle: all of it or nothing.

@@ -134,29 +134,34 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         check_is_fitted(self)
         return (self._scores(X, model)[:, 0] for model in self.model_.staged())
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
+    ) -> float:
         """Mean share of pairs in the right order, ties counting half; with two levels, the AUC.
 
-        Queries of one level have no pairs and do not count.
+        Queries of one level have no pairs and do not count.  All arguments are those of
+        :meth:`fit`.
 
         Raises
         ------
         ValueError
-            If every query has one level of relevance.
+            If every query that counts has one level of relevance.
         """
         check_relevance(y)
         scores = self.decision_function(X)
         y = column_or_1d(y)
-        shares = [
-            1.0 - RankingTask().loss(y[rows], scores[rows])
-            for rows in _split_queries(y, qid)
-            if len(np.unique(y[rows])) > 1
-        ]
-        if not shares:
+        queries = _split_queries(y, _query_ids(len(y), qid, group))
+        of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
+        queries = [rows[of_items[rows] > 0] for rows in queries]
+        has_pairs = np.array([len(np.unique(y[rows])) > 1 for rows in queries])
+        counted = np.flatnonzero(has_pairs & (of_queries > 0))
+        if not len(counted):
             raise ValueError(
                 "y has one level of relevance in every query; there are no pairs to score."
             )
-        return float(np.mean(shares))
+        orders, outputs = _ranking_examples(scores, y, [queries[q] for q in counted], of_items)
+        losses = map(RankingTask().loss, outputs, orders)
+        return 1.0 - float(np.average(list(losses), weights=of_queries[counted]))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the ranker to a file, atomically and without pickle."""

@@ -29,6 +29,9 @@ def frame_of(X: Any) -> Any:
     X = nw.to_native(X, pass_through=True)  # narwhals warns of its own frames below
     if nw.dependencies.is_polars_lazyframe(X):
         raise ValueError("X is a LazyFrame, which holds no rows yet; give X.collect().")
+    pyarrow = nw.dependencies.get_pyarrow()
+    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
+        X = pyarrow.Table.from_batches([X])
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:

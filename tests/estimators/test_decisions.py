@@ -57,6 +57,18 @@ def test_decisions_are_better_than_those_of_least_squares():
     )
 
 
+def test_scores_weigh_instances_like_repetitions():
+    x, costs = travel(40)
+    model = PredictThenOptimize(ROUTES, C=1.0).fit(x, costs)
+    times = np.arange(40) % 3
+    weighted = model.score(x, costs, sample_weight=times)
+    repeated = model.score(np.repeat(x, times, axis=0), np.repeat(costs, times, axis=0))
+    assert weighted == pytest.approx(repeated)
+    assert weighted != pytest.approx(model.score(x, costs))
+    with pytest.raises(ValueError, match="sample_weight has 3 entries"):
+        model.score(x, costs, sample_weight=times[:3])
+
+
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
 def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
     monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))

@@ -242,3 +242,25 @@ def test_bad_input_is_named():
         StructBoostRanker().fit(X, y, sample_weight=[1, 2, 3])
     with pytest.raises(ValueError, match="C is -1"):
         StructBoostClassifier(C=-1).fit(X, y)
+
+
+def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 3, size=60), np.repeat(np.arange(6), 10)
+    ranker = StructBoostRanker(max_rounds=5).fit(X, y + (X[:, 0] > 1), qid=qid)
+
+    def of_query(q):
+        return ranker.score(X[qid == q], y[qid == q])
+
+    of_queries = np.array([0.0, 3.0, 1.0, 0.0, 2.0, 1.0])
+    expected = np.average([of_query(q) for q in range(6)], weights=of_queries)
+    found = ranker.score(X, y, sample_weight=of_queries, group=[10] * 6)
+    assert found == pytest.approx(expected)
+    of_items = rng.integers(0, 3, size=60)
+    repeated = [np.repeat(column, of_items, axis=0) for column in (X, y, qid)]
+    times = [of_items[qid == q].mean() for q in range(6)]
+    found = ranker.score(X, y, qid, sample_weight=of_items)
+    assert found == pytest.approx(ranker.score(*repeated, sample_weight=times))
+    assert found != pytest.approx(ranker.score(X, y, qid))
+    with pytest.raises(ValueError, match="one level of relevance"):
+        ranker.score(X, y, qid, sample_weight=np.where(y == 1, 1.0, 0.0))

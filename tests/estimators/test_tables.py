@@ -37,6 +37,7 @@ def frames():
         "polars strings": polars.DataFrame(made),
         "polars Categorical": polars.DataFrame(made).cast({"colour": polars.Categorical}),
         "Arrow": pyarrow.table(made),
+        "Arrow batch": pyarrow.RecordBatch.from_pydict(made),
         "Arrow dictionary": pyarrow.table(
             made | {"colour": pyarrow.array(made["colour"]).dictionary_encode()}
         ),
