@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -307,11 +306,8 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
     ModelFileError
         If it is not a model file, is damaged, or is of another version.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file {path}.")
-    header, arrays = FORMAT.read(path)
-    with FORMAT.damage(path):
-        return Ensemble.from_arrays(header, arrays)
+    with FORMAT.opened(path) as content:
+        return Ensemble.from_arrays(*content)
 
 
 def _schema(header: Header, names: Collection[str]) -> Schema:

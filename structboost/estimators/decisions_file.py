@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,10 +59,7 @@ def read_decisions(
     path: str | PathLike[str],
 ) -> tuple[LinearModel | Ensemble, Preparation, Header]:
     """What :func:`write_decisions` was given; ModelFileError if the file is damaged."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file {path}.")
-    header, arrays = FORMAT.read(path)
-    with FORMAT.damage(path):
+    with FORMAT.opened(path) as (header, arrays):
         model: LinearModel | Ensemble
         content = arrays["model"].tobytes()
         if header["is_linear"]:

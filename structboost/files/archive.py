@@ -125,6 +125,25 @@ class ArchiveFormat:
                 file, path, max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
             )
 
+    @contextmanager
+    def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
+        """Header and arrays of a file, for a block that makes of them what they hold.
+
+        What the block finds wrong with them is damage, too.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            As :meth:`read` does.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"There is no model file {path}.")
+        content = self.read(path)
+        with self.damage(path):
+            yield content
+
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
         """Header and arrays of what :meth:`to_bytes` gave, in an archive called ``name``."""
         with self.damage(name):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from structboost._typing import FloatArray
@@ -82,11 +81,8 @@ class LinearModel(NamedTuple):
         ModelFileError
             If it is not a file of a linear model, is damaged, or is of another version.
         """
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"There is no model file {path}.")
-        header, arrays = FORMAT.read(path)
-        with FORMAT.damage(path):
-            return cls.from_arrays(header, arrays)
+        with FORMAT.opened(path) as content:
+            return cls.from_arrays(*content)
 
 
 def _kinds(header: Header) -> dict[str, PartKind]:

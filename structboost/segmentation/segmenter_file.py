@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from structboost.exceptions import ModelFileError
@@ -83,10 +82,7 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
     ModelFileError
         If it is not a segmenter, is damaged, or is of another version or of other features.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file {path}.")
-    header, arrays = FORMAT.read(path)
-    with FORMAT.damage(path):
+    with FORMAT.opened(path) as (header, arrays):
         sizes = _sizes(header)
         return {
             **_parameters(header),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
@@ -109,6 +109,14 @@ class WeakLearnerFamily(ABC):
         checkpoint needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Features of other families are checked before.
+    takes_directions : bool
+        Whether the family is also made with ``directions=...``: 1, -1 or 0 for each feature, with
+        which its answers rise, fall, or do as they like.
+    takes_categories : bool
+        Whether it is also made with ``categorical=...``: numbers of the features that it splits by
+        sets of categories.
+    sets_of_categories : type, optional
+        Where it is not, the family that stands beside it for such features.
     ridge : float
         The ridge of :class:`structboost.OneSlack` that these learners do best with.
     shard_features : tuple of Thresholds or Standardisation
@@ -120,6 +128,9 @@ class WeakLearnerFamily(ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
+    takes_directions: ClassVar[bool] = False
+    takes_categories: ClassVar[bool] = False
+    sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
     ridge: float = 0.0
     shard_features: tuple[ShardFeatures, ...] = ()
     n_features: int

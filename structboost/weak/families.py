@@ -13,11 +13,7 @@ from structboost.contract.calls import check_nothing_missing
 from structboost.task import PartKind, StackedParts
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
-from structboost.weak.category import CategoryFamily
-from structboost.weak.registry import FAMILIES, IN_SHARDS, family_maker
-from structboost.weak.sparse_stump import SparseStumpFamily
-from structboost.weak.stump import StumpFamily
-from structboost.weak.tree import TreeFamily
+from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
 from structboost.weak.union import UnionFamily
 
 WeakLearner = str | Callable[..., WeakLearnerFamily]
@@ -107,7 +103,8 @@ def _inseparable(members: Any) -> list[list[WeakLearner]]:
     """The families of a union, each with those that are nothing without it."""
     groups: list[list[WeakLearner]] = []
     for member in members if isinstance(members, list | tuple) else [members]:
-        if groups and isinstance(member, partial) and member.func is CategoryFamily:
+        beside = _declared(groups[-1][0], "sets_of_categories") if groups else None
+        if beside is not None and isinstance(member, partial) and member.func is beside:
             groups[-1].append(member)
         else:
             groups.append([member])
@@ -120,29 +117,34 @@ def takes_missing(weak_learner: Any) -> bool:
         return all(map(takes_missing, weak_learner.values()))
     if isinstance(weak_learner, list | tuple):
         return all(map(takes_missing, weak_learner))
+    return bool(_declared(weak_learner, "takes_missing"))
+
+
+def _declared(weak_learner: Any, flag: str) -> Any:
+    """What the family that a name or a callable makes declares; None if it declares nothing."""
     while isinstance(weak_learner, partial):
         weak_learner = weak_learner.func
     if isinstance(weak_learner, str):
-        if weak_learner not in FAMILIES:
-            return False
-        weak_learner = FAMILIES[weak_learner]
-    return bool(getattr(weak_learner, "takes_missing", False))
+        weak_learner = FAMILIES[weak_learner] if weak_learner in FAMILIES else None
+    return getattr(weak_learner, flag, None)
+
+
+def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
+    """The weak learner, made with further options."""
+    maker = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
+    return partial(maker, **options)
 
 
 def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
     """The weak learners, whose answers rise or fall with features as ``directions`` say."""
     if isinstance(weak_learner, list | tuple):
         return [with_directions(member, directions) for member in weak_learner]
-    maker = weak_learner
-    while isinstance(maker, partial):
-        maker = maker.func
-    if maker not in ("stump", "tree", StumpFamily, TreeFamily):
+    if not _declared(weak_learner, "takes_directions"):
         raise ValueError(
             f"monotonic_cst needs stumps or trees, and weak_learner is {shown(weak_learner)}; take "
             "weak_learner='stump' or 'tree'."
         )
-    own = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
-    return partial(own, directions=directions)
+    return _with(weak_learner, directions=directions)
 
 
 def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
@@ -153,16 +155,13 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
     members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
     made: list[Any] = []
     for member in members:
-        maker = member
-        while isinstance(maker, partial):
-            maker = maker.func
-        if maker in ("tree", TreeFamily):
-            own = TreeFamily if member == "tree" else member
-            made.append(partial(own, categorical=categorical))
+        if _declared(member, "takes_categories"):
+            made.append(_with(member, categorical=categorical))
         else:
             made.append(member)
-            if maker in ("stump", StumpFamily):
-                made.append(partial(CategoryFamily, categorical=categorical))
+            beside = _declared(member, "sets_of_categories")
+            if beside is not None:
+                made.append(_with(beside, categorical=categorical))
     if not any("categorical" in getattr(member, "keywords", ()) for member in made):
         raise ValueError(
             f"X has categorical columns, {shown(categorical)}, and weak_learner is "
@@ -210,13 +209,14 @@ def families_of(
                 stack = StackedParts(features.rows, features.offsets)
                 check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
         is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
-        if is_sparse and list(of_kind) != ["stump"]:
+        if is_sparse and not (len(of_kind) == 1 and of_kind[0] in SPARSE):
             raise ValueError(
                 f"X is sparse, which weak_learner={shown(of_kind)} cannot take; give a dense "
-                "array, or take weak_learner='stump'."
+                f"array, or take weak_learner={' or '.join(map(repr, SPARSE))}."
             )
-        if is_sparse:
-            own: list[Any] = [SparseStumpFamily(features.rows[kind], response)]  # type: ignore[index]
+        own: list[Any]
+        if is_sparse and features.rows is not None:
+            own = [SPARSE[of_kind[0]](features.rows[kind], response)]
         elif in_shards and all(member in IN_SHARDS for member in of_kind):
             own = [
                 IN_SHARDS[member].of_kind(features, kind, response, exact=exact)

@@ -36,6 +36,8 @@ IN_SHARDS = Registry(
         "linear": f"{_BASE}.linear_function:ShardedLinearFunctions",
     },
 )
+# Families of sparse features.
+SPARSE = Registry("weak_learner", {"stump": f"{_BASE}.sparse_stump:SparseStumpFamily"})
 _TABLES = Registry(
     "family",
     {

@@ -18,6 +18,7 @@ from structboost.weak.all_thresholds import largest_edges
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import Thresholds, bin_features
 from structboost.weak.candidates import answer_type, best_ways, largest_norms
+from structboost.weak.category import CategoryFamily
 from structboost.weak.histogram import best_shared_splits, best_splits, histograms
 from structboost.weak.lookup_table import LookupTable
 from structboost.weak.table import LearnerTable, shares_of_one
@@ -277,6 +278,9 @@ class StumpFamily(StumpSearch):
     directions : sequence of int, optional
         For each feature 1, -1 or 0: the family has stumps that rise with it, that fall, or both.
     """
+
+    takes_directions = True
+    sets_of_categories = CategoryFamily
 
     def __init__(
         self,

@@ -6,10 +6,11 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import structboost
-from structboost import Checkpoint, CheckpointError, StructBoost
+from structboost import Checkpoint, CheckpointError, StructBoost, StructBoostClassifier
 from structboost.shards import blocks
 from tests.engines.test_engines import what_was_learned
 from tests.files.test_checkpoint import Broken, broken_after
@@ -140,6 +141,27 @@ def test_a_name_belongs_to_one_family():
         structboost.register_weak_learner(BandTable, BandTable)
     with pytest.raises(TypeError, match="give a subclass of LearnerTable"):
         structboost.register_weak_learner(BandFamily, BandFamily)
+
+
+def test_a_family_is_made_with_what_it_declares_to_take():
+    given = []
+
+    class Told(BandFamily):
+        takes_directions = takes_categories = takes_missing = True
+
+        def __init__(self, features, response, *, directions=None, categorical=None, **options):
+            given.append((directions, categorical))
+            super().__init__(features, response, **options)
+
+    table, labels = np.random.default_rng(0).integers(3, size=(60, 2)), np.arange(60) % 2
+    common = {"weak_learner": Told, "C": 10.0, "max_rounds": 2}
+    StructBoostClassifier(monotonic_cst=[0, -1], **common).fit(table, labels)
+    StructBoostClassifier(categorical_features=[1], **common).fit(table, labels)
+    assert [tuple(given[0][0]), given[0][1]] == [(0, -1), None]
+    assert [given[1][0], tuple(given[1][1])] == [None, (1,)]
+    refused = StructBoostClassifier(weak_learner=BandFamily, C=10.0, monotonic_cst=[0, -1])
+    with pytest.raises(ValueError, match="monotonic_cst needs stumps or trees"):
+        refused.fit(table, labels)
 
 
 def test_callbacks_see_a_fitted_trainer_of_their_round():
