@@ -108,7 +108,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         raise NotImplementedError
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
-        """The trainer that the parameters describe, but for ``settings``."""
+        """The trainer that the parameters describe, with other ``settings``."""
         own = {
             name: value
             for name, value in self.get_params(deep=False).items()

@@ -79,7 +79,7 @@ class StructBoostMultiLabelClassifier(
     formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
         Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
         stage-wise boosting if nothing is given (see above).  Otherwise it is ``"one_slack"``, the
-        hinge of the loss, but for the subset loss: ``"log"``, the likelihood of sets.  The hinge
+        hinge of the loss, except for the subset loss: ``"log"``, the likelihood of sets. The hinge
         of that loss has the empty model for its optimum where no set has a probability above a
         half.
     weak_learner : str, callable or list of these

@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
 from structboost.contract.calls import (
@@ -35,6 +34,7 @@ from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
 from structboost.loop import record
 from structboost.progress import ProgressBar
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.task import KeptTruth, StackedParts, Task
@@ -163,7 +163,7 @@ class StructuredSVM(Documented, BaseEstimator):
         self._check_parameters()
         check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
         return self
 
@@ -199,7 +199,7 @@ class StructuredSVM(Documented, BaseEstimator):
             svm = copy(self)
             svm.C = C
             svm._check_parameters()
-            with deferred_interrupts(), threadpool_limits(limits=1, user_api="blas"):
+            with deferred_interrupts(), one_blas_thread():
                 if run is None:
                     run = _Run(svm, X, Y, shares)
                 else:

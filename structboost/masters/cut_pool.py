@@ -68,7 +68,7 @@ class CutPool:
 
     @property
     def made(self) -> slice:
-        """The rows but for that of the empty cut."""
+        """All rows except that of the empty cut."""
         return slice(self._n_empty, None)
 
     @property

@@ -37,7 +37,7 @@ class _Notice(event.Listener):
 def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
     """Call ``say`` once, when numba has compiled for some seconds.
 
-    Where all is compiled but for one more type of an array, it is not called.
+    Where only one more type of an array is to be compiled, it is not called.
     """
     register: Any = event.register
     register("numba:compile", _Notice(say, patience))

@@ -189,7 +189,7 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
 
 
 def _merged(tables: Sequence[LookupTable]) -> LookupTable:
-    """One table that adds up several, but for the bias."""
+    """One table that adds up several, without their biases."""
     if len(tables) == 1:
         return tables[0]
     features = np.unique(np.concatenate([table.features for table in tables]))
