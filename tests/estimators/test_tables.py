@@ -37,7 +37,6 @@ def frames():
         "polars strings": polars.DataFrame(made),
         "polars Categorical": polars.DataFrame(made).cast({"colour": polars.Categorical}),
         "Arrow": pyarrow.table(made),
-        "Arrow batch": pyarrow.RecordBatch.from_pydict(made),
         "Arrow dictionary": pyarrow.table(
             made | {"colour": pyarrow.array(made["colour"]).dictionary_encode()}
         ),
@@ -48,6 +47,14 @@ def names_are_known(frame):
     """Whether scikit-learn finds the names of columns: 1.6 does not in frames of polars 2."""
     numbers = frame[["length", "size"]] if hasattr(frame, "iloc") else frame.select(["length"])
     return hasattr(StandardScaler().fit(numbers), "feature_names_in_")
+
+
+def test_a_batch_of_arrow_is_taken_as_its_table_is():
+    made, y = columns()
+    batch, table = pyarrow.RecordBatch.from_pydict(made), pyarrow.table(made)
+    model = StructBoostClassifier(max_rounds=5).fit(batch, y)
+    assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
+    np.testing.assert_array_equal(model.decision_function(batch), model.decision_function(table))
 
 
 @pytest.mark.parametrize("parameters", [{"max_rounds": 20}, {"C": 50.0, "max_rounds": 20}])
