@@ -253,21 +253,26 @@ def ranking_union(name: str, *members: str) -> RankingOfOwnChoice:
 
 
 class HingeTrees(Multiclass):
-    """Hinge loss over trees, shared by a ridge; all settings are fitted on their own."""
+    """Hinge loss over trees, shared by a ridge; all settings are fitted on their own.
+
+    Beside other families, trees alone are candidates too, as the library tries each family of a
+    union alone.
+    """
 
     trials = Method.trials
 
     def fit(self, train: Table, params: Params, callbacks: Any = None) -> Any:
         trees = partial(TreeFamily, depth=params.get("depth", DEPTH))
-        learners = [*self.settings["weak_learner"], trees]
-        own = replace(self, settings={**self.settings, "weak_learner": learners})
+        beside = () if params.get("alone") else self.settings["weak_learner"]
+        own = replace(self, settings={**self.settings, "weak_learner": [*beside, trees]})
         return Multiclass.fit(own, train, params, callbacks)
 
 
 def hinge_trees(name: str, *beside: str) -> HingeTrees:
     """Trees, and the families ``beside`` them; no gap is proved, so the rounds end the fit."""
     own = {"weak_learner": beside, "columns_per_channel": 1}
-    grown = grid(depth=(3, 5), C=(30.0, 300.0, 3000.0))
+    alone = {"alone": (True, False)} if beside else {}
+    grown = grid(**alone, depth=(3, 5), C=(30.0, 300.0, 3000.0))
     return HingeTrees(name, 0.01, spreads=False, settings=own, candidates=grown)
 
 

@@ -1,6 +1,7 @@
 """Unions of families: linear functions with stumps beside each alone, trees beside LightGBM."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,16 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
     data = load(name.removeprefix(OF_AUC), data_dir)
     n_candidates = FEW if name in COARSE_DATASETS else CANDIDATES
     protocol = QUICK if quick else Protocol(candidates=n_candidates)
+    # Trees alone are candidates as well.
+    doubled = replace(protocol, candidates=2 * protocol.candidates)
     tuned = partial(tuned_unit, "unions", data)
     repeats = range(1 if quick else SPLITS.get(name, 1))
     if name in TABLES:
-        return [tuned(method, protocol, k) for k in repeats for method in methods(name)]
+        return [
+            tuned(method, doubled if method.name == UNION_OF_TREES else protocol, k)
+            for k in repeats
+            for method in methods(name)
+        ]
     own = [{"labels": data.one_against_rest(c), "class": c} for c in range(data.n_classes)]
     return [
         tuned(method, protocol, k, **of, objective=AUC)

@@ -105,6 +105,9 @@ def test_hinge_trees_grow_as_deep_as_the_best_candidate_says(monkeypatch):
     assert result["params"]["depth"] == 5
     assert result["value"] < 0.5
     assert result["gap"] is None
+    assert [params["alone"] for params in union.candidates] == 6 * [True] + 6 * [False]
+    alone = union.fit(class_tables()[0], {"depth": 3, "C": 30.0, "alone": True})
+    assert alone.model_.members["x"].family == "tree"
     model = union.fit(class_tables()[0], {"depth": 5, "C": 30.0})
     linear, of_trees = model.model_.members["x"].learners.tables
     assert linear.coefficients.shape[1] == 6
