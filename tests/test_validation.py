@@ -418,6 +418,8 @@ def test_one_input_where_a_list_is_wanted_is_named(make):
     table = make(BinaryTask(), C=1.0, tol=0.1).fit(X, np.where(y > 0, 1, -1))
     with pytest.raises(TaskError, match=r"X has shape \(3,\); .*X\[\[i\]\] for one example"):
         table.predict(X[0])
+    with pytest.raises(TaskError, match=r"X\[2\] has shape \(2,\), and X\[0\] has \(3,\)"):
+        table.predict([X[0], X[1], X[2, :2]])
 
 
 class WithoutEdges(Choose):

@@ -35,6 +35,7 @@ from structboost.tasks.predict_then_optimize import (
 from structboost.validation import (
     checked_choice,
     checked_positive,
+    checked_relative_gap,
     checked_weights,
     checked_whole_number,
 )
@@ -332,6 +333,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
         if self.C != "auto":
             checked_positive(self.C, "C")
+        checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
 

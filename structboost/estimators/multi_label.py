@@ -307,6 +307,11 @@ class StructBoostMultiLabelClassifier(
             raise ValueError(
                 "hierarchy goes with loss='hamming' and the default outputs and pairs."
             )
+        if not hasattr(self.hierarchy, "__len__"):
+            raise TypeError(
+                f"hierarchy is {shown(self.hierarchy)}; give pairs (parent, child) of labels, or "
+                "None."
+            )
         for i, pair in enumerate(self.hierarchy):
             if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
                 raise ValueError(

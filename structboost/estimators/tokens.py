@@ -196,9 +196,13 @@ def forbidden_numbers(
 
     Raises
     ------
-    ValueError
-        If an entry is no pair.
+    ValueError, TypeError
+        If it is no list, or an entry no pair.
     """
+    if forbidden is not None and not isinstance(forbidden, Iterable):
+        raise TypeError(
+            f"forbidden is {shown(forbidden)}; give a list of pairs (tag, next tag), or None."
+        )
     for pair in () if forbidden is None else forbidden:
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise ValueError(

@@ -326,6 +326,8 @@ class ExponentialMaster(RestrictedMaster):
 
     def _solve_by_lbfgs(self) -> None:
         """The same problem by a quasi-Newton method with bounds."""
+        if not len(self.weights):
+            return
         bounds = [(0.0, self._largest)] * len(self.weights)
         answer = minimize(
             self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds

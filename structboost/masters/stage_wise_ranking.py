@@ -63,6 +63,11 @@ class StageWiseRankingMaster(NewtonStepsMaster):
             raise TaskError("This formulation needs a task with one kind of parts.")
         ((kind, starts),) = problem.offsets.items()
         gains, weights = problem.task.gains(problem.Y)
+        if len(gains) != starts[-1]:
+            raise TaskError(
+                f"gains(Y) gave {len(gains)} entries for {starts[-1]} items; give each item of a "
+                "query its relevance."
+            )
         self._kind = kind
         super().__init__(formulation, {kind: (1, len(gains))})
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))

@@ -30,8 +30,10 @@ def one_photograph(image: Any) -> Photograph:
 
 
 def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
-    """Raise ValueError unless there is one of each for every image."""
-    for name, given in others.items():
+    """Raise TypeError or ValueError unless there is one of each for every image."""
+    for name, given in {"images": images, **others}.items():
+        if given is not None and not hasattr(given, "__len__"):
+            raise TypeError(f"{name} is one {type(given).__name__}; give a list.")
         if given is not None and len(images) != len(given):
             raise ValueError(
                 f"There are {len(images)} images and {len(given)} {name}; give one of each."

@@ -342,9 +342,10 @@ class ChainTask(Task):
         self, X: Sequence[Any] | None, Y: Sequence[Any], sizes: IntArray
     ) -> IntArray:
         """True tags of all tokens; the sequences are looked at one by one if one is wrong."""
-        good = [len(y) for y in Y] == sizes.tolist()
-        tags = np.concatenate([np.asarray(y) for y in Y]) if good else np.zeros(0)
-        good = good and tags.dtype.kind in "iu" and tags.ndim == 1
+        given = [np.asarray(y) for y in Y]
+        good = [y.shape for y in given] == [(n,) for n in sizes.tolist()]
+        tags = np.concatenate(given) if good else np.zeros(0)
+        good = good and tags.dtype.kind in "iu"
         good = good and (not len(tags) or 0 <= tags.min() <= tags.max() < self.n_tags)
         if not good or self._forbids:
             for i, y in enumerate(Y):

@@ -167,7 +167,7 @@ class GraphTask(Task):
         """One on each wrong label."""
         return {
             kind: np.arange(self.n_labels[kind]) != labels[:, None]
-            for kind, labels in self._checked(y).items()
+            for kind, labels in self._checked(y, x).items()
         }
 
     def part_labels(self, x: GraphInput, y: Any) -> IntArray:

@@ -141,11 +141,11 @@ class RankingTask(Task):
         """The loss of the order ``y_pred``; tied pairs count half."""
         if isinstance(y_pred, PairOrder):
             return y_pred.loss
-        judged = _judged(y)
-        if judged.all_pairs == 0:
-            return 0.0
         order = y_pred.relevance if isinstance(y_pred, WeightedRelevance) else y_pred
         flat = np.asarray(order, dtype=np.float64).ravel()
+        judged = _judged(y, len(flat))
+        if judged.all_pairs == 0:
+            return 0.0
         if self._measure is None:
             return max(
                 0.0, 0.5 + 0.5 * (judged.violated(flat, 0.0)[1] - judged.violated(-flat, 0.0)[1])
@@ -165,8 +165,8 @@ class RankingTask(Task):
         flat = np.ascontiguousarray(scores[:, 0])
         if y is None:
             return np.unique(flat, return_inverse=True)[1].astype(np.float64)
+        judged = _judged(y, len(flat))
         true = self.joint_feature(x, y)[:, 0]
-        judged = _judged(y)
         if judged.all_pairs == 0:
             return PairOrder(true, 0.0)
         signed, loss = self._violated(y, judged, flat)
@@ -183,7 +183,7 @@ class RankingTask(Task):
         losses = np.zeros(len(Y))
         weights = np.zeros(len(flat))
         for i in range(len(Y)):
-            judged = _judged(Y[i], i)
+            judged = _judged(Y[i], int(offsets[i + 1] - offsets[i]), i)
             if judged.all_pairs:
                 own = slice(offsets[i], offsets[i + 1])
                 scored = np.ascontiguousarray(flat[own])
@@ -206,7 +206,7 @@ class RankingTask(Task):
         n_rows = len(flat)
         better, worse, weights, queries = [], [], [], []
         for i in range(len(Y)):
-            judged = _judged(Y[i], i)
+            judged = _judged(Y[i], int(offsets[i + 1] - offsets[i]), i)
             if judged.all_pairs:
                 start = offsets[i]
                 own = np.ascontiguousarray(flat[start : offsets[i + 1]])
@@ -245,7 +245,7 @@ class RankingTask(Task):
 
         Two levels have the same pairs either way.
         """
-        judged = [_judged(y, i) for i, y in enumerate(Y)]
+        judged = [_judged(y, None, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
         grades = np.concatenate([_relevance(y) for y in Y])
         levels = np.concatenate([of_query.levels for of_query in judged])
@@ -337,15 +337,26 @@ def _gains(relevance: FloatArray, levels: IntArray) -> FloatArray:
     return levels.astype(np.float64)
 
 
-def _judged(y: Any, sample: int | None = None) -> _Judged:
-    """A true output as a cut needs it."""
+def _judged(y: Any, n_items: int | None = None, sample: int | None = None) -> _Judged:
+    """A true output as a cut needs it; TaskError unless it is one of ``n_items``, if given."""
     relevance = y.relevance if isinstance(y, WeightedRelevance) else y
     levels, n_levels = _levels(relevance, sample)
+    if n_items is not None and len(levels) != n_items:
+        raise TaskError(
+            f"{_name(sample)} has {len(levels)} entries for {n_items} items; give one for each.",
+            sample,
+        )
     weights = (
         np.asarray(y.weights, np.float64)
         if isinstance(y, WeightedRelevance)
         else np.ones(len(levels))
     )
+    if len(weights) != len(levels):
+        raise TaskError(
+            f"{_name(sample)} has {len(weights)} weights for {len(levels)} items; give one for "
+            "each.",
+            sample,
+        )
     return _Judged(levels, n_levels, weights, weigh_pairs(levels, n_levels, weights))
 
 

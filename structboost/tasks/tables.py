@@ -29,7 +29,7 @@ def stack_table(X: Any) -> StackedParts:
     TaskError
         If ``X`` is empty, is not two-dimensional, or has infinite entries.
     """
-    rows = X if sparse.issparse(X) else np.asarray(X)
+    rows = X if sparse.issparse(X) else _rows(X)
     if rows.ndim != 2 or rows.size == 0:
         raise TaskError(
             f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), X[[i]] "
@@ -43,6 +43,22 @@ def stack_table(X: Any) -> StackedParts:
             "X[{sample}] has infinite features; replace them, or make them NaN: missing.", bad
         )
     return StackedParts({"x": rows}, {"x": np.arange(rows.shape[0] + 1, dtype=np.int64)})
+
+
+def _rows(X: Any) -> NDArray[Any]:
+    """``X`` as an array; TaskError if its rows differ in shape."""
+    try:
+        return np.asarray(X)
+    except ValueError:
+        shapes = [np.shape(x) for x in X]
+        first = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if first is None:
+            raise
+        raise TaskError(
+            f"X[{{sample}}] has shape {shapes[first]}, and X[0] has {shapes[0]}; give every "
+            "example the same features.",
+            first,
+        ) from None
 
 
 def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:

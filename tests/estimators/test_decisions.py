@@ -356,6 +356,12 @@ def test_errors_name_the_argument_and_the_instance():
         PredictThenOptimize(ROUTES, C=1.0, n_jobs=0).fit(x, costs)
     with pytest.raises(ValueError, match="C is -1"):
         PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
+    # Whether C is chosen or given.
+    for C in ("auto", 1.0):
+        with pytest.raises(ValueError, match=r"tol is -0\.1"):
+            PredictThenOptimize(ROUTES, C=C, tol=-0.1).fit(x, costs)
+        with pytest.raises(TypeError, match="tol is None; give a relative gap"):
+            PredictThenOptimize(ROUTES, C=C, tol=None).fit(x, costs)
     with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):
         model.fit(x, costs).predict(np.ones((2, 4)))
     with pytest.raises(ValueError, match=r"X\[19\] has a problem of its own"):

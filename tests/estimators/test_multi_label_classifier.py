@@ -284,8 +284,9 @@ def test_training_may_have_empty_sets_only(parameters):
         ({"hierarchy": []}, "hierarchy is empty"),
         ({"hierarchy": [(0, 1), (0, 1, 2)]}, r"hierarchy\[1\] is \(0, 1, 2\); give pairs"),
         ({"hierarchy": (0, 1)}, r"hierarchy\[0\] is 0; give pairs"),
+        ({"hierarchy": 3}, r"hierarchy is 3; give pairs \(parent, child\)"),
     ],
 )
 def test_wrong_hierarchies_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         StructBoostMultiLabelClassifier(C=1, **options).fit(*data(10))

@@ -241,6 +241,11 @@ def test_what_is_no_pair_of_tags_is_named(pair):
         StructBoostTagger(forbidden=[pair]).fit([[{"a": 1}, {"a": 2}]], [["D", "N"]])
 
 
+def test_forbidden_pairs_that_are_no_list_are_named():
+    with pytest.raises(TypeError, match=r"forbidden is 3; give a list of pairs \(tag, next tag\)"):
+        StructBoostTagger(forbidden=3).fit([[{"a": 1}, {"a": 2}]], [["D", "N"]])
+
+
 def test_forbidden_tags_that_do_not_occur_are_named():
     X, y = [[{"a": 1}, {"a": 2}]] * 2, [["D", "N"]] * 2
     tagger = StructBoostTagger(forbidden=[("N", "D"), ("d", None)], C=10.0)

@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 
 from structboost import (
     BinaryTask,
+    EmptyModelWarning,
     Exponential,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
@@ -318,6 +319,17 @@ def test_same_seed_same_model():
         for n in (1, 2)
     ]
     np.testing.assert_array_equal(fits[0].decision_function(X), fits[1].decision_function(X))
+
+
+@pytest.mark.parametrize("solver", ["fcd", "lbfgs"])
+def test_an_empty_model_is_certified_and_says_which_C_is_large_enough(solver):
+    X, y = made()
+    trainer = StructBoost(MulticlassTask(3), C=0.5, formulation=Exponential(solver=solver))
+    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+        trainer.fit(X, y)
+    assert not trainer.model_.weights.any()
+    assert trainer.objective_ == pytest.approx(0.5)
+    assert trainer.history_[-1]["certified"]
 
 
 def test_paths_and_binary_labels():

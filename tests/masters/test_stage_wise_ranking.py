@@ -102,6 +102,8 @@ def test_what_cannot_be_ranked_stage_wise_is_refused():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     with pytest.raises(TaskError, match=r"MulticlassTask has no gains"):
         StructBoost(MulticlassTask(3), formulation=StageWiseRanking(), C=np.inf).fit(X, y)
+    with pytest.raises(TaskError, match="gave 29 entries for 30 items"):
+        StructBoost(RankingTask(), formulation=StageWiseRanking(), C=np.inf).fit([X], [y[:-1]])
     for wrong in (StageWiseRanking(shrinkage=0), StageWiseRanking(largest_step=-1.0)):
         with pytest.raises(ValueError, match="must be finite and above 0"):
             StructBoostRanker(formulation=wrong, C=np.inf).fit(X, y)

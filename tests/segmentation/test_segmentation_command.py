@@ -196,6 +196,8 @@ def test_bad_training_sets_are_named(trained):
         trained[0].score(made.images, made.masks[:1])
     with pytest.raises(ValueError, match="too few"):
         Segmenter().fit(made.images[:1], made.masks[:1])
+    with pytest.raises(TypeError, match="images is one Image; give a list"):
+        Segmenter().fit(Image.fromarray(made.images[0]), made.masks[:1])
     with pytest.raises(ValueError, match=r"masks\[1\]"):
         Segmenter().fit(made.images, [made.masks[0], made.masks[1][1:]])
     with pytest.raises(ValueError, match="at least two"):

@@ -183,6 +183,8 @@ def test_the_engines_agree():
         ([[0, 1], [0, 3]], r"Y\[1\]: An output has tags from 0 to 3"),
         ([[0, 1], [0.5, 1]], r"Y\[1\]: An output is \[0.5, 1\]"),
         ([[0, 1], [-1, 1]], "Take labelled_stretches"),
+        ([[0, 1], None], r"Y\[1\]: An output is None"),
+        ([[0, 1], [[0], [1]]], r"Y\[1\]: An output is \[\[0\], \[1\]\]; give an array"),
         ([[0, 1], [1, 0]], r"Y\[1\]: The tags \[1, 0\] are forbidden"),
     ],
 )

@@ -10,9 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from structboost import RankingTask, StackedParts, StructBoostRanker, TaskError, check_task
+from structboost import (
+    RankingTask,
+    StackedParts,
+    StructBoost,
+    StructBoostRanker,
+    StructuredSVM,
+    TaskError,
+    check_task,
+)
 from structboost.inference.graded_lists import most_violated_graded_order
 from structboost.inference.top_of_list import TopMeasure, most_violated_order
+from structboost.tasks.ranking import WeightedRelevance
 
 
 def value(loss, y, scores):
@@ -151,6 +160,30 @@ def test_wrong_relevance_and_groups_are_named():
         StructBoostRanker(C=1).fit(X, y, qid=[0, 0, 0], group=[3])
     with pytest.raises(TaskError, match="weighs queries only"):
         StructBoostRanker(C=1, loss="map").fit(X, y, sample_weight=[1, 2, 3])
+
+
+@pytest.mark.parametrize("loss", ["pairs", "map", "ndcg", "ndcg@2", "precision@2"])
+@pytest.mark.parametrize("n_entries", [2, 4, 6])
+def test_relevance_of_another_length_than_its_query_is_named(loss, n_entries):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 2)) for _ in range(2)]
+    Y = [[0, 1, 0], np.arange(n_entries) % 2]
+    message = rf"Y\[1\] has {n_entries} entries for 3 items"
+    for trainer in (
+        StructBoost(RankingTask(loss), C=5.0, max_rounds=2),
+        StructBoost(RankingTask(loss), C=5.0, max_rounds=2, formulation="m_slack"),
+        StructuredSVM(RankingTask(loss)),
+    ):
+        with pytest.raises(TaskError, match=message):
+            trainer.fit(X, Y)
+    with pytest.raises(TaskError, match=f"{n_entries} entries for 3 items"):
+        RankingTask(loss).loss(Y[1], np.zeros(3))
+
+
+def test_weights_of_another_length_than_relevance_are_named():
+    scores = StackedParts({"x": np.zeros((3, 1))}, {"x": np.array([0, 3])})
+    with pytest.raises(TaskError, match=r"Y\[0\] has 2 weights for 3 items"):
+        RankingTask().separate([None], [WeightedRelevance([0, 1, 0], np.ones(2))], scores)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
