@@ -1,4 +1,4 @@
-"""Who wants to know that numba compiles."""
+"""Whether numba compiles, and who wants to know of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 
 class _Notice(event.Listener):
@@ -41,3 +42,9 @@ def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
     """
     register: Any = event.register
     register("numba:compile", _Notice(say, patience))
+
+
+def is_compiling() -> bool:
+    """Whether this thread compiles a function, or loads it from the cache."""
+    lock: Any = global_compiler_lock
+    return bool(lock.is_locked())

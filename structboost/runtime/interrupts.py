@@ -5,7 +5,8 @@ update of several arrays, in a library's callback that cannot pass it on, or in 
 the first.  Inside :func:`deferred_interrupts` the first Ctrl-C only sets a flag, which
 :func:`raise_if_interrupted` looks at where all is consistent.  Where nobody looked at it for some
 time, as in a long argmax of a task, and at the second Ctrl-C, it is raised wherever the main thread
-stands; what is kept then must be a snapshot.
+stands; what is kept then must be a snapshot.  Only the end of a compilation is waited for: LLVM
+calls Python, which would ignore the exception, and the Ctrl-C would be lost.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from structboost.runtime.compilation import is_compiling
+
 # Seconds after which a Ctrl-C that nobody looked at is raised wherever the main thread stands.
 GRACE = 2.0
+# Seconds between two looks at whether a compilation has ended.
+_COMPILING = 0.05
 
 
 class _Deferral:
@@ -37,13 +42,14 @@ class _Deferral:
         self.is_pending = True
         if self._is_over:
             return
-        if self._was_pressed:
+        if self._was_pressed and not is_compiling():
             self.is_pending = False
             signal.signal(signal.SIGINT, signal.default_int_handler)
             raise KeyboardInterrupt
+        seconds = _COMPILING if self._was_pressed else self._grace
         self._was_pressed = True
-        if self._grace is not None:
-            self._timer = threading.Timer(self._grace, self._press_again)
+        if seconds is not None:
+            self._timer = threading.Timer(seconds, self._press_again)
             self._timer.daemon = True
             self._timer.start()
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.compiler_lock import global_compiler_lock
 
 from structboost import (
     Exponential,
@@ -111,6 +112,26 @@ def test_ctrl_c_that_nobody_looks_at_is_raised_after_a_while(wait):
     with pytest.raises(KeyboardInterrupt):
         work()
     assert not seen
+
+
+def test_ctrl_c_is_not_raised_while_numba_compiles_but_soon_after():
+    """There it would be raised in a call from LLVM, which ignores it, and would be lost."""
+    seen = []
+
+    def work(n_presses):
+        with deferred_interrupts(grace=0.01):
+            with global_compiler_lock:
+                for _ in range(n_presses):
+                    press()
+                    wait(0.1)
+                seen.append("compiled")
+            wait(60.0)
+            seen.append("finished")
+
+    for n_presses in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            work(n_presses)
+    assert seen == ["compiled", "compiled"]
 
 
 def test_inside_another_block_the_outer_one_counts():
