@@ -163,6 +163,22 @@ def test_importances_find_the_feature_that_matters():
     assert importances[3] > 0.8
 
 
+def test_importances_are_shares_of_the_absolute_weights(classifier):
+    model = classifier.model_
+    stumps, sizes = model.members["x"].learners, np.abs(model.matrix("x")).sum(axis=1)
+    split = np.isfinite(stumps.threshold)
+    expected = np.bincount(stumps.feature[split], sizes[split], minlength=4)
+    assert expected.sum() > 2  # as weights of sum 1 their shares would be no test
+    np.testing.assert_allclose(classifier.feature_importances_, expected / expected.sum())
+
+
+def test_a_learner_on_several_channels_counts_once_and_one_without_weight_not_at_all(classifier):
+    model = classifier.model_.at_stage(5)
+    used = [bool(row.any()) for row in model.matrix("x")]
+    assert model.matrix("x").shape[1] < sum(used) < len(used)
+    assert model.n_learners == sum(used)
+
+
 def test_wrong_width_and_infinity_are_named(classifier):
     with pytest.raises(ValueError, match="4 features"):
         classifier.model_.scores(X[:, :3])

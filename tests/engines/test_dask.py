@@ -388,5 +388,10 @@ def test_collections_that_cannot_be():
     holed[7, 2] = np.inf
     with pytest.raises(TaskError, match="infinite"):
         on_cluster(MulticlassTask(3), array.from_array(holed, chunks=(20, 4)), y)
+    holed[7, 2] = np.nan
+    with pytest.raises(TaskError, match="weak_learner='linear' cannot take"):
+        on_cluster(
+            MulticlassTask(3), array.from_array(holed, chunks=(20, 4)), y, weak_learner="linear"
+        )
     with pytest.raises(ValueError, match="60 examples and Y 1"):
         on_cluster(RankingTask(), spread, [y])

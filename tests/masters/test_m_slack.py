@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import ChainTask, StructBoost, Task
+from structboost import ChainTask, RankingTask, StructBoost, Task
 from structboost.contract.separation import separation_at, separation_of
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.masters import slack_program
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.masters.slack_program import SlackProgramMaster
 from structboost.task import KeptTruth, StackedParts
@@ -289,3 +290,17 @@ def test_products_of_cuts_are_those_of_their_joint_features(monkeypatch):
         X, Y, sample_weight=weight
     )
     assert min(most_cuts["add"], most_cuts["change_features"]) >= 3
+
+
+def test_constraints_below_the_worst_are_added_where_those_are_in_the_program(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(8, 3)) for _ in range(6)]
+    Y = [np.digitize(x[:, 0] + 0.5 * rng.normal(size=8), (-0.5, 0.5)) for x in X]
+    trainer = StructBoost(RankingTask(), formulation="m_slack", C=5.0, tol=1e-4)
+    expected = trainer.fit(X, Y).objective_
+    # The pairs looked at are few, and those in the program may stay violated, at their slacks.
+    monkeypatch.setattr(slack_program, "_MIN_NEW_ROWS", 1)
+    monkeypatch.setattr(slack_program, "_MAX_SOLVES", 60)
+    trainer.fit(X, Y)
+    assert trainer.history_[-1]["certified"]
+    assert trainer.objective_ == pytest.approx(expected, rel=1e-3)

@@ -109,6 +109,14 @@ def test_codes_that_declare_fewer_rows_than_there_are_are_refused(tmp_path):
         BinnedTable.open(tmp_path / "table")
 
 
+def test_codes_of_another_number_of_dimensions_are_refused(tmp_path):
+    BinnedTable.from_array(tmp_path / "table", classes(30)[0])
+    codes = tmp_path / "table" / "codes.npy"
+    codes.write_bytes(codes.read_bytes().replace(b"(4, 30)", b"(4,5,6)"))
+    with pytest.raises(BinnedTableError, match="of another type"):
+        BinnedTable.open(tmp_path / "table")
+
+
 class NeedsInputs(MulticlassTask):
     reads_inputs = True
 

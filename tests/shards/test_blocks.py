@@ -77,3 +77,9 @@ def test_blocks_partition_examples_and_rows(sizes, most_examples):
     rest = found.run(half, len(found) - half)
     assert rest.examples[0] == 0
     assert len(rest) == len(found) - half
+
+
+def test_blocks_hold_as_many_examples_as_they_may():
+    offsets = {"x": np.arange(14)}
+    assert blocks_of(offsets).examples.tolist() == [0, 13]
+    assert blocks_of(offsets, 5).examples.tolist() == [0, 5, 10, 13]

@@ -63,7 +63,7 @@ def test_ranking_separation_equals_all_orders_and_all_pairs(seed):
     sizes = rng.integers(1, 5, size=rng.integers(1, 4))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     X = [np.zeros((s, 1)) for s in sizes]
-    Y = [rng.integers(0, 3, size=s) for s in sizes]
+    Y = [rng.integers(-1, 2, size=s) for s in sizes]
     # In eighths: differences are exact, pairs just at the margin too.
     scores = (8 * rng.normal(size=(offsets[-1], 1))).round() / 8
     stacked = StackedParts({"x": scores}, {"x": offsets})

@@ -72,15 +72,39 @@ def test_searches_equal_enumeration(seed):
         assert np.array_equal(task.argmax(x, own), best[i])
         losses = np.array([np.sum(z != y) for z in outputs])
         assert violations[i] == max(values + losses) - score(own["token"], own["step"], y, task)
-        # Sum-product.
         marginals = task.marginals(x, own)
-        weights = np.exp(values - values.max())
-        expected = {kind: np.zeros(rows.shape) for kind, rows in own.items()}
-        for z, p in zip(outputs, weights / weights.sum(), strict=True):
-            for kind, (parts, channels, ones) in task.joint_feature(x, z).items():
-                np.add.at(expected[kind], (parts, channels), p * ones)
-        for kind, rows in expected.items():
+        for kind, rows in enumerated_marginals(task, x, own).items():
             assert np.allclose(marginals[kind], rows, rtol=1e-12, atol=1e-14)
+
+
+def enumerated_marginals(task, x, own):
+    """Sum of the joint features of all outputs times their probabilities."""
+    outputs = list(task.outputs(x))
+    values = np.array([score(own["token"], own["step"], z, task) for z in outputs])
+    weights = np.exp(values - values.max())
+    expected = {kind: np.zeros(rows.shape) for kind, rows in own.items()}
+    for z, p in zip(outputs, weights / weights.sum(), strict=True):
+        for kind, (parts, channels, ones) in task.joint_feature(x, z).items():
+            np.add.at(expected[kind], (parts, channels), p * ones)
+    return expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("step_features", [False, True])
+def test_marginals_are_right_where_the_products_of_a_chain_are_below_all_doubles(
+    step_features, seed
+):
+    rng = np.random.default_rng(seed)
+    task = ChainTask(3, step_features=step_features, forbidden=[(1, 1)])
+    x = (np.zeros((4, 1)), np.zeros((3, 1))) if step_features else np.zeros((4, 1))
+    # Thousands decide between groups of outputs, eighths within them.
+    own = {
+        kind: 1000.0 * rng.integers(-2, 3, size=(n, width)) + rng.integers(8, size=(n, width)) / 8
+        for kind, n, width in (("token", 4, 3), ("step", 3 if step_features else 1, 9))
+    }
+    marginals = task.marginals(x, own)
+    for kind, rows in enumerated_marginals(task, x, own).items():
+        assert np.allclose(marginals[kind], rows, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("step_features", [False, True])

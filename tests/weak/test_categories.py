@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import BinaryTask, MulticlassTask, StructBoost, TaskError
+from structboost.weak import weighted_trees
 from structboost.weak.category import CategoryFamily
 from structboost.weak.category_sets import flags_of, number_of, words_of
 from structboost.weak.families import with_categories
@@ -110,6 +111,20 @@ def test_sets_are_kept_as_numbers_and_as_words():
         ]
 
 
+@pytest.mark.parametrize("n_rows", [0, 1, 16, 17, 50])
+def test_trees_with_sets_score_all_rows_in_runs(n_rows, monkeypatch):
+    X = table(0, 50, 20)
+    family = TreeFamily(X, (-1.0, 1.0), depth=2, categorical=(0, 2))
+    duals = np.random.default_rng(1).normal(size=(50, 2))
+    learners = [c.learner for c in family.price(duals, 2)]
+    weights = np.random.default_rng(2).normal(size=(len(learners), 2))
+    monkeypatch.setattr(weighted_trees, "_ROWS_WITH_SETS", 16)
+    of_table = family.table(learners)
+    assert of_table.sets.any()
+    scores = of_table.scorer(weights, 3).raw_scores(X[:n_rows])
+    np.testing.assert_allclose(scores, family.responses(learners).T[:n_rows] @ weights, atol=1e-12)
+
+
 def test_stumps_and_trees_together_take_categories():
     X = table(1, 120, 4)
     y = np.where(np.isin(X[:, 0], (1, 3)), 1, -1)
@@ -117,6 +132,13 @@ def test_stumps_and_trees_together_take_categories():
     # The stumps alone are right, so rounds come that have no tree.
     model = StructBoost(BinaryTask(), C=20.0, weak_learner=family, max_rounds=10).fit(X, y)
     assert (model.predict(X) == y).all()
+
+
+def test_stumps_go_on_to_split_numbers_beside_the_sets_of_categories():
+    X = table(1, 120, 4)
+    y = np.where(X[:, 1] > 0.5, 1, -1)
+    model = StructBoost(BinaryTask(), C=20.0, weak_learner=with_categories("stump", (0, 2)))
+    assert (model.fit(X, y).predict(X) == y).all()
 
 
 @pytest.mark.parametrize("weak_learner", ["tree", "union"])
