@@ -12,10 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from structboost import ConvergenceDisplay, StructBoostClassifier, StructBoostRanker, load_model
+from structboost import (
+    ConvergenceDisplay,
+    EmptyModelWarning,
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    load_model,
+)
 from structboost.ensemble import FORMAT
 from structboost.exceptions import ModelFileError
 from structboost.weak.stump import StumpTable
+from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 X, y = load_iris(return_X_y=True)
 
@@ -152,6 +161,20 @@ def test_saving_is_all_or_nothing(classifier, tmp_path, monkeypatch):
         classifier.save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["n_features", "n_channels"])
+def test_a_file_of_no_features_or_channels_is_refused(name, tmp_path):
+    path = tmp_path / "model"
+    # Without learners no other entry is out of its range.
+    with pytest.warns(EmptyModelWarning):
+        StructBoost(MulticlassTask(3), C=1e-3).fit(X, y).model_.save(path)
+    assert load_model(path).n_learners == 0
+    header, arrays = taken_apart(path.read_bytes())
+    header["kinds"]["x"][name] = 0
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(ModelFileError, match=f"its {name} is 0"):
+        load_model(path)
 
 
 def test_importances_find_the_feature_that_matters():

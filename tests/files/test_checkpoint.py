@@ -337,6 +337,9 @@ def bounds_up(header, arrays):
         (put("columns/term_channels", 5), "a channel beyond those of its kind"),
         (put("columns/term_learners", 1000), "term_learners' has entries out of their range"),
         (put("columns/idle", -1), "idle' has entries out of their range"),
+        (put("columns/live", -1), "live' has entries out of their range"),
+        (put("columns/term_kinds", 1), "term_kinds' has entries out of their range"),
+        (put("stage_numbers", -1), "stage_numbers' has entries out of their range"),
         (put("stage_numbers", 1000), "columns that it does not hold"),
         (
             lambda header, arrays: arrays.update({"master/duals": arrays["master/duals"][1:]}),
