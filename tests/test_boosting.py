@@ -509,3 +509,13 @@ def test_a_fit_over_several_blocks_of_rows_is_that_over_one(monkeypatch):
     several = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
     assert several.objective_ == pytest.approx(one.objective_, rel=2e-3)
     assert several.history_[0]["primal"] == pytest.approx(one.history_[0]["primal"], rel=1e-9)
+
+
+def test_a_stage_wise_fit_counts_a_step_for_each_column():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0, 1, -1)
+    trainer = StructBoost(
+        BinaryTask(), C=1.0, formulation=StageWise(), columns_per_channel=1, max_rounds=4
+    ).fit(X, y)
+    assert [record["oracle_calls"] for record in trainer.history_] == [1, 2, 3, 4]

@@ -7,6 +7,7 @@ from structboost import RankingTask, StructBoost
 from structboost.contract.calls import stacked
 from structboost.engines.local import Threads
 from structboost.shards import blocks
+from tests.masters.hinge_problems import N_COLUMNS, given_columns
 
 
 def contradictory_queries():
@@ -49,3 +50,12 @@ def test_weights_count_where_an_example_is_split_over_blocks(weights, monkeypatc
         )
     assert split.objective_ == pytest.approx(whole.objective_, rel=2e-3)
     assert split.history_[-1]["bound"] <= whole.objective_ * (1 + 1e-9)
+
+
+def test_the_model_of_a_cut_is_kept_until_the_cut_is_dropped():
+    oracle = given_columns("one_slack", 30.0).master.oracle
+    cuts = [oracle.cut_at(np.full(N_COLUMNS, weight))[0] for weight in (0.1, 0.2)]
+    oracle.forget(cuts[:1])
+    assert oracle.state(cuts[1:])["models/x/sizes"].tolist() == [3 * N_COLUMNS]
+    with pytest.raises(KeyError):
+        oracle.state(cuts[:1])
