@@ -5,7 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from structboost import MulticlassTask
+from structboost.engines.local import Threads
+from structboost.shards import blocks
 from structboost.shards.shard import examples_between
+from structboost.shards.training_sets import training_set
 
 
 class OneByOne(Sequence):
@@ -28,3 +32,35 @@ def test_examples_between_are_those_wherever_they_begin(kind):
         for last in range(first, len(examples) + 1):
             found = examples_between(kind(examples), first, last)
             assert list(found) == examples[first:last]
+
+
+class Sources(Threads):
+    """An engine that keeps what shards would be made of."""
+
+    def start(self, sources, layout, replay):
+        self.sources = sources
+
+
+@pytest.mark.parametrize("of_dask", [False, True])
+def test_a_shard_is_made_of_its_own_examples_and_rows_from_0(of_dask, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
+    X, y = np.arange(150.0)[:, None], np.arange(150) % 3
+    weights = np.arange(150) / np.arange(150).sum()
+    engine, given = Sources(4), (X, y)
+    if of_dask:
+        dask = pytest.importorskip("dask")
+        array = pytest.importorskip("dask.array")
+        given = array.from_array(X, chunks=(60, 1)), array.from_array(y, chunks=60)
+    task = MulticlassTask(3)
+    training_set(task, *given).shards(engine, weights, {})
+    sources = dask.compute(*engine.sources) if of_dask else engine.sources
+    assert len(sources) > 2
+    at = 0
+    for source in sources:
+        n = len(source.example_weights)
+        assert np.array_equal(source.Y, y[at : at + n])
+        assert np.array_equal(source.example_weights, weights[at : at + n])
+        assert np.array_equal(source.offsets["x"], np.arange(n + 1))
+        assert source.blocks.examples[-1] == source.blocks.rows["x"][-1] == n
+        at += n
+    assert at == 150
