@@ -167,7 +167,7 @@ LINES = (
      _of("features_needed", where=lambda r: r["n_classes"] == 26)),
     ("speed", "prediction", "time per row", (OURS, "structboost_compiled"),
      ("lightgbm", "histgb"), _of("predict_us", error=None, seconds="value")),
-    ("learners", "classes, to LightGBM's error", "test error, 3 sets", ("multiboost_cw_trees",),
+    ("learners", "classes, to LightGBM's error", "test error", ("multiboost_cw_trees",),
      ("lightgbm",), _of("error")),
     ("searches", "searches", "time per output", (OURS,), (PEERS,), _searches),
 )  # fmt: skip
