@@ -101,19 +101,15 @@ def test_what_is_wrong_with_a_table(tmp_path):
         BinnedTable.open(tmp_path / "table")
 
 
-def test_codes_that_declare_fewer_rows_than_there_are_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("shape", "problem"),
+    [(b"(4, 20)", "do not fit its thresholds"), (b"(4,5,6)", "of another type")],
+)
+def test_codes_that_declare_fewer_rows_or_more_dimensions_are_refused(shape, problem, tmp_path):
     BinnedTable.from_array(tmp_path / "table", classes(30)[0])
     codes = tmp_path / "table" / "codes.npy"
-    codes.write_bytes(codes.read_bytes().replace(b"(4, 30)", b"(4, 20)"))
-    with pytest.raises(BinnedTableError, match="do not fit its thresholds"):
-        BinnedTable.open(tmp_path / "table")
-
-
-def test_codes_of_another_number_of_dimensions_are_refused(tmp_path):
-    BinnedTable.from_array(tmp_path / "table", classes(30)[0])
-    codes = tmp_path / "table" / "codes.npy"
-    codes.write_bytes(codes.read_bytes().replace(b"(4, 30)", b"(4,5,6)"))
-    with pytest.raises(BinnedTableError, match="of another type"):
+    codes.write_bytes(codes.read_bytes().replace(b"(4, 30)", shape))
+    with pytest.raises(BinnedTableError, match=problem):
         BinnedTable.open(tmp_path / "table")
 
 
