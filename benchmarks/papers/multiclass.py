@@ -42,7 +42,11 @@ SMALL_DATASETS = ("glass", "svmguide2", "svmguide4", "segment")
 CUT = {
     # Raw features of very different scales: 80 s per split.
     ("svmguide2", "ssvm"): Protocol(),
-    **{(name, "structboost_perceptrons"): Protocol() for name in SMALL_DATASETS},
+    **{
+        (name, method): Protocol()
+        for name in SMALL_DATASETS
+        for method in ("adaboost", "structboost_perceptrons")
+    },
     ("pendigits", "structboost_perceptrons"): Protocol(3, 3),
     ("usps", "structboost_perceptrons"): Protocol(2, 2),
     ("mnist", "structboost_perceptrons"): Protocol(1, 2),
