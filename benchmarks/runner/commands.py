@@ -13,7 +13,7 @@ from benchmarks.papers.headlines import HEADLINES
 from benchmarks.runner.check import PageError, check, read_page
 from benchmarks.runner.estimate import estimate, recorded_seconds, total
 from benchmarks.runner.headlines import as_table, write_index
-from benchmarks.runner.pages import write_results
+from benchmarks.runner.pages import units_on_pages, write_results
 from benchmarks.runner.provenance import ROOT, this_run
 from benchmarks.runner.records import write_json
 from benchmarks.runner.units import Runner, Unit, share
@@ -76,6 +76,8 @@ def parser() -> argparse.ArgumentParser:
         add("--kept", action="store_true", help="run nothing, show what finished units say")
         help_ = "run nothing, say how long it would take by what units took before"
         add("--estimate", action="store_true", help=help_)
+        help_ = "take from pages there what was measured with the same data and code"
+        add("--resume", type=Path, metavar="DIR", help=help_)
     add = checks.add_argument
     add("--share", type=_share, default=0.05, metavar="S", help="share of the units (0.05); 1: all")
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
@@ -140,6 +142,8 @@ def _run_pages(
         for name in files
     }
     units = [unit for plan in plans.values() for of_set in plan.values() for unit in of_set]
+    if options.resume is not None and not options.worker:
+        Runner(kept, len(units)).adopt(units, units_on_pages(options.resume))
     if options.estimate:
         return _estimate(plans, Runner(kept, len(units)), options.jobs)
     if options.worker:

@@ -69,7 +69,8 @@ def source(folder: Path, name: str) -> Source | None:
     said = TARGET.findall(path.read_text())
     missed = f"{said.count('**missed**')} of {len(said)}" if said else "-"
     page = read_page(path.with_suffix(".json"))
-    commits = dict.fromkeys(str(run and run["commit"])[:7] for run in page["runs"])
+    runs = [page] if "commit" in page else page["runs"]
+    commits = dict.fromkeys(str(run and run["commit"])[:7] for run in runs)
     shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
     return Source(page["records"], shown, missed)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.runner.provenance import Provenance, in_words
+from benchmarks.runner.provenance import Provenance, in_words, this_run
 from benchmarks.runner.records import Record, grouped, plain, write_text
 from benchmarks.runner.tables import blocks
 from benchmarks.runner.targets import as_table
@@ -17,6 +17,7 @@ from benchmarks.runner.units import Finished, Unit
 # Digits of a float on a page. Longer lists of numbers are kept as their length, mean and rms.
 DIGITS = 8
 LONG = 32
+SUMMARY = ("numbers", "mean", "rms")
 Runs = dict[str, Provenance | None]
 
 
@@ -40,7 +41,7 @@ def write_results(
         f"# {name}",
         Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
         as_table(page.targets(made)),
-        _measured(list(runs.values())),
+        _measured(this_run()["commit"], list(runs.values())),
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
         "A quick run: one repeat, few candidates, small data sets." if about["quick"] else "",
         f"Records and single units: [{name}.json]({name}.json).",
@@ -51,13 +52,17 @@ def write_results(
     write_text(folder / f"{name}.md", f"{text}\n")
 
 
-def _measured(runs: Sequence[Provenance | None]) -> str:
-    """Which commits and machines the units are of."""
+def _measured(commit: Any, runs: Sequence[Provenance | None]) -> str:
+    """Which commits and machines the units are of.
+
+    A kept unit is one whose data, parameters and code are those of the commit that writes the page.
+    """
     groups = grouped((json.dumps({**(run or {}), "date": None}), run) for run in runs)
     words = [(in_words(group), len(group)) for group in groups.values()]
-    if len(words) == 1:
+    if {run and run["commit"] for run in runs} == {commit} and len(words) == 1:
         return f"Measured on {words[0][0]}."
-    return "Measured on\n\n" + "\n".join(f"- {what}: {n} units" for what, n in words)
+    head = f"Written on commit {commit}, whose data and code are those of every unit. They ran on"
+    return f"{head}\n\n" + "\n".join(f"- {what}: {n} units" for what, n in words)
 
 
 def _missing(titles: Sequence[str], n_planned: int) -> str:
@@ -72,12 +77,30 @@ def as_json(about: dict[str, Any], made: Sequence[Record], results: Finished, ru
     for unit, result in results:
         if runs[unit.key] not in distinct:
             distinct.append(runs[unit.key])
-        which = {"title": unit.title, **unit.identity, "run": distinct.index(runs[unit.key])}
-        units.append({**which, "result": rounded(result)})
-    head = json.dumps({**about, "runs": distinct}, indent=1)[:-2]
+        which = {"title": unit.title, "key": unit.key, **unit.identity}
+        run = distinct.index(runs[unit.key])
+        units.append({**which, "run": run, "result": rounded(result)})
+    about = {**about, "commit": this_run()["commit"], "runs": distinct}
+    head = json.dumps(about, indent=1)[:-2]
     lists = {"records": [rounded(r) for r in made], "units": units}
     parts = [f' "{key}": [\n{_lines(entries)}\n ]' for key, entries in lists.items()]
     return head + ",\n" + ",\n".join(parts) + "\n}\n"
+
+
+def units_on_pages(folder: Path) -> dict[str, dict[str, Any]]:
+    """Title, parameters, run and result of the units on a folder's pages, by their key.
+
+    Units with a list that the page holds as a summary are left out.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        page = json.loads(path.read_text())
+        for unit in page["units"]:
+            if "key" in unit and not _is_summarised(unit["result"]):
+                about = {"unit": unit["title"], "params": unit["params"]}
+                run = page["runs"][unit["run"]]
+                found[unit["key"]] = {**about, "run": run, "result": unit["result"]}
+    return found
 
 
 def _lines(entries: Sequence[Any]) -> str:
@@ -104,4 +127,11 @@ def _summarised(value: list[Any]) -> dict[str, Any] | None:
     if numbers.dtype.kind not in "iuf" or numbers.size <= LONG:
         return None
     mean, rms = np.mean(numbers), np.sqrt(np.mean(np.square(numbers, dtype=float)))
-    return rounded({"numbers": numbers.size, "mean": mean, "rms": rms})
+    return rounded(dict(zip(SUMMARY, (numbers.size, mean, rms), strict=True)))
+
+
+def _is_summarised(value: Any) -> bool:
+    """Whether a result, or anything in it, is a summary of a long list."""
+    if isinstance(value, dict):
+        return set(value) == set(SUMMARY) or any(map(_is_summarised, value.values()))
+    return isinstance(value, list) and any(map(_is_summarised, value))

@@ -91,6 +91,12 @@ class Runner:
             return {}
         return found if isinstance(found, dict) else {}
 
+    def adopt(self, units: Iterable[Unit], found: dict[str, dict[str, Any]]) -> None:
+        """Keep results of units, by their key, that were found elsewhere and are not kept yet."""
+        for unit in units:
+            if unit.key in found and "result" not in self.kept(unit):
+                write_json(self._path(unit), found[unit.key])
+
     def finish(self, units: Iterable[Unit]) -> Finished:
         """Results of the units, kept ones included; failed ones are left out."""
         results = ((unit, self._finish_one(unit)) for unit in units)

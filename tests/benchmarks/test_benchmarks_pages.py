@@ -201,6 +201,7 @@ def test_the_records_and_units_lie_beside_the_page(made, tmp_path):
     assert len(kept["units"]) == 8
     unit = kept["units"][1]
     assert unit["title"] == "made a m repeat 1"
+    assert unit["key"].startswith("made-a-m-")
     assert (unit["dataset"], unit["method"], unit["params"]) == (
         "a",
         "m",
@@ -213,26 +214,63 @@ def test_the_records_and_units_lie_beside_the_page(made, tmp_path):
     assert len((tmp_path / "results" / "auc.json").read_text().splitlines()) < 50
 
 
+def on_commit(monkeypatch, name):
+    """What is run or written from here on is of this commit."""
+    there = {**provenance.this_run(), "commit": name}
+    for module in ("units", "pages"):
+        monkeypatch.setattr(f"benchmarks.runner.{module}.this_run", lambda: there)
+
+
 def test_units_kept_from_another_commit_are_said_to_be_of_that(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "benchmarks.runner.units.this_run",
-        lambda: {**provenance.this_run(), "commit": "1111111111"},
-    )
+    on_commit(monkeypatch, "1111111111")
     made()
     run(tmp_path, "--only", "a")
-    monkeypatch.setattr(
-        "benchmarks.runner.units.this_run",
-        lambda: {**provenance.this_run(), "commit": "2222222222"},
-    )
+    page = (tmp_path / "results" / "auc.md").read_text()
+    assert "Measured on commit 1111111111" in page
+    on_commit(monkeypatch, "2222222222")
     run(tmp_path)
     page = (tmp_path / "results" / "auc.md").read_text()
-    assert "commit 1111111111" in page
-    assert "commit 2222222222" in page
+    assert "Written on commit 2222222222" in page
+    assert "\n- commit 1111111111" in page
+    assert "\n- commit 2222222222" in page
     assert page.count(": 4 units") == 2
     assert run(tmp_path, "--kept", "--only", "a") == 0
     page = (tmp_path / "results" / "auc.md").read_text()
-    assert "Measured on commit 1111111111" in page
-    assert "2222222222" not in page
+    assert "Written on commit 2222222222" in page
+    assert "\n- commit 2222222222" not in page
+    assert json.loads((tmp_path / "results" / "auc.json").read_text())["commit"] == "2222222222"
+
+
+def test_a_run_resumes_from_a_page_of_the_same_data_and_code(made, tmp_path, monkeypatch):
+    on_commit(monkeypatch, "1111111111")
+    first = made(change={"curve": [1.0, 2.0]})
+    run(tmp_path)
+    before = json.loads((tmp_path / "results" / "auc.json").read_text())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    on_commit(monkeypatch, "2222222222")
+    second = made(n_units=5)  # one more on each data set
+    assert run(elsewhere, "--resume", str(tmp_path / "results")) == 0
+    assert len(first.computed) == 8
+    assert second.computed == [("a", 4), ("b", 4)]
+    after = json.loads((elsewhere / "results" / "auc.json").read_text())
+    assert [run["commit"] for run in after["runs"]] == ["1111111111", "2222222222"]
+    assert after["units"][:4] == before["units"][:4]
+
+
+def test_a_run_takes_no_summary_and_no_other_version_from_a_page(made, tmp_path, monkeypatch):
+    made()  # with curves of 200 numbers
+    run(tmp_path)
+    second = made()
+    run(tmp_path / "elsewhere", "--resume", str(tmp_path / "results"))
+    assert len(second.computed) == 8
+    made(change={"curve": [1.0, 2.0]})
+    run(tmp_path / "short")
+    another = made(change={"curve": [1.0, 2.0]})
+    unit = another.unit
+    monkeypatch.setattr(another, "unit", lambda *a: dataclasses.replace(unit(*a), version="2"))
+    run(tmp_path / "third", "--resume", str(tmp_path / "short" / "results"))
+    assert len(another.computed) == 8
 
 
 def test_units_kept_from_before_commits_were_noted_are_said_to_be_so(made, tmp_path):
@@ -244,8 +282,8 @@ def test_units_kept_from_before_commits_were_noted_are_said_to_be_so(made, tmp_p
         path.write_text(json.dumps(kept))
     run(tmp_path, "--kept")
     page = (tmp_path / "results" / "auc.md").read_text()
-    assert "an unknown commit" in page
-    assert str(provenance.this_run()["commit"]) not in page
+    assert "\n- an unknown commit" in page
+    assert f"\n- commit {provenance.this_run()['commit']}" not in page
 
 
 def test_results_of_another_version_do_not_enter(made, tmp_path, monkeypatch):
