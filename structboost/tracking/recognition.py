@@ -13,14 +13,17 @@ from structboost.tracking.object_search import Found
 _RECENT = 60
 _FEWEST = 3
 _FIRST_MARGIN = 0.3
-# Shares of the usual margin that a lost object must reach near its last place and elsewhere, and
-# the least such margin.
+# Shares of the usual margin that a lost object reaches near its last place and elsewhere, and the
+# least such margin.
 _NEAR_MARGIN, _FAR_MARGIN, _LEAST_MARGIN = 0.5, 0.4, 0.2
 # Share of the usual score near its last place.  What moved with the object, as the hand that holds
 # it, was learned in part: it stands out there as much as the object, but has a lower score.
 _NEAR_SCORE = 0.5
-# Frames in a row, after the first, that must confirm it: rubbish learned once is found ever after.
-_CONFIRMED = 2
+# What has less than that margin elsewhere, but at least this share of it, counts by its share.
+_WEAK = 0.7
+# Sum of such shares, each at most 1, over frames in a row.  Rubbish learned once is found ever
+# after; what comes back among things like it stands out little, but in every frame.
+_ENOUGH = 3.0
 
 
 class Recognition:
@@ -36,7 +39,7 @@ class Recognition:
         self._margins: deque[float] = deque(maxlen=_RECENT)
         self._scores: deque[float] = deque(maxlen=_RECENT)
         self.candidate: FloatArray | None = None
-        self._n_confirmed = 0
+        self._evidence = 0.0
 
     @property
     def usual_margin(self) -> float:
@@ -54,8 +57,15 @@ class Recognition:
 
         ``is_near`` says that this is near the object's last place.
         """
-        if self._stands_out(found, is_near=is_near):
-            self.candidate, self._n_confirmed = box, 0
+        if is_near:
+            least_margin = max(_NEAR_MARGIN * self.usual_margin, _LEAST_MARGIN)
+            usual_score = float(np.median(self._scores)) if len(self._scores) > _FEWEST else 0.0
+            least_score = max(_NEAR_SCORE * usual_score, 0.0)
+            stands_out = found.margin > least_margin and found.score > least_score
+        else:
+            stands_out = self._share(found) > _WEAK
+        if stands_out:
+            self.candidate, self._evidence = box, self._share(found)
 
     def confirm(self, found: Found, box: FloatArray) -> bool:
         """Whether the candidate, found at ``box`` in the next frame, is the object for certain.
@@ -63,13 +73,16 @@ class Recognition:
         An object that has changed while it was away, and goes on changing, scores ever less until
         it is learned.  So it need not stand out as much as at first.
         """
-        self._n_confirmed += 1
-        self.candidate = box if self._stands_out(found, is_near=False) else None
-        return self.candidate is not None and self._n_confirmed == _CONFIRMED
+        share = self._share(found)
+        self.candidate = box if share > _WEAK else None
+        self._evidence += share
+        return self.candidate is not None and self._evidence >= _ENOUGH
 
-    def _stands_out(self, found: Found, *, is_near: bool) -> bool:
-        share = _NEAR_MARGIN if is_near else _FAR_MARGIN
-        least_margin = max(share * self.usual_margin, _LEAST_MARGIN)
-        usual_score = float(np.median(self._scores)) if len(self._scores) > _FEWEST else 0.0
-        least_score = max(_NEAR_SCORE * usual_score, 0.0) if is_near else 0.0
-        return found.margin > least_margin and found.score > least_score
+    def _share(self, found: Found) -> float:
+        """Margin over that of an object that comes back elsewhere, at most 1.
+
+        A box that scores less than nothing is not the object.
+        """
+        if found.score <= 0.0:
+            return 0.0
+        return min(1.0, found.margin / max(_FAR_MARGIN * self.usual_margin, _LEAST_MARGIN))

@@ -503,7 +503,8 @@ def lost_after_a_usual_run():
         (0.25, 0.28, True, False),
         (0.05, 0.28, False, True),
         (-0.05, 0.28, False, False),
-        (0.25, 0.2, False, False),
+        (0.25, 0.2, False, True),
+        (0.25, 0.16, False, False),
     ],
 )
 def test_a_candidate_must_stand_out_more_near_its_last_place(score, margin, is_near, stands_out):
@@ -523,3 +524,10 @@ def test_a_lost_object_is_back_when_two_more_frames_confirm_it():
     recognition.propose(clear, BOX, is_near=True)
     assert not recognition.confirm(clear, BOX)
     assert recognition.confirm(clear, BOX)
+
+
+def test_what_stands_out_less_must_do_so_in_more_frames():
+    recognition = lost_after_a_usual_run()
+    weak = Found(BOX, 0.1, 0.2)  # five sixths of a usual return
+    recognition.propose(weak, BOX, is_near=False)
+    assert [recognition.confirm(weak, BOX) for _ in range(3)] == [False, False, True]
