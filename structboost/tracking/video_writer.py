@@ -27,9 +27,11 @@ class _Encoding(NamedTuple):
     options: dict[str, str]
 
 
-# Some builds of FFmpeg have no H.264: then the next one is taken.
+# Without its macroblock tree x264 writes the same file for the same frames; with it, now and then
+# another one.  Some builds of FFmpeg have no H.264: then the next one is taken.
+_X264 = {"preset": "veryfast", "x264-params": "mbtree=0"}
 _H264 = (
-    _Encoding("h264", "H.264", "yuv420p", {"preset": "veryfast"}),
+    _Encoding("h264", "H.264", "yuv420p", _X264),
     _Encoding(
         "mpeg4", "MPEG-4 Part 2, which browsers do not play", "yuv420p", {"qmin": "2", "qmax": "5"}
     ),
