@@ -211,10 +211,10 @@ def show(made: Sequence[Record]) -> str:
 
 
 NOTE = (
-    "IoU and F in %. own unaries, video: mean ±std over six and three seeds. outlines: seconds and\n"
-    "memory of the upsampling alone. absences: clips in which the object was held before it\n"
-    "vanished; of those, in how many it was seen to be lost within 5 frames, was found again within\n"
-    "25 frames (in time), or something else was taken for it (false returns)."
+    "IoU and F in %. Mean ±std: own unaries over six seeds, video over three. outlines: seconds\n"
+    "and memory of the upsampling alone. absences: clips in which the object was held before it\n"
+    "vanished; of those, in how many it was seen to be lost within 5 frames, was found again\n"
+    "within 25 frames (in time), or something else was taken for it (false returns)."
 )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.runner.pages import rounded
+from benchmarks.runner.pages import rounded, say_checked
 from benchmarks.runner.provenance import this_run
 from benchmarks.runner.units import Result, Runner
 
@@ -42,9 +42,17 @@ def read_page(path: Path) -> dict[str, Any]:
 
 
 def check(
-    benchmark: ModuleType, page: dict[str, Any], data_dir: Path, share: float, seed: int
+    benchmark: ModuleType,
+    page: dict[str, Any],
+    data_dir: Path,
+    share: float,
+    seed: int,
+    write: Path | None,
 ) -> int:
-    """Compute a share of the units and print what differs; 0 if nothing does and none fails."""
+    """Compute a share of the units and print what differs; 0 if nothing does and none fails.
+
+    Then the page in the folder ``write`` says so, if one is given.
+    """
     if not page["units"]:
         raise PageError("The page was written before units were kept; run it with --results.")
     plans = [benchmark.units(name, data_dir, quick=page["quick"]) for name in page["datasets"]]
@@ -90,7 +98,11 @@ def check(
         print(f"failed: {title}")
     n_agreeing = n_compared - n_different
     print(f"{n_agreeing} of {n_compared} units agree with the page, {n_different} differ.")
-    return 1 if n_different or runner.failures else 0
+    if n_different or runner.failures:
+        return 1
+    if write is not None and n_compared:
+        say_checked(write, page, n_compared)
+    return 0
 
 
 def _key(identity: dict[str, Any]) -> str:

@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     add = checks.add_argument
     add("--share", type=_share, default=0.05, metavar="S", help="share of the units (0.05); 1: all")
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
+    add("--write", action="store_true", help="say on the page that it was checked, if it agrees")
     for one, help_ in ((checks, "where NAME.json is"), (indexes, "where the pages are")):
         folder = ROOT / "docs/results"
         one.add_argument("--results", type=Path, default=folder, metavar="DIR", help=help_)
@@ -106,7 +107,11 @@ def _check(options: argparse.Namespace) -> int:
     page = read_page(options.results / f"{options.name}.json")
     if not _can_run(options.name, page["datasets"], plots=False):
         return BAD_INPUT
-    return check(PAGES[options.name], page, options.data, options.share, options.seed)
+    folder = options.results if options.write else None
+    code = check(PAGES[options.name], page, options.data, options.share, options.seed, folder)
+    if code == 0 and folder is not None and (folder / "index.md").exists():
+        write_index(folder, HEADLINES, NAMES)
+    return code
 
 
 def _index(options: argparse.Namespace) -> int:

@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A page: its records, its commits, how many targets it misses."""
+    """A page: its records, the commit it was written or checked on, how many targets it misses."""
 
     records: list[Record]
     commits: str
@@ -69,7 +69,8 @@ def source(folder: Path, name: str) -> Source | None:
     said = TARGET.findall(path.read_text())
     missed = f"{said.count('**missed**')} of {len(said)}" if said else "-"
     page = read_page(path.with_suffix(".json"))
-    runs = [page] if "commit" in page else page["runs"]
+    last = page.get("checked", page)
+    runs = [last] if "commit" in last else page["runs"]
     commits = dict.fromkeys(str(run and run["commit"])[:7] for run in runs)
     shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
     return Source(page["records"], shown, missed)

@@ -1,6 +1,7 @@
 """Pages of results: NAME.md for readers; NAME.json holds records and single units for `check`."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,8 @@ from benchmarks.runner.units import Finished, Unit
 DIGITS = 8
 LONG = 32
 SUMMARY = ("numbers", "mean", "rms")
+RECORDS, CHECKED_ON = "Records and single units:", "Checked on commit"
+CHECKED = re.compile(rf"^{CHECKED_ON} .*\n\n", re.MULTILINE)
 Runs = dict[str, Provenance | None]
 
 
@@ -44,7 +47,7 @@ def write_results(
         _measured(this_run()["commit"], list(runs.values())),
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
         "A quick run: one repeat, few candidates, small data sets." if about["quick"] else "",
-        f"Records and single units: [{name}.json]({name}.json).",
+        f"{RECORDS} [{name}.json]({name}.json).",
         f"```\n{page.show(made)}\n```",
         *(f"![{plot.name}]({plot.name})" for plot in plots),
     )
@@ -71,7 +74,7 @@ def _missing(titles: Sequence[str], n_planned: int) -> str:
 
 
 def as_json(about: dict[str, Any], made: Sequence[Record], results: Finished, runs: Runs) -> str:
-    """Records and units, a line each."""
+    """A page's records and units."""
     distinct: list[Provenance | None] = []
     units = []
     for unit, result in results:
@@ -81,10 +84,27 @@ def as_json(about: dict[str, Any], made: Sequence[Record], results: Finished, ru
         run = distinct.index(runs[unit.key])
         units.append({**which, "run": run, "result": rounded(result)})
     about = {**about, "commit": this_run()["commit"], "runs": distinct}
-    head = json.dumps(about, indent=1)[:-2]
-    lists = {"records": [rounded(r) for r in made], "units": units}
+    return _laid_out({**about, "records": [rounded(r) for r in made], "units": units})
+
+
+def _laid_out(page: dict[str, Any]) -> str:
+    """A page as JSON, its records and units a line each."""
+    lists = {key: page[key] for key in ("records", "units")}
+    head = json.dumps({key: page[key] for key in page if key not in lists}, indent=1)[:-2]
     parts = [f' "{key}": [\n{_lines(entries)}\n ]' for key, entries in lists.items()]
     return head + ",\n" + ",\n".join(parts) + "\n}\n"
+
+
+def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
+    """Write on a page that so many of its units were computed anew now and agree."""
+    name, run = page["benchmark"], this_run()
+    text = (folder / f"{name}.md").read_text()
+    before, head, after = CHECKED.sub("", text).partition(RECORDS)
+    of_all = f"{n_checked} of {len(page['units'])} units were computed anew and agree"
+    line = f"{CHECKED_ON} {run['commit']}, {run['date']}: {of_all}.\n\n"
+    checked = {"commit": run["commit"], "date": run["date"], "n_checked": n_checked}
+    write_text(folder / f"{name}.json", _laid_out({**page, "checked": checked}))
+    write_text(folder / f"{name}.md", f"{before}{line}{head}{after}")
 
 
 def units_on_pages(folder: Path) -> dict[str, dict[str, Any]]:

@@ -217,7 +217,7 @@ def test_the_records_and_units_lie_beside_the_page(made, tmp_path):
 def on_commit(monkeypatch, name):
     """What is run or written from here on is of this commit."""
     there = {**provenance.this_run(), "commit": name}
-    for module in ("units", "pages"):
+    for module in ("units", "pages", "check"):
         monkeypatch.setattr(f"benchmarks.runner.{module}.this_run", lambda: there)
 
 
@@ -432,6 +432,31 @@ def test_a_share_is_drawn_by_the_seed(made, tmp_path):
         drawn.append(benchmark.computed)
     assert drawn[0] == drawn[1] != drawn[2]
     assert 8 <= len(drawn[0]) <= 10  # with those that others need
+
+
+def test_a_page_says_on_which_commit_it_was_checked(made, tmp_path, monkeypatch):
+    made(n_units=20)
+    run(tmp_path)
+    page, units = (tmp_path / "results" / f"auc.{kind}" for kind in ("md", "json"))
+    written = page.read_text(), units.read_text()
+    assert check(tmp_path, "--share", "0.2") == 0
+    assert (page.read_text(), units.read_text()) == written
+    for name, share, n in (("1111111111", "0.2", 8), ("2222222222", "0.1", 4)):
+        on_commit(monkeypatch, name)
+        assert check(tmp_path, "--share", share, "--write") == 0
+        text = page.read_text()
+        assert f"Checked on commit {name}, " in text
+        assert f": {n} of 40 units were computed anew and agree.\n\nRecords and" in text
+        assert text.count("Checked on commit") == 1
+        assert json.loads(units.read_text())["checked"]["commit"] == name
+    kept = json.loads(units.read_text())
+    del kept["checked"]
+    assert kept == json.loads(written[1])
+    assert len(units.read_text().splitlines()) == len(written[1].splitlines()) + 5
+    made(n_units=20, change={"value": 3.0})
+    on_commit(monkeypatch, "3333333333")
+    assert check(tmp_path, "--share", "0.2", "--write") == 1
+    assert "3333333333" not in page.read_text()
 
 
 def test_units_stopped_by_time_are_not_compared(made, tmp_path, capsys):
