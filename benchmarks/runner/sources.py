@@ -20,15 +20,15 @@ NAMED = re.compile(rf"((?:{PACKAGE})?(?:\.\w+)+):\w+")
 def code_version(modules: Iterable[str], packages: Iterable[str] = ()) -> str:
     """Hash of modules and of all that they import, and the versions of installed packages."""
     digest = hashlib.sha256()
-    for path in imported_sources(*modules):
-        digest.update("/".join(path.parts[-3:]).encode())
+    for name, path in imported_sources(*modules).items():
+        digest.update(name.encode())  # not the path: checkouts lie in folders of any name
         digest.update(path.read_bytes())
     versions = [f"{name} {importlib.import_module(name).__version__}" for name in packages]
     return " ".join([digest.hexdigest()[:16], *versions])
 
 
-def imported_sources(*modules: str) -> list[Path]:
-    """Files of modules and of what they import, directly or not, from the packages followed.
+def imported_sources(*modules: str) -> dict[str, Path]:
+    """Modules and what they import, directly or not, from the packages followed, with their files.
 
     A public name imported from the package counts as its own module: the package's ``__init__``
     imports everything.
@@ -44,7 +44,7 @@ def imported_sources(*modules: str) -> list[Path]:
             raise ModuleNotFoundError(f"There is no module {name}.")
         found[name] = Path(spec.origin)
         waiting.extend(_imported(name, found[name], found[name].stat().st_mtime_ns))
-    return [found[name] for name in sorted(found)]
+    return {name: found[name] for name in sorted(found)}
 
 
 @cache

@@ -215,9 +215,20 @@ def test_a_version_follows_the_code_and_what_it_imports(tmp_path, monkeypatch):
     assert before != code_version(["own"], ["numpy"])
 
 
+def test_a_version_does_not_depend_on_where_the_checkout_lies(tmp_path, monkeypatch):
+    versions = set()
+    for folder in ("one", "another"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "somewhere.py").write_text("from structboost.task import Task")
+        with monkeypatch.context() as here:
+            here.syspath_prepend(tmp_path / folder)
+            versions.add(code_version(["somewhere"]))
+    assert len(versions) == 1
+
+
 def test_imports_are_followed():
     def names(*modules):
-        return {"/".join(path.parts[-2:]) for path in imported_sources(*modules)}
+        return {"/".join(path.parts[-2:]) for path in imported_sources(*modules).values()}
 
     of_task = names("structboost.tasks.multiclass")
     assert {"tasks/multiclass.py", "structboost/task.py", "tasks/tables.py"} <= of_task
