@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap, class_scores_of
 from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import timed
+from benchmarks.runner.protocol import cpu_timed
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMOClassifier,
@@ -48,7 +48,7 @@ def compare(setting: Setting, train: Table, test: Table, seed: int) -> dict[str,
     corrective: dict[str, Any] = {}
     with threadpool_limits(1):
         longest = stage_wise_face(max_rounds=max(ROUNDS))
-        fitted, seconds = timed(longest.fit, train.X, train.y)
+        fitted, seconds = cpu_timed(longest.fit, train.X, train.y)
         stage_wise: dict[str, Any] = {"seconds": seconds}
         if setting.theta == "held_out":
             validated = held_out_theta(corrective_face, train, seed)
@@ -57,7 +57,7 @@ def compare(setting: Setting, train: Table, test: Table, seed: int) -> dict[str,
             stage_wise[str(rounds)] = facts(fitted, stage, train, test)
             theta = validated or float(stage.weights.sum())
             model = corrective_face(max_rounds=rounds, theta=theta, tol=1e-6)
-            model, corrective["seconds"] = timed(model.fit, train.X, train.y)
+            model, corrective["seconds"] = cpu_timed(model.fit, train.X, train.y)
             corrective[str(rounds)] = {
                 **facts(model, model.model_, train, test),
                 "theta": model.theta_,

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.limits import Report
-from benchmarks.runner.protocol import Method, Objective, Params, Trial, grid, timed
+from benchmarks.runner.protocol import Method, Objective, Params, Trial, cpu_timed, grid
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
@@ -302,7 +302,7 @@ def fit_reporting(
     with threadpool_limits(1):
         method.warm_up()
         report({})
-        model, seconds = timed(method.fit, train, {"C": C}, callbacks=[progress])
+        model, seconds = cpu_timed(method.fit, train, {"C": C}, callbacks=[progress])
     if model.history_[-1]["round"] not in CHECKPOINTS:
         keep(model.history_[-1])
     value = roc_auc_score(test.y, method.output(model, test.X))

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap
-from benchmarks.runner.protocol import timed
+from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.units import Result
 from structboost import AdaBoostMHClassifier
 from structboost.segmentation.crf_model import CRFModel
@@ -107,7 +107,7 @@ def compare(source: Source, data_dir: Path, seed: int, *, on_the_side: bool) -> 
     """All methods on the same potentials; a result by method."""
     with threadpool_limits(1):
         train, test = (images(source, Path(data_dir), part) for part in ("train", "test"))
-        shared, seconds = timed(potentials, train, test, seed)
+        shared, seconds = cpu_timed(potentials, train, test, seed)
         seen = "scribbles" if shared.codebook is None else "words"
         methods = {f"{m}_{seen}": _alone(m, train, test, shared.codebook, seed) for m in ALONE}
         if shared.test_answers is not None:
@@ -146,13 +146,13 @@ def _crf(
 ) -> Result:
     """A CRF at the C of the best mean IoU in a cross-validation on the training images."""
     data = (shared.train, train.counts)
-    found, tuning_seconds = timed(tuned, *data, settings, CANDIDATES, seed, train.photographs)
+    found, tuning_seconds = cpu_timed(tuned, *data, settings, CANDIDATES, seed, train.photographs)
     settings, C, validation = found
-    trainer, seconds = timed(fit_crf, *data, settings, C, train.photographs)
+    trainer, seconds = cpu_timed(fit_crf, *data, settings, C, train.photographs)
     model = CRFModel.of(trainer)
     model.labels(shared.test[0])  # compiled before the clock
     pairs = list(zip(shared.test, test.known(), strict=True))
-    labels, argmax_seconds = timed(lambda: [model.labels(*pair) for pair in pairs])
+    labels, argmax_seconds = cpu_timed(lambda: [model.labels(*pair) for pair in pairs])
     last = trainer.history_[-1]
     return {
         **_scores(test, labels, lambda i: model.margins(shared.test[i])),
@@ -172,7 +172,7 @@ def _alone(
     method: str, train: Images, test: Images, codebook: np.ndarray | None, seed: int
 ) -> Result:
     """A classifier of single superpixels on their visual words or their relation to scribbles."""
-    (model, C), seconds = timed(fit_alone, method, train, codebook, seed)
+    (model, C), seconds = cpu_timed(fit_alone, method, train, codebook, seed)
     rows = [rows_alone(test, codebook, i) for i in range(len(test.names))]
     given = test.known()
     answers = [(model.predict(block), own) for block, own in zip(rows, given, strict=True)]

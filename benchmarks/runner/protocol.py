@@ -180,11 +180,11 @@ def measure(
     candidates = spread(method.candidates, n_candidates)
     with threadpool_limits(1):
         method.warm_up()
-        trials, tuning_seconds = timed(method.trials, train, validation, candidates, objective)
+        trials, tuning_seconds = cpu_timed(method.trials, train, validation, candidates, objective)
         values = [trial.value for trial in trials]
         best = trials[int(np.argmax(objective.sign * np.array(values)))]
-        model, seconds = timed(method.fit, train, best.params)
-        runs = [timed(method.output, model, test.X) for _ in range(PREDICT_RUNS)]
+        model, seconds = cpu_timed(method.fit, train, best.params)
+        runs = [cpu_timed(method.output, model, test.X) for _ in range(PREDICT_RUNS)]
         stages = method.staged_outputs(model, test.X)
         by_round = {r: objective.measure(test.y, output) for r, output in stages}
         output = runs[0][0]
@@ -216,7 +216,7 @@ def timed(
     return returned, clock() - started
 
 
-# The same in CPU seconds.
+# The same in CPU seconds: right beside other work, too.
 cpu_timed = partial(timed, clock=time.process_time)
 
 
