@@ -238,13 +238,16 @@ LOGISTIC = "logistic regression, as recordlinkage"
 TWO_STAGES, CROSS_FITTED = "lightgbm, two stages", "lightgbm, cross-fitted"
 LINEAR, TREES = "linear", "trees"
 PACKAGES = ("lightgbm", "sklearn")
-SHARED = (Way(TWO_STAGES, lightgbm, two_stages), Way(LINEAR, lambda: (1.0, 10.0, 100.0), linear))
+SHARED = (
+    Way(TWO_STAGES, lightgbm, two_stages),
+    Way(LINEAR, lambda: (1.0, 10.0, 100.0), linear),
+    Way(TREES, lambda: (10.0, 100.0), trees),
+)
 WAYS = {
     True: (
         Way("nearest contexts", lambda: (None,), nothing),
         *SHARED,
         Way(CROSS_FITTED, lambda: (1.0, 10.0, 100.0), on_lightgbm),
-        Way(TREES, lambda: (10.0, 100.0), trees),
     ),
     False: (
         Way(LOGISTIC, logistic, alone),
