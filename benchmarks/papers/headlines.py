@@ -103,6 +103,7 @@ SEEN = tuple(f"{method}, sets seen" for method in STAGES)
 SHOWN = {
     **dict.fromkeys(("structboost_1slack", "structboost_tree_stumps"), "stumps, certified"),
     **{"multiboost_cw_trees": "MultiBoost on trees", "linear_and_stumps": "linear and stumps"},
+    **{"structboost_linear_and_stumps": "linear and stumps", "adaboost_words": "AdaBoost"},
     **{"linear_trees": "linear and trees", "structboost_compiled": OURS},
     **{"shareboost": "ShareBoost", "mixed_norm": "mixed norm", "multiboost": "MultiBoost"},
     **{"extra trees, two stages, sets seen": "extra trees, two stages"},
@@ -157,8 +158,8 @@ LINES = (
      (*TWO_STAGE, *PYEPO), _REGRETS(where=lambda r: r["dataset"] == "network")),
     ("tracking", "boxes in a video", "1 - overlap", (OURS,),
      ("adaboost", "struck_50", "opencv_mil"), _tracking),
-    ("segmentation", "labels of photographs", "1 - mean IoU", (OURS,),
-     ("ssvm", "adaboost", "svm"), _of("mean_iou", error=_rest)),
+    ("segmentation", "labels of photographs", "1 - mean IoU", ("structboost_linear_and_stumps",),
+     ("ssvm", "adaboost_words", "svm_words"), _of("mean_iou", error=_rest)),
     ("tools", "one photograph by strokes", "1 - mean IoU", (OURS,), ("grabcut",), _strokes),
     ("multiboost-cw", "coordinate descent", _ERRORS, (OURS,), (PUBLISHED,), _multiboost),
     ("mo-ecc", "correcting AdaBoost", _ERRORS, ("multiboost",), ("adaboost",), _mo_ecc),
