@@ -148,7 +148,7 @@ def _run_pages(
     }
     units = [unit for plan in plans.values() for of_set in plan.values() for unit in of_set]
     if options.resume is not None and not options.worker:
-        Runner(kept, len(units)).adopt(units, units_on_pages(options.resume))
+        _resume(Runner(kept, len(units)), units, options.resume)
     if options.estimate:
         return _estimate(plans, Runner(kept, len(units)), options.jobs)
     if options.worker:
@@ -166,6 +166,14 @@ def _run_pages(
     for title in runner.failures:
         sys.stderr.write(f"failed: {title}\n")
     return FAILED if runner.failures else 0
+
+
+def _resume(runner: Runner, units: Sequence[Unit], folder: Path) -> None:
+    """Keep what pages in a folder say of units with the same data and code."""
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise PageError(f"--resume {folder} has no page; give a folder of NAME.json, as --results.")
+    runner.adopt(units, units_on_pages(map(read_page, paths)))
 
 
 def _estimate(plans: dict[str, dict[str, list[Unit]]], runner: Runner, n_jobs: int) -> int:

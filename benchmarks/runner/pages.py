@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -107,14 +107,13 @@ def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
     write_text(folder / f"{name}.md", f"{before}{line}{head}{after}")
 
 
-def units_on_pages(folder: Path) -> dict[str, dict[str, Any]]:
-    """Title, parameters, run and result of the units on a folder's pages, by their key.
+def units_on_pages(pages: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Title, parameters, run and result of the units on some pages, by their key.
 
     Units with a list that the page holds as a summary are left out.
     """
     found = {}
-    for path in sorted(folder.glob("*.json")):
-        page = json.loads(path.read_text())
+    for page in pages:
         for unit in page["units"]:
             if "key" in unit and not _is_summarised(unit["result"]):
                 about = {"unit": unit["title"], "params": unit["params"]}

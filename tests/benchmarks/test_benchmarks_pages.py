@@ -241,7 +241,7 @@ def test_units_kept_from_another_commit_are_said_to_be_of_that(made, tmp_path, m
     assert json.loads((tmp_path / "results" / "auc.json").read_text())["commit"] == "2222222222"
 
 
-def test_a_run_resumes_from_a_page_of_the_same_data_and_code(made, tmp_path, monkeypatch):
+def test_a_run_resumes_from_a_page_of_the_same_data_and_code(made, tmp_path, monkeypatch, capsys):
     on_commit(monkeypatch, "1111111111")
     first = made(change={"curve": [1.0, 2.0]})
     run(tmp_path)
@@ -253,6 +253,10 @@ def test_a_run_resumes_from_a_page_of_the_same_data_and_code(made, tmp_path, mon
     assert run(elsewhere, "--resume", str(tmp_path / "results")) == 0
     assert len(first.computed) == 8
     assert second.computed == [("a", 4), ("b", 4)]
+    assert run(elsewhere, "--resume", str(tmp_path)) == 2  # no page of results
+    assert "is no page of results" in capsys.readouterr().err
+    assert run(elsewhere, "--resume", str(tmp_path / "nowhere")) == 2
+    assert "has no page; give a folder" in capsys.readouterr().err
     after = json.loads((elsewhere / "results" / "auc.json").read_text())
     assert [run["commit"] for run in after["runs"]] == ["1111111111", "2222222222"]
     assert after["units"][:4] == before["units"][:4]

@@ -34,6 +34,16 @@ def test_units_resume(tmp_path, capsys):
     assert len(calls) == 3
 
 
+def test_results_found_elsewhere_do_not_replace_kept_ones(tmp_path):
+    first, second = counting_unit([]), counting_unit([], repeat=1)
+    runner = Runner(tmp_path, 2)
+    runner.finish([first])
+    runner.adopt(
+        [first, second], {unit.key: {"result": {"value": 0.7}} for unit in (first, second)}
+    )
+    assert [runner.kept(unit)["result"]["value"] for unit in (first, second)] == [0.5, 0.7]
+
+
 def test_unit_gets_what_it_needs(tmp_path):
     first_calls, calls = [], []
     first = counting_unit(first_calls, repeat=0)

@@ -528,6 +528,6 @@ def test_a_lost_object_is_back_when_two_more_frames_confirm_it():
 
 def test_what_stands_out_less_must_do_so_in_more_frames():
     recognition = lost_after_a_usual_run()
-    weak = Found(BOX, 0.1, 0.2)  # five sixths of a usual return
+    weak = Found(BOX, 0.1, 0.175)  # .73 of a usual return
     recognition.propose(weak, BOX, is_near=False)
-    assert [recognition.confirm(weak, BOX) for _ in range(3)] == [False, False, True]
+    assert [recognition.confirm(weak, BOX) for _ in range(4)] == [False, False, False, True]
