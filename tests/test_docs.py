@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -119,6 +120,18 @@ def test_the_index_of_decisions_lists_every_page():
     listed = LINK.findall(index.read_text(encoding="utf-8"))
     pages = {page.name for page in index.parent.glob("*.md")} - {index.name}
     assert {target for target, _ in listed} == pages
+
+
+def test_the_citation_and_the_changelog_know_the_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", text_of("CITATION.cff"), re.M)
+    released = re.search(r"^## (\d\S*) - (\S+)$", text_of("CHANGELOG.md"), re.M)
+    assert released.groups() == cited.groups()
+    assert cited[1] == version
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_the_page_and_the_readme_have_code():
