@@ -287,7 +287,7 @@ def plot(made: Sequence[Record], path: Path) -> None:
     size = (3.4 * len(names), 5.0)
     with plots.panels(path, (2, len(names)), size, sharex="col") as (_, axes):
         for name, above, below in zip(names, *axes, strict=True):
-            above.set(title=f"{name}, one class against the rest")
+            above.set(title=f"{name}, one against the rest")
             below.set(xlabel="rounds of column generation", xscale="log", yscale="log")
             for formulation, style in zip(SINGLE_COLUMNS, ("-", "--"), strict=True):
                 for r in pick(curves, dataset=name, method=f"{FIGURE_3}_{formulation}"):
