@@ -1,5 +1,6 @@
 """Trackers on sequences with known boxes: ours, and OpenCV's."""
 
+import ctypes
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,8 +103,9 @@ def _track_by_ours(
 def track_by_mil(
     method: str, frames: list[np.ndarray], box: np.ndarray, seed: int
 ) -> tuple[np.ndarray, Result]:
-    """MIL takes whole pixels and draws from OpenCV's own generator."""
+    """MIL takes whole pixels, and draws from OpenCV's own generator and from C's."""
     cv2.setRNGSeed(seed)
+    ctypes.CDLL(None).srand(seed + 1)  # a process begins with srand(1)
     tracker = cv2.TrackerMIL_create()
     pictures = [swapped_channels(as_rgb(frame)) for frame in frames]  # OpenCV's order
     start = tuple(int(v) for v in np.rint(box))

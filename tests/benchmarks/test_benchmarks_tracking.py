@@ -101,3 +101,9 @@ def test_other_frames_are_other_data(data):
 def test_a_missing_sequence_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="tracking/coke"):
         tracking.units("coke", tmp_path)
+
+
+def test_mil_does_not_depend_on_what_a_process_drew_before(data):
+    sequence = load_sequence("deer", data)
+    first, again = (trackers.track(sequence, "opencv_mil", 0)["boxes"] for _ in range(2))
+    assert np.array_equal(first, again)
