@@ -15,7 +15,7 @@ from benchmarks.runner.provenance import this_run
 from benchmarks.runner.units import Result, Runner
 
 # Seconds, bytes and what is made of them differ from run to run.
-TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|^cpu$|ratio$|_us$|_ms$")
+TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|^cpu(_|$)|ratio$|_us$|_ms$")
 # Half a unit of the last digit that a page keeps, on both sides.
 PRINTED = 1e-7
 # What is left of 1 where numbers of the size of 1 cancel, as in the gap of a converged fit.

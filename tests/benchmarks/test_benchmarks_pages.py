@@ -410,11 +410,13 @@ def test_timing_is_skipped_at_every_depth_and_other_words_are_not():
         "engines": [{"seconds": [1.0], "passes": 3, "round_seconds": 2.0}],
         "cpu": {"1": 2},
         "predict_us": 1,
+        "cpu_in_all": 3.0,
     }
     now = {
         "engines": [{"seconds": [7.0], "passes": 4, "round_seconds": 9.0}],
         "cpu": {"1": 5},
         "predict_us": 2,
+        "cpu_in_all": 4.0,
     }
     assert list(differences(before, now)) == [("engines 0 passes", 3, 4)]
     assert not list(differences(before, now, frozenset({"engines"})))
