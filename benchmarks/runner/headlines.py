@@ -152,11 +152,11 @@ Ours over the best peer, task by task: below 1 ours is better, above 1 the peer 
 error on {n_worse} of {n} lines, and takes longer on {n_slower} (bold)."""
 NOTE = """\
 Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
-on one thread, or what the line says; it is wall time for boxes in a video (a frame), and on pages
-without a list of targets. The best peer is the one beside which the error of ours is worst; which
-method is ours was fixed before. Ratios of errors end at 10, because one of the two may make no
-error. *Missed* counts the targets that a page misses; "-" means that the page was written before
-targets were listed. *Commit* is what was measured: later changes of the code are not in the
+on one thread, or what the line says; it is wall time for boxes in a video (a frame), and on the
+page multiclass, which says how good it is. The best peer is the one beside which the error of ours
+is worst; which method is ours was fixed before. Ratios of errors end at 10, because one of the two
+may make no error. *Missed* counts the targets that a page misses. *Commit* is the one on which a
+page was measured, or a share of it computed anew and found the same; later changes are not in the
 figures. `python -m benchmarks index` makes this page from the others."""
 
 
