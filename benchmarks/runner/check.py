@@ -18,8 +18,6 @@ from benchmarks.runner.units import Result, Runner
 TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|^cpu(_|$)|ratio$|_us$|_ms$")
 # Half a unit of the last digit that a page keeps, on both sides.
 PRINTED = 1e-7
-# What is left of 1 where numbers of the size of 1 cancel, as in the gap of a converged fit.
-ROUNDING = 1e-7
 
 
 class PageError(Exception):
@@ -135,5 +133,5 @@ def differences(
 
 def _same(before: Any, now: Any) -> bool:
     if {type(before), type(now)} <= {int, float}:
-        return math.isclose(before, now, rel_tol=PRINTED, abs_tol=ROUNDING)
+        return math.isclose(before, now, rel_tol=PRINTED)
     return type(before) is type(now) and bool(before == now)

@@ -396,15 +396,6 @@ def test_seconds_and_rounding_are_no_difference(made, tmp_path):
     assert check(tmp_path, "--share", "1") == 1
 
 
-def test_what_cancels_to_nothing_differs_by_rounding_only(made, tmp_path):
-    made(n_units=1, change={"excess": 3e-9})
-    run(tmp_path)
-    made(n_units=1, change={"excess": 8e-9})
-    assert check(tmp_path, "--share", "1") == 0
-    made(n_units=1, change={"excess": 3e-7})
-    assert check(tmp_path, "--share", "1") == 1
-
-
 def test_timing_is_skipped_at_every_depth_and_other_words_are_not():
     before = {
         "engines": [{"seconds": [1.0], "passes": 3, "round_seconds": 2.0}],
