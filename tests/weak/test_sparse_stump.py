@@ -90,7 +90,7 @@ def test_frames_of_sparse_columns_are_sparse_tables():
     with pytest.raises(ValueError, match="contains NaN, first in sample 5, feature 2"):
         model.predict(frame)
     with pytest.raises(ValueError, match=r"Column 'b'.*fill value nan.*sparse.to_dense"):
-        model.predict(frame.assign(b=frame["b"].astype(pandas.SparseDtype(float, np.nan))))
+        model.predict(frame.assign(b=pandas.arrays.SparseArray(X[:, 1], fill_value=np.nan)))
 
 
 def test_faces_take_sparse_tables_with_held_out_parts():
