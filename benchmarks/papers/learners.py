@@ -113,7 +113,7 @@ def targets(made: Sequence[Record]) -> list[Target]:
         ),
         all_of("half of LightGBM's CPU to its error", halves, len(RACES)),
         reach(
-            f"passes on the OCR chain at most a third of {PASSES_BEFORE:,}",
+            f"passes of m_slack on the OCR chain at most a third of {PASSES_BEFORE:,}",
             *(value.get((LETTERS, "m_slack")), "<=", PASSES_BEFORE / 3),
         ),
         reach(

@@ -16,7 +16,10 @@ from benchmarks.runner.tables import blocks
 LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
 ERROR_TICKS, TIME_TICKS = (0.25, 0.5, 0.7, 1, 1.4, 2, 4), (0.001, 0.01, 0.1, 1, 10, 100)
 BETTER, WORSE = "#2a7f62", "#c8553d"
-TARGET = re.compile(r"\| (met|\*\*missed\*\*|not measured) \|$", re.MULTILINE)
+TARGET = re.compile(
+    r"^\| (?P<wanted>.+) \| (?P<measured>.+) \| (?P<end>met|\*\*missed\*\*|not measured) \|$",
+    re.MULTILINE,
+)
 
 
 class Figure(NamedTuple):
@@ -54,11 +57,18 @@ class Line(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A page: its records, the commit it was written or checked on, how many targets it misses."""
+    """A page: its records, the commit it was written or checked on, its number of targets and those
+    it misses, each with what was measured."""
 
     records: list[Record]
     commits: str
-    missed: str
+    n_targets: int
+    missed: list[str]
+
+    @property
+    def n_missed(self) -> str:
+        """How many of the targets are missed."""
+        return f"{len(self.missed)} of {self.n_targets}" if self.n_targets else "-"
 
 
 def source(folder: Path, name: str) -> Source | None:
@@ -66,14 +76,14 @@ def source(folder: Path, name: str) -> Source | None:
     path = folder / f"{name}.md"
     if not path.exists() or not path.with_suffix(".json").exists():
         return None
-    said = TARGET.findall(path.read_text())
-    missed = f"{said.count('**missed**')} of {len(said)}" if said else "-"
+    said = list(TARGET.finditer(path.read_text()))
+    missed = [f"{one['wanted']} ({one['measured']})" for one in said if "missed" in one["end"]]
     page = read_page(path.with_suffix(".json"))
     last = page.get("checked", page)
     runs = [last] if "commit" in last else page["runs"]
     commits = dict.fromkeys(str(run and run["commit"])[:7] for run in runs)
     shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
-    return Source(page["records"], shown, missed)
+    return Source(page["records"], shown, len(said), missed)
 
 
 def line(headline: Headline, page: Source) -> Line | None:
@@ -123,7 +133,7 @@ def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str
     shown = [one for one in lines if one is not None]
     plot(shown, folder / "index.png")
     others = [
-        f"[{name}]({name}.md) (missed: {one.missed}; commit {one.commits})"
+        f"[{name}]({name}.md) (missed: {one.n_missed}; commit {one.commits})"
         for name, one in sources.items()
         if name not in {one.headline.page for one in shown}
     ]
@@ -138,6 +148,7 @@ def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str
         as_table(shown),
         NOTE,
         f"Pages that compare with no peer: {', '.join(others)}." if others else "",
+        _missed_targets(sources),
         "```{toctree}\n:hidden:\n:glob:\n\n*\n```",
     )
     write_text(folder / "index.md", f"{text}\n")
@@ -152,12 +163,22 @@ Ours over the best peer, task by task: below 1 ours is better, above 1 the peer 
 error on {n_worse} of {n} lines, and takes longer on {n_slower} (bold)."""
 NOTE = """\
 Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
-on one thread, or what the line says; it is wall time for boxes in a video (a frame), and on the
-page multiclass, which says how good it is. The best peer is the one beside which the error of ours
-is worst; which method is ours was fixed before. Ratios of errors end at 10, because one of the two
-may make no error. *Missed* counts the targets that a page misses. *Commit* is the one on which a
-page was measured, or a share of it computed anew and found the same; later changes are not in the
-figures. `python -m benchmarks index` makes this page from the others."""
+on one thread, or what the line says; for boxes in a video it is the wall time of a frame. A dash
+means that the page does not measure it. The best peer is the one against which our ratio of errors
+is highest. Which of our methods is shown was fixed beforehand. Ratios of errors end at 10, because
+one of the two may make no error. *Missed* counts the targets that a page misses. *Commit* is where
+a page was measured, or where a sample of it was last computed anew with the same result; later
+changes are not in the figures. `python -m benchmarks index` makes this page from the others."""
+
+
+def _missed_targets(sources: Mapping[str, Source]) -> str:
+    """What each page misses, as a list."""
+    missed = [
+        f"- [{name}]({name}.md): {'; '.join(one.missed)}"
+        for name, one in sources.items()
+        if one.missed
+    ]
+    return "\n".join(("## Targets missed", "", *missed)) if missed else ""
 
 
 def as_table(lines: Sequence[Line]) -> str:
@@ -171,7 +192,7 @@ def as_table(lines: Sequence[Line]) -> str:
                 f"[{one.headline.task}]({one.headline.page}.md)",
                 *(_cell(one.error), _cell(one.seconds)),
                 *(one.headline.names.get(method, method) for method in (one.ours, one.peer)),
-                *(one.headline.measure + sets, one.source.missed, one.source.commits),
+                *(one.headline.measure + sets, one.source.n_missed, one.source.commits),
             )
         )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -47,7 +47,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
-        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
         last round trained.
     validation_fraction : float
         Share of the training set that is held out.

@@ -88,7 +88,7 @@ class StructBoostMultiLabelClassifier(
         is trees if nothing is given (see above), else stumps.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its loss has not improved for
-        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
         last round trained.
 
     Attributes

@@ -37,9 +37,9 @@ class TableEstimator(BoostedEstimator):
         or a mask, numbers or names of columns.  Stumps and trees split them by sets of categories.
         At prediction, categories that were not seen in training count as missing.
     monotonic_cst : array-like of int, or dict of str to int, optional
-        For each feature 1, -1 or 0: the score must rise with it, fall, or do as it likes; by name
-        for data frames.  For two classes and rankers, with stumps or trees.  What is missing is
-        free.
+        For each feature 1 (the score must not fall where it grows), -1 (it must not rise) or 0
+        (unconstrained); by name for data frames.  For two classes and rankers, with stumps or
+        trees.  Missing values are unconstrained.
 
     Attributes
     ----------

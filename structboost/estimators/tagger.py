@@ -67,7 +67,7 @@ class StructBoostTagger(StageWiseByDefault):
         tokens of other numbers if nothing is given (see above), else stumps.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
-        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then speaks of the
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
         last round trained.
 
     Attributes

@@ -165,8 +165,8 @@ class TreeFamily(WeakLearnerFamily):
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254: nodes send a set of them left.
     directions : sequence of int, optional
-        For each feature 1, -1 or 0: whether the answer must rise with it, fall, or may do as it
-        likes.  What is missing is free.
+        For each feature 1 (the answer must not fall where it grows), -1 (it must not rise) or 0
+        (unconstrained).  Missing values are unconstrained.
     confident : bool
         Whether a leaf answers how sure it is, as Gentle AdaBoost does (Friedman, Hastie and
         Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an

@@ -17,7 +17,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 def compared(*figures, ours=("ours",), peers=("a", "b")):
     headline = Headline("page", "task", "error", ours, peers, lambda made: made)
-    return line(headline, Source([Figure(*figure) for figure in figures], "1", "-"))
+    return line(headline, Source([Figure(*figure) for figure in figures], "1", 0, []))
 
 
 def test_the_best_peer_has_the_least_error_and_its_time_is_shown():
@@ -76,6 +76,7 @@ def test_figures_of_the_records_are_those_of_the_page(tmp_path):
     assert "| **1.50** | - | structboost | HistGradientBoosting |" in text
     assert "| 1 of 2 | 0123456, abcdef0 |" in text
     assert "more\nerror on 1 of 1 lines, and takes longer on 0" in text
+    assert "## Targets missed\n\n- [tables](tables.md): t (1)\n" in text
 
 
 def test_the_command_writes_page_and_chart(tmp_path, capsys):
