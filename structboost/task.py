@@ -73,32 +73,72 @@ class Task(ABC):
     def parts(self, x: Any) -> Any:
         """Features of the parts of one input.
 
-        Ensures a finite array of shape (n_parts, n_features), or a dict of such arrays by kind if
-        the task has several kinds.  ``n_features`` is the same for all inputs; ``n_parts`` may
-        differ.
+        Parameters
+        ----------
+        x : object
+            One input, as a user of the task gives it.
+
+        Returns
+        -------
+        features : ndarray, shape (n_parts, n_features), or dict of str to ndarray
+            Real, finite numbers; by kind if the task has several kinds.  ``n_features`` is the same
+            for all inputs, and at least 1; ``n_parts`` may differ.
         """
 
     @abstractmethod
     def joint_feature(self, x: Any, y: Any) -> Any:
         """Signed weight that output ``y`` puts on each (part, channel): M(x, y).
 
-        Ensures an array of shape (n_parts, n_channels), or a triple ``(parts, channels, values)``
-        of equally long arrays; a dict of either by kind if the task has several kinds.  ``y`` is a
-        true output or one that :meth:`argmax` returned.
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+        y : object
+            A true output, or one that :meth:`argmax` returned.
+
+        Returns
+        -------
+        weights : ndarray, shape (n_parts, n_channels), or (parts, channels, values)
+            Finite numbers, dense or as three equally long arrays, where values of a repeated pair
+            add up.  A dict of either by kind if the task has several kinds.
         """
 
     @abstractmethod
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Loss of predicting ``y_pred`` if ``y`` is true: finite, >= 0, and 0 for ``y`` itself."""
+        """Loss of predicting ``y_pred`` if ``y`` is true.
+
+        Parameters
+        ----------
+        y : object
+            The true output.
+        y_pred : object
+            An output that :meth:`predict` or :meth:`argmax` returned.
+
+        Returns
+        -------
+        loss : float
+            Finite, >= 0, and 0 for ``y`` itself.
+        """
 
     def argmax(self, x: Any, scores: Any) -> Any:
         """Output of highest score ``<M(x, .), scores>``; by default the best of :meth:`outputs`.
 
-        Requires ``scores`` of shape (n_parts, n_channels), by kind if there are several.
-
         A task that defines neither :meth:`loss_scores` nor :meth:`outputs` takes a third argument:
         ``argmax(x, scores, y=None)``.  If ``y`` is given, it maximises the score plus
         ``loss(y, .)`` (StructBoost, (12) with the sign put right).
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+        scores : ndarray, shape (n_parts, n_channels), or dict of str to ndarray
+            Scores of its parts, by kind if there are several; the task must not change them.
+
+        Returns
+        -------
+        y : object
+            An output that :meth:`joint_feature` and :meth:`loss` take.  It is the best one if
+            ``exact_argmax`` is True.
 
         Raises
         ------
@@ -112,9 +152,20 @@ class Task(ABC):
     def loss_scores(self, x: Any, y: Any) -> Any:
         """The loss as scores on parts, if it is a sum over parts; by default None.
 
-        Ensures arrays L like the scores, such that ``loss(y, z) = <M(x, z) - M(x, y), L>`` for
-        every output z of ``x``; kinds without loss may be left out of a dict.  The library then
-        adds them to the scores, and :meth:`argmax` needs no ``y``.
+        The library adds them to the scores, and :meth:`argmax` then needs no ``y``.
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+        y : object
+            Its true output.
+
+        Returns
+        -------
+        L : ndarray, shape (n_parts, n_channels), dict of str to ndarray, or None
+            Finite numbers such that ``loss(y, z) = <M(x, z) - M(x, y), L>`` for every output z of
+            ``x``.  Kinds without loss may be left out of a dict.
         """
         return None
 
@@ -123,6 +174,16 @@ class Task(ABC):
 
         :func:`structboost.check_task` compares the argmax with each of them, and a task without
         ``argmax`` chooses the best of them.
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+
+        Returns
+        -------
+        outputs : iterable or None
+            Each output once, and at least one; of equally good outputs the first is chosen.
         """
         return None
 
@@ -131,33 +192,95 @@ class Task(ABC):
 
         Only :func:`structboost.check_task` calls it: to try true outputs of other examples and
         random outputs on ``x``, and to find an argmax that leaves the outputs of ``x``.
+
+        Parameters
+        ----------
+        x : object
+            One input.
+        y : object
+            What may be an output of it, or of another input.
+
+        Returns
+        -------
+        valid : bool
+            False, rather than an error, where ``y`` is malformed.
         """
         return True
 
     def marginals(self, x: Any, scores: Any) -> Any:
         """The expected joint feature if an output has a probability ``~ exp(score)``.
 
-        Ensures an array like the scores, by kind if there are several: if joint features are
-        indicators, the probability of each (part, channel).  By default it follows from
-        :meth:`outputs`.  ``formulation="log"`` and ``predict_marginals`` need it.
+        ``formulation="log"`` and ``predict_marginals`` need it.  By default it follows from
+        :meth:`outputs`.
+
+        Parameters
+        ----------
+        x : object
+            One input.
+        scores : ndarray, shape (n_parts, n_channels), or dict of str to ndarray
+            Scores of its parts, by kind if there are several.
+
+        Returns
+        -------
+        expected : ndarray, shape (n_parts, n_channels), or dict of str to ndarray
+            If joint features are indicators, the probability of each (part, channel).
 
         Raises
         ------
         TaskError
             If the task defines neither ``marginals`` nor ``outputs``.
+        TooManyOutputsError
+            If it lists too many outputs to sum over.
         """
         expected, _ = listed_marginals(self, x, scores)
         return expected if len(self.kinds) > 1 else next(iter(expected.values()))
 
     def log_sum(self, x: Any, scores: Any) -> float:
-        """Logarithm of the sum of ``exp(score)`` over all outputs; by default from `outputs`.
+        """Logarithm of the sum of ``exp(score)`` over all outputs; by default from :meth:`outputs`.
 
         Its gradient by the scores is :meth:`marginals`: a task overrides both or neither.
+
+        Parameters
+        ----------
+        x, scores
+            As for :meth:`marginals`.
+
+        Returns
+        -------
+        log_sum : float
+            A finite number.
+
+        Raises
+        ------
+        TaskError
+            If the task defines neither ``log_sum`` nor ``outputs``.
+        TooManyOutputsError
+            If it lists too many outputs to sum over.
         """
         return listed_marginals(self, x, scores)[1]
 
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        """Batch form of :meth:`marginals` and :meth:`log_sum`."""
+        """Batch form of :meth:`marginals` and :meth:`log_sum`.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs.
+        scores : StackedParts
+            Scores of the parts of all of them.
+
+        Returns
+        -------
+        marginals : Marginals
+            Expected joint features in the shapes of ``scores.rows``, and a finite sum per example.
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals, or they are malformed.
+        TooManyOutputsError
+            If an example has too many outputs to sum over.
+        """
         if type(self).marginals is Task.marginals and type(self).log_sum is Task.log_sum:
             return listed_batch(self, X, scores)
         expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
@@ -177,24 +300,80 @@ class Task(ABC):
 
         :class:`structboost.CrossFitted` trains a classifier of the parts on them.
 
-        Ensures an array of int, shape (n_parts,), negative where a label is unknown; or of 0 and 1,
-        shape (n_parts, n_labels).
+        Parameters
+        ----------
+        x : object
+            One input.
+        y : object
+            Its true output.
+
+        Returns
+        -------
+        labels : ndarray of int, shape (n_parts,) or (n_parts, n_labels)
+            A label for each part, negative where it is unknown; or 0 and 1 for each label.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
         """
         raise TaskError(f"{type(self).__name__} has no part_labels(x, y), which this needs.")
 
     def with_features(self, x: Any, features: Any) -> Any:
         """The input ``x`` with other features of the parts of :attr:`labelled_kind`.
 
-        Requires ``features`` of shape (n_parts, n_features), in the order of :meth:`parts`.
+        Parameters
+        ----------
+        x : object
+            One input.
+        features : ndarray, shape (n_parts, n_features)
+            The other features, in the order of :meth:`parts`.
+
+        Returns
+        -------
+        x : object
+            A new input; the one given must not change.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
         """
         raise TaskError(f"{type(self).__name__} has no with_features(x, features).")
 
     def predict(self, x: Any, scores: Any) -> Any:
-        """What a user of the model gets for ``x``; by default the argmax."""
+        """What a user of the model gets for ``x``; by default the argmax.
+
+        Parameters
+        ----------
+        x, scores
+            As for :meth:`argmax`.
+
+        Returns
+        -------
+        y_pred : object
+            A prediction that :meth:`loss` takes.
+        """
         return self.argmax(x, scores)
 
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        """Batch form of :meth:`parts`."""
+        """Batch form of :meth:`parts`.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        parts : StackedParts
+            Features of the parts of all inputs, in their order.
+
+        Raises
+        ------
+        TaskError
+            If ``X`` is empty, or the parts of an input are malformed; the message names the input.
+        """
         return stack_parts(
             self.kinds, [on_example("parts", i, self.parts, x) for i, x in enumerate(X)]
         )
@@ -202,10 +381,24 @@ class Task(ABC):
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> Sequence[Any]:
-        """Batch form of :meth:`argmax`: one output per example.
+        """Batch form of :meth:`argmax`.
 
-        If ``Y`` is given, the score of each output of example i is augmented by ``loss(Y[i], .)``.
         A task with :meth:`loss_scores` never gets ``Y``: its scores are augmented already.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs; each is None where training does not need them (``reads_inputs``).
+        scores : StackedParts
+            Scores of the parts of all of them.
+        Y : sequence, shape (n_examples,), optional
+            True outputs.  If given, the score of each output of example i is augmented by
+            ``loss(Y[i], .)``.
+
+        Returns
+        -------
+        outputs : sequence, shape (n_examples,)
+            One output per example.
         """
         if Y is None:
             return [
@@ -220,24 +413,64 @@ class Task(ABC):
         """Loss-augmented argmax of each example, as losses and differences of joint features.
 
         By default it follows from :meth:`argmax_batch`.  Every hinge master calls it, with the
-        scores of the whole training set or of a block of it; X may be None if ``reads_inputs`` is
-        False.
+        scores of the whole training set or of a block of it.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs; may be None if ``reads_inputs`` is False.
+        Y : sequence, shape (n_examples,)
+            True outputs.
+        scores : StackedParts
+            Scores of the parts of all examples.
+
+        Returns
+        -------
+        separation : Separation
+            One output per example, in their order: one that maximises its loss plus its score.
+
+        Raises
+        ------
+        TaskError
+            If an output, a loss or a joint feature is malformed; the message names the example.
         """
         return separation_at(self, X, Y, scores)
 
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
-        """At most about ``limit`` violated outputs, each with a slack of its own (m-slack form).
+        """Violated outputs, each with a slack of its own (m-slack form, StructBoost, (14)).
 
         By default an example has one slack.  A task whose loss is a sum of independent hinges
         (pairs of a ranking) gives one slack per hinge, so that the m-slack master solves (14) as
         printed.
+
+        Parameters
+        ----------
+        X, Y, scores
+            As for :meth:`separate`.
+        limit : int
+            About how many outputs to return at most.
+
+        Returns
+        -------
+        separation : Separation
+            Its ``slacks`` and ``weights`` are set where an example has several slacks.
         """
         return self.separate(X, Y, scores)
 
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
         """Codes of all outputs, and which are true; the exponential formulation needs them.
+
+        Parameters
+        ----------
+        Y : sequence, shape (n_examples,)
+            True outputs.
+
+        Returns
+        -------
+        codes : OutputCodes
+            Codes, true outputs and losses; all examples share one list of outputs.
 
         Raises
         ------
@@ -281,7 +514,20 @@ class Task(ABC):
         return all(getattr(type(self), name) is getattr(Task, name) for name in names)
 
     def augmented_argmax(self, x: Any, scores: Any, y: Any) -> Any:
-        """Output of the highest sum of score and ``loss(y, .)``, by whichever method says it."""
+        """Output of the highest sum of score and ``loss(y, .)``, by whichever method says it.
+
+        Parameters
+        ----------
+        x, scores
+            As for :meth:`argmax`.
+        y : object
+            The true output of ``x``.
+
+        Returns
+        -------
+        y_pred : object
+            The most violated output.
+        """
         added = self.loss_scores(x, y)
         if added is not None:
             return self.argmax(x, _plus(scores, added))

@@ -20,6 +20,15 @@ class Measure(NamedTuple):
     """Signed weights on (part, channel) pairs, sparse.
 
     The three arrays have one length.  A pair may occur more than once: its values add up.
+
+    Parameters
+    ----------
+    parts : ndarray of int64, shape (n_entries,)
+        Numbers of the parts, from 0.
+    channels : ndarray of int64, shape (n_entries,)
+        Numbers of the channels, from 0.
+    values : ndarray, shape (n_entries,)
+        Weights of the pairs, finite.
     """
 
     parts: IntArray
@@ -27,11 +36,33 @@ class Measure(NamedTuple):
     values: FloatArray
 
     def take(self, entries: NDArray[Any]) -> Measure:
-        """The entries at an index or under a mask."""
+        """The entries at an index or under a mask.
+
+        Parameters
+        ----------
+        entries : ndarray of int, shape (n_taken,), or of bool, shape (n_entries,)
+            Which entries to take.
+
+        Returns
+        -------
+        measure : Measure
+            These entries, in this order.
+        """
         return Measure(self.parts[entries], self.channels[entries], self.values[entries])
 
     def append(self, other: Measure) -> Measure:
-        """The entries of both."""
+        """The entries of both.
+
+        Parameters
+        ----------
+        other : Measure
+            Entries to put behind those of this one.
+
+        Returns
+        -------
+        measure : Measure
+            All entries; pairs in both are not merged.
+        """
         return Measure(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 

@@ -53,7 +53,18 @@ class StackedParts:
         return len(next(iter(self.offsets.values()))) - 1
 
     def example(self, i: int) -> Any:
-        """Rows of example ``i``: an array if there is one kind, else a dict by kind."""
+        """Rows of one example.
+
+        Parameters
+        ----------
+        i : int
+            Number of the example, from 0.
+
+        Returns
+        -------
+        rows : ndarray, shape (n_parts, n_columns), or dict of str to ndarray
+            An array if there is one kind, else a dict by kind.
+        """
         by_kind = {
             kind: rows[self.offsets[kind][i] : self.offsets[kind][i + 1]]
             for kind, rows in self.rows.items()

@@ -104,7 +104,18 @@ class Separation:
         return cls(losses, differences, indptr)
 
     def violations(self, scores: StackedParts) -> FloatArray:
-        """``loss - <difference, scores>`` of each output, shape (n_outputs,)."""
+        """``loss - <difference, scores>`` of each output.
+
+        Parameters
+        ----------
+        scores : StackedParts
+            Scores of the parts of the examples, on the rows that ``differences`` name.
+
+        Returns
+        -------
+        violations : ndarray, shape (n_outputs,)
+            Lower bounds of the slacks; negative where the truth wins by more than the loss.
+        """
         out = np.array(self.losses, dtype=np.float64)
         for kind, difference in self.differences.items():
             _subtract_products(*difference, self.indptr[kind], scores.rows[kind], out)

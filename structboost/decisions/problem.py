@@ -37,10 +37,33 @@ class DecisionProblem(ABC):
 
     @abstractmethod
     def solve(self, costs: FloatArray) -> FloatArray:
-        """Best decision for finite ``costs`` of either sign, both of shape (n_items,)."""
+        """Best decision at given costs.
+
+        Parameters
+        ----------
+        costs : ndarray, shape (n_items,)
+            Finite costs (values if ``maximize``) of either sign; the problem must not change them.
+
+        Returns
+        -------
+        decision : ndarray, shape (n_items,)
+            A feasible decision z, finite, of least ``costs'z`` (largest if ``maximize``).  Equal
+            costs give equal decisions.
+        """
 
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        """Batch form of :meth:`solve`; shape (n, n_items) for both."""
+        """Batch form of :meth:`solve`.
+
+        Parameters
+        ----------
+        costs : ndarray, shape (n, n_items)
+            One row of costs per problem.
+
+        Returns
+        -------
+        decisions : ndarray, shape (n, n_items)
+            A best decision for each row, the one that :meth:`solve` returns.
+        """
         out = np.empty(costs.shape)
         for i, row in enumerate(costs):
             out[i] = on_example("solve", i, self.solve, row)
@@ -55,11 +78,27 @@ class DecisionProblem(ABC):
         ----------
         costs, decisions : ndarray, shape (n, n_items)
             Costs of either sign, and feasible decisions.
+
+        Returns
+        -------
+        decisions : ndarray, shape (n, n_items)
+            Feasible decisions, none worse than that of its row.
         """
         return decisions
 
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether ``decision`` may be chosen; by default True, which means unknown."""
+        """Whether a decision may be chosen; by default True, which means unknown.
+
+        Parameters
+        ----------
+        decision : ndarray, shape (n_items,)
+            What may be a decision; finite.
+
+        Returns
+        -------
+        feasible : bool
+            Whether it satisfies the constraints of the problem.
+        """
         return True
 
 
@@ -81,6 +120,11 @@ class SolvedBy(DecisionProblem):
         (n_items,).
     maximize : bool
         Whether the largest total is best.
+
+    Raises
+    ------
+    TypeError
+        If ``solve`` cannot be called.
     """
 
     def __init__(self, solve: Callable[[FloatArray], Any], *, maximize: bool = False) -> None:

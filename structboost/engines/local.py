@@ -58,7 +58,13 @@ class Threads(Engine):
 
 @dataclass(frozen=True)
 class Serial(Threads):
-    """Shards in this process, one after the other."""
+    """Shards in this process, one after the other.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of threads; leave it at 1, which is what ``engine="serial"`` means.
+    """
 
     n_jobs: int | None = 1
 

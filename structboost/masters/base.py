@@ -40,6 +40,7 @@ class ColumnOracle(ABC):
     Parameters
     ----------
     kinds : iterable of str
+        Kinds of the parts.
     example_weights : ndarray, shape (n_examples,)
         Share of each example in the risk; they sum to 1.
     exact : bool
@@ -48,6 +49,7 @@ class ColumnOracle(ABC):
     Attributes
     ----------
     columns : TermsByKind
+        Terms of the columns so far.
     calls : int
         Passes of the loss-augmented argmax over all examples.
     """
@@ -66,14 +68,41 @@ class ColumnOracle(ABC):
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind and return the number of the first."""
+        """Append learners of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
+            What :meth:`structboost.WeakLearnerFamily.responses` returned.
+
+        Returns
+        -------
+        first : int
+            Number of the first new learner of the kind.
+        """
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns; ``terms`` number them from 0."""
+        """Append columns.
+
+        Parameters
+        ----------
+        terms : dict of str to Terms
+            Their terms by kind, which number the new columns from 0.
+        n_new : int
+            Number of new columns.
+        """
         self.columns.add(terms, n_new)
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept`` and renumber the others."""
+        """Drop columns and renumber the others.
+
+        Parameters
+        ----------
+        kept : ndarray of bool, shape (n_columns,)
+            Which columns to keep.
+        """
         self.columns.keep(kept)
 
 
@@ -81,15 +110,57 @@ class CutOracle(ColumnOracle):
     """Cutting planes of the risk over the columns so far (1-slack form).
 
     The training set stays where the engine put it; a master sees losses and products only.
+
+    Parameters
+    ----------
+    kinds : iterable of str
+        Kinds of the parts.
+    example_weights : ndarray, shape (n_examples,)
+        Share of each example in the risk; they sum to 1.
+    exact : bool
+        Whether the argmax claims to be exact.
+
+    Attributes
+    ----------
+    columns : TermsByKind
+        Terms of the columns so far.
+    calls : int
+        Passes of the loss-augmented argmax over all examples.
     """
 
     @abstractmethod
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
-        """Cut of the risk at ``weights``, its products with the columns, and the risk itself."""
+        """Cut of the risk at given weights.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_columns,)
+            Weights of the columns.
+
+        Returns
+        -------
+        cut : Cut
+            The oracle keeps its measure until :meth:`forget`.
+        products : ndarray, shape (n_columns,)
+            Products of the measure with the columns.
+        risk : float
+            The risk at ``weights``.
+        """
 
     @abstractmethod
     def risk_at(self, weights: FloatArray) -> float:
-        """Risk at ``weights``, without keeping a cut."""
+        """Risk at given weights, without keeping a cut.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_columns,)
+            Weights of the columns.
+
+        Returns
+        -------
+        risk : float
+            Weighted mean of the structured hinge losses of the examples.
+        """
 
     @abstractmethod
     def products(
@@ -98,29 +169,97 @@ class CutOracle(ColumnOracle):
         terms: Mapping[str, Terms] | None = None,
         n_columns: int | None = None,
     ) -> FloatArray:
-        """Products of the cuts with all columns, or with the ``n_columns`` that ``terms`` make."""
+        """Products of cuts with columns.
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+        terms : dict of str to Terms, optional
+            Terms of the columns, by kind.  Default: those of all columns so far.
+        n_columns : int, optional
+            Number of columns that ``terms`` make.
+
+        Returns
+        -------
+        products : ndarray, shape (n_cuts, n_columns)
+            Sum of measure times response over parts and channels.
+        """
 
     @abstractmethod
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
-        """Sum of multiplier times measure over the cuts, by kind: the duals for pricing."""
+        """Sum of multiplier times measure over cuts: the duals (mu of StructBoost, (11)).
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+        multipliers : ndarray, shape (n_cuts,)
+            A number >= 0 for each cut.
+
+        Returns
+        -------
+        duals : dict of str to ndarray, shape (n_parts, n_channels)
+            By kind; an object of this shape for kinds that stay in shards.
+        """
 
     @abstractmethod
     def forget(self, cuts: Sequence[Cut]) -> None:
-        """Drop cuts for good."""
+        """Drop cuts for good.
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+        """
 
     @abstractmethod
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
-        """Arrays that :meth:`restored_cuts` makes the cuts of again."""
+        """Arrays that :meth:`restored_cuts` makes the cuts of again.
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            What :meth:`schema` describes.
+        """
 
     @abstractmethod
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of :meth:`state` must be, given the number of learners of each kind."""
+        """What the arrays of :meth:`state` must be.
+
+        Parameters
+        ----------
+        n_learners : dict of str to int
+            Number of learners of each kind.
+
+        Returns
+        -------
+        schema : Schema
+            Their names, types and shapes.
+        """
 
     @abstractmethod
     def restored_cuts(
         self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
     ) -> list[tuple[Cut, FloatArray]]:
         """Cuts of a state, each with its products with the columns.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            A state that :meth:`schema` accepted.
+        n_cuts : int
+            Number of its cuts.
+
+        Returns
+        -------
+        cuts : list of (Cut, ndarray of shape (n_columns,))
+            In the order of the state.
 
         Raises
         ------
@@ -249,11 +388,22 @@ class Formulation(ABC):
         return repr(self)
 
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
+        """Raise ValueError or TypeError if a parameter is out of its range; by default nothing."""
         return
 
     def check_C(self, C: Any) -> None:
-        """Raise if C is out of its range: a number above 0, finite unless ``takes_infinite_C``."""
+        """Raise if C is out of its range: a number above 0, finite unless ``takes_infinite_C``.
+
+        Parameters
+        ----------
+        C : float
+            What the user gave.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If it is out of its range.
+        """
         (checked_regularisation if self.takes_infinite_C else checked_positive)(C, "C")
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
@@ -267,6 +417,12 @@ class Formulation(ABC):
         Returns
         -------
         probabilities : ndarray, shape (n_samples, n_classes)
+            Rows sum to 1.
+
+        Raises
+        ------
+        NotImplementedError
+            If they do not follow from the scores.
         """
         if self.link is None:
             raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
@@ -274,11 +430,29 @@ class Formulation(ABC):
 
     @abstractmethod
     def master(self, problem: Problem, C: float) -> RestrictedMaster:
-        """The restricted master of a problem, without columns."""
+        """The restricted master of a problem, without columns.
+
+        Parameters
+        ----------
+        problem : Problem
+            The examples and what the master draws from.
+        C : float
+            Weight of the risk.
+
+        Returns
+        -------
+        master : RestrictedMaster
+            A new one, with no weights yet.
+        """
 
 
 class RestrictedMaster(ABC):
     """``min sum(w) + C risk(w)`` over the columns so far, ``w >= 0``.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the risk against the l1 norm of the weights.
 
     Attributes
     ----------
@@ -326,25 +500,52 @@ class RestrictedMaster(ABC):
         return self._calls
 
     def set_C(self, C: float) -> None:
-        """Continue with another C; columns and weights stay."""
+        """Continue with another C; columns and weights stay.
+
+        Parameters
+        ----------
+        C : float
+            The other C.
+        """
         self.C = C
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners by what their family's ``responses`` returned.
+        """Append learners of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
+            What :meth:`structboost.WeakLearnerFamily.responses` returned.
 
         Returns
         -------
         first : int
-            Number of the first new learner.
+            Number of the first new learner of the kind.
         """
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
+        """Append columns of weight zero.
+
+        Parameters
+        ----------
+        terms : dict of str to Terms
+            Their terms by kind, which number the new columns from 0.
+        n_new : int
+            Number of new columns.
+        """
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``; their weights must be zero."""
+        """Drop columns and renumber the others.
+
+        Parameters
+        ----------
+        kept : ndarray of bool, shape (n_columns,)
+            Which columns to keep; the weights of the others must be zero.
+        """
         self.weights = self.weights[kept]
 
     @abstractmethod
@@ -369,9 +570,12 @@ class RestrictedMaster(ABC):
 
     @abstractmethod
     def duals(self) -> dict[str, Any]:
-        """Signed weight of every (part, channel), by kind: what pricing maximises against.
+        """Signed weight of every (part, channel): what pricing maximises against.
 
-        Arrays, or what :meth:`CutOracle.combine` returns where the parts are in shards.
+        Returns
+        -------
+        duals : dict of str to ndarray, shape (n_parts, n_channels)
+            By kind; what :meth:`CutOracle.combine` returns where the parts are in shards.
         """
 
     @abstractmethod
@@ -390,11 +594,35 @@ class RestrictedMaster(ABC):
         """
 
     def spread(self, limit: float) -> None:
-        """Exchange the weights for ones of small Euclidean norm with a primal up to ``limit``."""
+        """Exchange the weights for ones of small Euclidean norm.
+
+        Parameters
+        ----------
+        limit : float
+            Largest primal that they may have.
+
+        Raises
+        ------
+        NotImplementedError
+            Where the formulation does not declare ``can_spread``.
+        """
         raise _not_implemented(self, "spread")
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that the next solves depend on, beside the columns: plain JSON, and arrays."""
+        """All that the next solves depend on, beside the columns.
+
+        Returns
+        -------
+        numbers : dict of str to object
+            Plain JSON.
+        arrays : dict of str to ndarray
+            What :meth:`schema` describes.
+
+        Raises
+        ------
+        NotImplementedError
+            Where the formulation does not declare ``can_resume``.
+        """
         raise _not_implemented(self, "state")
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
@@ -404,6 +632,16 @@ class RestrictedMaster(ABC):
         ----------
         n_learners : dict of str to int
             Learners of each kind in the file.  The dimension ``n_live`` is the number of columns.
+
+        Returns
+        -------
+        schema : Schema
+            Their names, types and shapes.
+
+        Raises
+        ------
+        NotImplementedError
+            Where the formulation does not declare ``can_resume``.
         """
         raise _not_implemented(self, "schema")
 
@@ -412,10 +650,19 @@ class RestrictedMaster(ABC):
 
         The master has the columns of the state already, and has solved nothing.
 
+        Parameters
+        ----------
+        numbers : dict of str to object
+            The numbers of the state.
+        arrays : dict of str to ndarray
+            Its arrays.
+
         Raises
         ------
         DamagedFileError
             If it is no state of a run on these data.
+        NotImplementedError
+            Where the formulation does not declare ``can_resume``.
         """
         raise _not_implemented(self, "restore")
 

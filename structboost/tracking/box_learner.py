@@ -19,14 +19,35 @@ class BoxScorer(Protocol):
         """Numbers of the features to compute."""
 
     def scores(self, features: NDArray[np.float32]) -> FloatArray:
-        """Scores, shape (n_boxes,), from the selected features, shape (n_boxes, n_selected)."""
+        """Scores of boxes.
+
+        Parameters
+        ----------
+        features : ndarray of float32, shape (n_boxes, n_selected)
+            The features that :attr:`selected` names, in its order.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_boxes,)
+            Larger is more like the object.
+        """
 
 
 class BoxLearner(Protocol):
     """Learns online which boxes are the object; :class:`BoxTracker` does the rest."""
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
-        """Forget everything; each frame will have ``n_boxes`` boxes of ``n_features`` features."""
+        """Forget everything; a new object will be learned.
+
+        Parameters
+        ----------
+        n_boxes : int
+            Number of boxes that each frame will have.
+        n_features : int
+            Number of features that each box will have.
+        random : RandomState
+            Source of all that the learner draws.
+        """
 
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
         """Take in a frame.
@@ -36,7 +57,7 @@ class BoxLearner(Protocol):
         features : ndarray of float32, shape (n_boxes, n_features)
             Features of the boxes.
         boxes : ndarray, shape (n_boxes, 4)
-            x, y, width, height; the first is the object.
+            x, y, width, height in pixels; the first is the object.
         first : bool
             Whether the user gave the object's box, as in the first frame.
         """
@@ -44,8 +65,18 @@ class BoxLearner(Protocol):
     def train(self, *, initial: bool) -> BoxScorer:
         """Learn from the frames so far.
 
-        The true box should score about 1 higher than boxes elsewhere: confidence is the difference.
-        ``initial`` says that there is time, as after the first frame.
+        Requires at least one call of :meth:`add` since :meth:`begin`.
+
+        Parameters
+        ----------
+        initial : bool
+            Whether there is time, as after the first frame.
+
+        Returns
+        -------
+        scorer : BoxScorer
+            The true box should score about 1 higher than boxes elsewhere: confidence is the
+            difference.
         """
 
 

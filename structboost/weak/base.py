@@ -81,10 +81,36 @@ class TrainingFeatures(Protocol):
     rows: Mapping[str, NDArray[Any]] | None
 
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
-        """Thresholds of the features of a kind."""
+        """Thresholds of the features of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        exact : bool
+            Whether to bin at all distinct values, or at no more than 255 thresholds per feature.
+
+        Returns
+        -------
+        thresholds : Thresholds
+            Those of all features of the kind.
+        """
 
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
-        """Means and scales of the features of a kind."""
+        """Means and scales of the features of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        response : (float, float)
+            The two answers of discrete weak learners of this kind.
+
+        Returns
+        -------
+        standardisation : Standardisation
+            Those of all features of the kind.
+        """
 
 
 class WeakLearnerFamily(ABC):
@@ -137,10 +163,21 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Learners of largest edge for the signed weights ``duals``, shape (n_parts, n_channels).
+        """Learners of largest edge for given duals.
 
-        Ensures at least the best learner of each channel, up to ``per_channel`` different ones, in
-        descending order of edge; ties in a fixed order.
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            Signed weights of the training parts, or what :meth:`structboost.CutOracle.combine`
+            returns where they stay in shards.
+        per_channel : int
+            Largest number of different learners per channel, at least 1.
+
+        Returns
+        -------
+        candidates : sequence of Candidate
+            At least the best learner of each channel, in descending order of edge; ties in a fixed
+            order.
         """
 
     def vary(self, random_state: Any) -> None:
@@ -148,11 +185,22 @@ class WeakLearnerFamily(ABC):
 
         A master with a ridge asks for it, which shares the weight out among many learners.
         Families that cannot, and those that were told otherwise, go on as before.
+
+        Parameters
+        ----------
+        random_state : int, RandomState or None
+            Source of all that the family draws.
         """
         return
 
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw what :meth:`price` drew in the rounds that a checkpoint has behind it."""
+        """Draw what :meth:`price` drew in the rounds that a checkpoint has behind it.
+
+        Parameters
+        ----------
+        n_rounds : int
+            Number of these rounds.
+        """
         return
 
     @property
@@ -166,19 +214,53 @@ class WeakLearnerFamily(ABC):
         return True
 
     def widest_edges(self, duals: Any) -> FloatArray | None:
-        """Largest edge of each channel over all learners of the kind, shape (n_channels,).
+        """Largest edge of each channel over all learners of the kind.
 
-        Asked once, when training ends, of families that search a part of them.  None where they
-        cannot be searched any more.
+        Asked once, when training ends, of families that search a part of them.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            As for :meth:`price`.
+
+        Returns
+        -------
+        edges : ndarray, shape (n_channels,), or None
+            None where they cannot be searched any more.
         """
         return None
 
     @abstractmethod
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
-        """``learner`` on every channel, in the orientation the channel prefers (rule ``best``)."""
+        """A learner on every channel, in the orientation the channel prefers (rule ``best``).
+
+        Parameters
+        ----------
+        learner : hashable
+            One that :meth:`price` returned.
+        duals : ndarray, shape (n_parts, n_channels)
+            As for :meth:`price`.
+
+        Returns
+        -------
+        candidates : sequence of Candidate
+            One per channel, in the order of the channels.
+        """
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
         """Learners of largest l1 norm of edges over the channels, each with its edges, best first.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            Signed weights of the training parts.
+        n_learners : int
+            Largest number of learners.
+
+        Returns
+        -------
+        found : sequence of (learner, ndarray of shape (n_channels,))
+            At least one learner, each with its edge on every channel.
 
         Raises
         ------
@@ -193,11 +275,34 @@ class WeakLearnerFamily(ABC):
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """As :meth:`price_shared`, for groups of learners; by default one learner per group."""
+        """As :meth:`price_shared`, for groups of learners; by default one learner per group.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            Signed weights of the training parts.
+        n_groups : int
+            Largest number of groups.
+
+        Returns
+        -------
+        groups : sequence of sequence of (learner, ndarray of shape (n_channels,))
+            Best group first.
+        """
         return [[found] for found in self.price_shared(duals, n_groups)]
 
     def restored(self, values: Sequence[Any]) -> Any:
         """The learner that a checkpoint holds as ``values``: its fields, tuples as lists.
+
+        Parameters
+        ----------
+        values : sequence
+            Plain values, as JSON holds them.
+
+        Returns
+        -------
+        learner : hashable
+            Equal to the one that was written.
 
         Raises
         ------
@@ -210,15 +315,34 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def responses(self, learners: Sequence[Any]) -> Any:
-        """Answers on the training parts, shape (n_learners, n_parts); int8 if they are discrete.
+        """Answers of learners on the training parts.
 
-        An array, or a ``scipy.sparse.csr_array`` of sorted rows where most answers are 0.  Masters
-        that do not declare ``takes_sparse_answers`` get arrays.
+        Parameters
+        ----------
+        learners : sequence
+            Learners that this family returned.
+
+        Returns
+        -------
+        answers : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
+            int8 if they are discrete.  Sparse, with sorted rows, where most answers are 0; masters
+            that do not declare ``takes_sparse_answers`` get arrays.
         """
 
     @abstractmethod
     def table(self, learners: Sequence[Any]) -> LearnerTable:
-        """The learners as a table that answers on any features."""
+        """The learners as a table that answers on any features.
+
+        Parameters
+        ----------
+        learners : sequence
+            Learners that this family returned.
+
+        Returns
+        -------
+        table : LearnerTable
+            One entry per learner, in their order.
+        """
 
 
 def check_has_rows(features: NDArray[Any], family: str) -> None:

@@ -19,6 +19,7 @@ def best_on_channels(
     Parameters
     ----------
     edges : ndarray, shape (n_learners, n_channels)
+        Edge of each learner on each channel.
     per_channel : int
         Number of candidates on each channel.
     learner : callable

@@ -47,7 +47,9 @@ class HyperplaneTable(LearnerTable):
     Parameters
     ----------
     coefficients : ndarray, shape (n_learners, n_features)
+        Coefficients of the features.
     intercept, left, right : ndarray, shape (n_learners,)
+        Intercepts, and the answers on the negative and on the positive side.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -80,10 +82,16 @@ class LinearFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
+        Features of the training parts, finite.
     response : (float, float)
         The two answers.
     exact, n_threads
         Ignored.
+
+    Raises
+    ------
+    TaskError
+        If there is no training part.
     """
 
     exact_pricing = False
@@ -113,6 +121,11 @@ class LinearFamily(WeakLearnerFamily):
         ----------
         duals : ndarray, shape (n_parts,)
             Signed weights of one channel, not all zero.
+
+        Returns
+        -------
+        direction : ndarray, shape (n_features + 1,)
+            The hyperplane is where its product with (features, 1) is 0.
         """
 
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
@@ -164,7 +177,30 @@ class LinearFamily(WeakLearnerFamily):
 
 
 class PerceptronFamily(LinearFamily):
-    """Maximises the edge by L-BFGS from the best stump, with a smooth sign (section 4.2)."""
+    """Perceptrons that maximise the edge with a smooth sign, by L-BFGS from the best stump.
+
+    The best one may be missed, so nothing is certified.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts, finite.
+    response : (float, float)
+        The two answers.
+    exact : bool
+        Whether the stump is searched over all distinct thresholds, or over at most 255 per feature.
+    n_threads : int
+        Ignored.
+
+    Raises
+    ------
+    TaskError
+        If there is no training part.
+
+    Notes
+    -----
+    StructBoost, section 4.2 and (31).
+    """
 
     name = "perceptron"
 
@@ -220,7 +256,28 @@ class PerceptronFamily(LinearFamily):
 
 
 class SVMFamily(LinearFamily):
-    """Linear SVM weighted by the sizes of the duals, without their smallest tenth (section 4.3)."""
+    """Linear SVMs weighted by the sizes of the duals, without their smallest tenth.
+
+    The best hyperplane may be missed, so nothing is certified.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts, finite.
+    response : (float, float)
+        The two answers.
+    exact, n_threads
+        Ignored.
+
+    Raises
+    ------
+    TaskError
+        If there is no training part.
+
+    Notes
+    -----
+    StructBoost, section 4.3.
+    """
 
     name = "svm"
 
@@ -240,7 +297,24 @@ class SVMFamily(LinearFamily):
 
 
 class LDAFamily(LinearFamily):
-    """Fisher's discriminant weighted by the sizes of the duals, cut where the edge is largest."""
+    """Fisher's discriminants weighted by the sizes of the duals, cut where the edge is largest.
+
+    The best hyperplane may be missed, so nothing is certified.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts, finite.
+    response : (float, float)
+        The two answers.
+    exact, n_threads
+        Ignored.
+
+    Raises
+    ------
+    TaskError
+        If there is no training part.
+    """
 
     name = "lda"
 

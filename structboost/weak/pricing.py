@@ -42,7 +42,13 @@ class PricingRule(ABC):
     can_resume: ClassVar[bool] = True
 
     def bind(self, master: Any) -> None:
-        """Called before training with the master; most rules need the duals only."""
+        """Called before training with the master; most rules need the duals only.
+
+        Parameters
+        ----------
+        master : RestrictedMaster
+            The master that will be trained.
+        """
         return
 
     @abstractmethod
@@ -61,12 +67,28 @@ class PricingRule(ABC):
             Largest number of columns per channel, or of learners shared by all.
         min_edge : float
             What a unit of weight costs: the dual constraint (10b).
+
+        Returns
+        -------
+        columns : list of Column
+            Those of edge above ``min_edge``; may be empty.
+        largest_edge : float
+            Largest edge of all columns that the rule could make, also if none is above
+            ``min_edge``.
         """
 
     def largest_edge(self, of_channels: FloatArray) -> float | None:
         """Largest edge of a column, given the largest edge of a learner on each channel.
 
-        None where it does not follow from them.
+        Parameters
+        ----------
+        of_channels : ndarray, shape (n_channels,)
+            Largest edges over the family.
+
+        Returns
+        -------
+        edge : float or None
+            None where it does not follow from them.
         """
         return None
 
@@ -77,7 +99,22 @@ class PricingRule(ABC):
         per_channel: int,
         min_edge: float,
     ) -> Priced:
-        """Columns of every kind."""
+        """Columns of every kind.
+
+        Parameters
+        ----------
+        families : dict of str to WeakLearnerFamily
+            The weak learners, by kind.
+        duals : dict of str to ndarray, shape (n_parts, n_channels)
+            Signed weight of each part and channel, by kind.
+        per_channel, min_edge
+            As for :meth:`columns`.
+
+        Returns
+        -------
+        priced : Priced
+            The columns by kind, and the largest edge over all kinds.
+        """
         found = {
             kind: self.columns(family, duals[kind], per_channel, min_edge)
             for kind, family in families.items()

@@ -18,7 +18,13 @@ class Scorer(Protocol):
     """Weak learners and their weights in the form that predicts fastest."""
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of finite rows of the right width, shape (n_parts, n_channels)."""
+        """Scores of finite rows of the right width, shape (n_parts, n_channels).
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_parts, n_features)
+            Features of the parts.
+        """
 
 
 class LearnerTable(ABC):
@@ -34,7 +40,20 @@ class LearnerTable(ABC):
 
     @classmethod
     def of(cls, learners: Sequence[Any], **arrays: Any) -> Self:
-        """A table of the fields of learners, by the names of the schema, and of other arrays."""
+        """A table of the fields of learners, by the names of the schema, and of other arrays.
+
+        Parameters
+        ----------
+        learners : sequence
+            Named tuples with a field per array of the schema.
+        **arrays : ndarray
+            Arrays of the schema that are no field of the learners.
+
+        Returns
+        -------
+        table : LearnerTable
+            One entry per learner, in their order.
+        """
         own = {
             name: np.array([getattr(learner, name) for learner in learners], array.dtype)
             for name, array in cls.schema.items()
@@ -47,21 +66,61 @@ class LearnerTable(ABC):
 
     @abstractmethod
     def responses(self, features: NDArray[Any]) -> NDArray[Any]:
-        """Answers of all learners, shape (n_learners, n_parts)."""
+        """Answers of all learners.
+
+        Parameters
+        ----------
+        features : ndarray, shape (n_parts, n_features)
+            Features of any parts; NaN only if the table declares ``takes_missing``.
+
+        Returns
+        -------
+        answers : ndarray, shape (n_learners, n_parts)
+            The same on the training parts as :meth:`structboost.WeakLearnerFamily.responses`,
+            unless the family declares ``cross_fitted``.
+        """
 
     @abstractmethod
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Share of each feature in each learner, shape (n_learners, n_features)."""
+        """Share of each feature in each learner.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of a part.
+
+        Returns
+        -------
+        shares : ndarray, shape (n_learners, n_features)
+            Not negative; each row sums to 1, or to 0 for a learner that uses no feature.
+        """
 
     def select(self, index: NDArray[Any]) -> Self:
-        """The learners at ``index``."""
+        """The learners at an index.
+
+        Parameters
+        ----------
+        index : ndarray of int, shape (n_selected,), or of bool, shape (n_learners,)
+            Which learners to take.
+
+        Returns
+        -------
+        table : LearnerTable
+            These learners, in this order.
+        """
         own: dict[str, Any] = {
             name: array[index] for name, array in self.to_arrays().items() if self._by_learner(name)
         }
         return replace(self, **own)  # type: ignore[type-var]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that a model file holds."""
+        """The arrays that a model file holds.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            By the names of the schema, without optional ones that are None.
+        """
         return {name: array for name, array in vars(self).items() if array is not None}
 
     def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
@@ -73,6 +132,11 @@ class LearnerTable(ABC):
             Weight of each learner on each channel.
         n_features : int
             Features of a part.
+
+        Returns
+        -------
+        scorer : Scorer
+            Its scores are ``responses(features).T @ weights``.
         """
         used = np.flatnonzero(weights.any(axis=1))
         return WeightedLearners(self.select(used), weights[used])
@@ -89,7 +153,9 @@ class WeightedLearners:
     Parameters
     ----------
     learners : LearnerTable
+        The weak learners.
     weights : ndarray, shape (n_learners, n_channels)
+        Weight of each learner on each channel.
     """
 
     learners: LearnerTable
