@@ -244,25 +244,75 @@ class StructBoost(Documented, BaseEstimator):
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Best output of each input, by the task's ``predict``."""
+        """Best output of each input, by the task's ``predict``.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        outputs : list, shape (n_examples,)
+            What the task's ``predict`` returns for each input.
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        ValueError, TypeError
+            If ``X`` is empty or no sequence, or parts have another number of features than in
+            training.
+        TaskError
+            If the entries of ``X`` are not inputs of the task.
+        """
         return model_predictions(self.task, self._fitted(), X)
 
     def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
         """Marginals of each input: probabilities of its parts, where the task gives them.
 
         An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for.
-        Each entry is what :meth:`structboost.Task.marginals` returns: the expected joint feature,
-        shape (n_parts, n_channels), by kind if there are several.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        marginals : list, shape (n_examples,)
+            The expected joint feature of each input (:meth:`structboost.Task.marginals`): an array
+            of shape (n_parts, n_channels), or a dict of such arrays by kind if there are several.
 
         Raises
         ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        ValueError, TypeError
+            As :meth:`predict` does.
         TaskError
-            If the task has no marginals.
+            If the task has no marginals, or the entries of ``X`` are not inputs of it.
         """
         return model_marginals(self.task, self._fitted(), X)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
-        """Iterator over the predictions after each round, with the weights of that round."""
+        """Predictions after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        stages : iterator of list
+            One list of outputs per round, each as :meth:`predict` returns it.
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        """
         return (model_predictions(self.task, model, X) for model in self._fitted().staged())
 
     def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
@@ -274,12 +324,27 @@ class StructBoost(Documented, BaseEstimator):
             Inputs, and their true outputs.
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean.
+
+        Returns
+        -------
+        score : float
+            At most 0.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ or weights are out of their range, and as :meth:`predict` does.
         """
         weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
         return -mean_loss(self.task, Y, self.predict(X), weights)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the task) to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -293,6 +358,18 @@ class StructBoost(Documented, BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str], task: Task) -> StructBoost:
         """A fitted trainer from a saved model and the task it was trained on.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        task : Task
+            A task with the same kinds of parts as in training.
+
+        Returns
+        -------
+        trainer : StructBoost
+            It has the C, the model and the history; other parameters have their defaults.
 
         Raises
         ------
@@ -316,7 +393,20 @@ class StructBoost(Documented, BaseEstimator):
 
     @classmethod
     def from_model(cls, model: Ensemble, task: Task) -> StructBoost:
-        """A fitted trainer from its model and the task it was trained on."""
+        """A fitted trainer from its model and the task it was trained on.
+
+        Parameters
+        ----------
+        model : Ensemble
+            The ``model_`` of a trainer.
+        task : Task
+            A task with the same kinds of parts as in training; this is not checked.
+
+        Returns
+        -------
+        trainer : StructBoost
+            It has the C, the model and the history; other parameters have their defaults.
+        """
         trainer = cls(task, C=model.metadata["C"])
         trainer.model_ = model
         trainer.history_ = list(model.metadata["history"])

@@ -118,7 +118,23 @@ class Ensemble:
         return len(self.stages)
 
     def matrix(self, kind: str = "x") -> FloatArray:
-        """W of a kind, shape (n_learners, n_channels)."""
+        """W of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+
+        Returns
+        -------
+        W : ndarray, shape (n_learners, n_channels)
+            Weight of each weak learner on each channel.
+
+        Raises
+        ------
+        KeyError
+            If the model has no such kind.
+        """
         member = self.members[kind]
         out = np.zeros((len(member.learners), self.kinds[kind].n_channels))
         np.add.at(
@@ -129,15 +145,32 @@ class Ensemble:
         return out
 
     def at_stage(self, stage: int) -> Ensemble:
-        """The model after round ``stage`` (from 0), with the weights it had then."""
+        """The model after a round, with the weights it had then.
+
+        Parameters
+        ----------
+        stage : int
+            Number of the round, from 0.
+
+        Returns
+        -------
+        model : Ensemble
+            It shares the weak learners with this one.
+        """
         return replace(self, weights=self.stages[stage], stages=self.stages[: stage + 1])
 
     def staged(self) -> Iterator[Ensemble]:
-        """The models after each round."""
+        """The models after each round.
+
+        Returns
+        -------
+        models : iterator of Ensemble
+            One per round, as :meth:`at_stage` returns it.
+        """
         return (self.at_stage(stage) for stage in range(self.n_stages))
 
     def scores(self, features: Any, kind: str | None = None) -> FloatArray:
-        """Scores of parts, shape (n_parts, n_channels).
+        """Scores of parts.
 
         Parameters
         ----------
@@ -146,11 +179,16 @@ class Ensemble:
         kind : str, optional
             Kind of the parts; required where the model has several.
 
+        Returns
+        -------
+        scores : ndarray, shape (n_parts, n_channels)
+            The product of the answers of the weak learners with :meth:`matrix`.
+
         Raises
         ------
         ValueError
             If the features have another width, or are infinite, or are missing (NaN) where the
-            weak learners are neither stumps nor trees.
+            weak learners are neither stumps nor trees; or if the model has no such kind.
         """
         kind = self._kind(kind)
         member = self.members[kind]
@@ -160,7 +198,23 @@ class Ensemble:
         return self.scorer(kind).raw_scores(rows)
 
     def scorer(self, kind: str | None = None) -> Scorer:
-        """The form of a kind that :meth:`scores` uses, built at the first call."""
+        """The form of a kind that :meth:`scores` uses, built at the first call.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        scorer : Scorer
+            What scores finite features of the parts.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such kind.
+        """
         kind = self._kind(kind)
         made = self._scorers.get(kind)
         if made is None:
@@ -175,6 +229,11 @@ class Ensemble:
 
         :meth:`scores` uses this form; calling it is not needed for speed.
 
+        Parameters
+        ----------
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
         Returns
         -------
         form : LookupTable or LinearAndSteps
@@ -184,6 +243,8 @@ class Ensemble:
         ------
         TypeError
             If the weak learners are neither stumps nor linear functions.
+        ValueError
+            If the model has no such kind.
         """
         kind = self._kind(kind)
         form = self.scorer(kind)
@@ -221,7 +282,23 @@ class Ensemble:
         return contributions_of(self.scorer(kind), rows)
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:
-        """Share of each feature in the total absolute weight, shape (n_features,)."""
+        """Share of each feature in the total absolute weight.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        importances : ndarray, shape (n_features,)
+            They sum to 1, or to 0 if no weak learner with a weight uses a feature.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such kind.
+        """
         kind = self._kind(kind)
         member = self.members[kind]
         sizes = np.abs(self.matrix(kind)).sum(axis=1)
@@ -234,6 +311,11 @@ class Ensemble:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -298,6 +380,16 @@ class Ensemble:
 
 def load_model(path: str | PathLike[str]) -> Ensemble:
     """Read a model that :meth:`Ensemble.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : Ensemble
+        The model; no code of the file is run.
 
     Raises
     ------

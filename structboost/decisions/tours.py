@@ -21,6 +21,16 @@ class Tour(DecisionProblem):
     ----------
     n_nodes : int
         At least 3.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``n_nodes`` is out of its range.
+
+    Notes
+    -----
+    Held and Karp, The traveling-salesman problem and minimum spanning trees: Part II, Mathematical
+    Programming 1971.
     """
 
     def __init__(self, n_nodes: int) -> None:

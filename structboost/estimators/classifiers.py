@@ -139,7 +139,19 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``.  For two classes: the score of the second one, shape
+            (n_samples,).
+        """
         return self._decision(self._scores(X))
 
     def _decision(self, scores: FloatArray) -> FloatArray:
@@ -161,9 +173,15 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies the
         method is missing.
 
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
         Returns
         -------
         probabilities : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``; rows sum to 1.
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
@@ -171,20 +189,58 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return formulation_of(self._formulation()).probabilities(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score, shape (n_samples,)."""
+        """Label of the highest score.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        labels : ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
         return labels_of(self.decision_function(X), self.classes_)
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """Scores after each round, with the weights of that round."""
+        """Scores after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        stages : iterator of ndarray
+            One array per round, as :meth:`decision_function` returns it.
+        """
         check_is_fitted(self)
         return (self._decision(self._scores(X, model)) for model in self.model_.staged())
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Labels after each round."""
+        """Labels after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        stages : iterator of ndarray, shape (n_samples,)
+            One array per round, as :meth:`predict` returns it.
+        """
         return (labels_of(scores, self.classes_) for scores in self.staged_decision_function(X))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -202,6 +258,16 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a classifier that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        classifier : BoostedClassifier
+            The fitted classifier, of the class that :meth:`load` is called on.
 
         Raises
         ------

@@ -75,6 +75,10 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         classifier takes sets itself.
     classes_ : ndarray
         Classes, labels, or tags.
+
+    Notes
+    -----
+    Wolpert, Stacked generalization, Neural Networks 1992.
     """
 
     estimator: Any = field(kw_only=False)
@@ -85,7 +89,23 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Train the classifiers of all folds; the arguments are those of :meth:`fit_transform`."""
+        """Train the classifiers of all folds.
+
+        Parameters
+        ----------
+        X, y, groups
+            As for :meth:`fit_transform`.
+
+        Returns
+        -------
+        self : CrossFitted
+            The fitted transformer.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range.
+        """
         self.fit_transform(X, y, groups)
         return self
 
@@ -137,7 +157,26 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return self._made(X, parts, answers)
 
     def transform(self, X: Any) -> Any:
-        """Mean answers of the folds' classifiers, in the form of :meth:`fit_transform`."""
+        """Mean answers of the folds' classifiers.
+
+        Parameters
+        ----------
+        X : array-like or sequence
+            Inputs of the form that was trained on.
+
+        Returns
+        -------
+        answers : ndarray or list
+            In the form of :meth:`fit_transform`; a table has shape (n_samples, n_answers), with
+            ``passthrough`` the features behind.
+
+        Raises
+        ------
+        TypeError
+            If ``X`` is no sequence or table.
+        ValueError
+            If the columns of a table are not those of training.
+        """
         check_is_fitted(self)
         check_inputs(X)
         parts = self._form.read(X)
@@ -150,6 +189,16 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         """Names of the answers to the rows of a table: that of the classifier and the class.
 
         With ``passthrough`` the names of the features stand behind.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of the features.  Default: those of training, or ``x0``, ``x1`` and so on.
+
+        Returns
+        -------
+        names : ndarray of object, shape (n_answers,)
+            One name per column of :meth:`transform`.
 
         Raises
         ------

@@ -102,6 +102,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
     path_ : list of dict
         Held-out ``regret`` of each ``C`` and ``start`` tried, for linear functions with
         ``C="auto"``; of boosting, ``trainer_.C_path_`` has the like.
+
+    Notes
+    -----
+    Elmachtoub and Grigas, Smart "predict, then optimize", Management Science 2022: the SPO+ loss
+    (definition 3).  :class:`structboost.PredictThenOptimizeTask` says how it is a structured hinge.
     """
 
     problem: Any = field(kw_only=False)
@@ -196,7 +201,23 @@ class PredictThenOptimize(Documented, BaseEstimator):
         self.C_, self.history_ = fits.best[0], self.trainer_.history_
 
     def predict_costs(self, X: Any) -> FloatArray:
-        """Predicted costs, shape (n, n_items)."""
+        """Predicted costs of each instance.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features) or (n, n_items, n_features), or list of DecisionInput
+            Features, as in :meth:`fit`.
+
+        Returns
+        -------
+        costs : ndarray, shape (n, n_items)
+            In the unit of the true costs; values if the problem maximises.
+
+        Raises
+        ------
+        ValueError
+            If features are not finite, or another number than in training.
+        """
         check_is_fitted(self, "trainer_")
         given = FeatureTables.of(X)
         if given.n_features != self.n_features_in_:
@@ -212,7 +233,23 @@ class PredictThenOptimize(Documented, BaseEstimator):
         return self._scale * np.array(costs_of(task, self.trainer_, inputs))
 
     def predict(self, X: Any) -> FloatArray:
-        """The best decision at the predicted costs of each instance, shape (n, n_items)."""
+        """The best decision at the predicted costs of each instance.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features) or (n, n_items, n_features), or list of DecisionInput
+            Features, as in :meth:`fit`.
+
+        Returns
+        -------
+        decisions : ndarray, shape (n, n_items)
+            What the problem's ``solve`` returns for each instance.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`predict_costs` does.
+        """
         decisions: FloatArray = problem_of(self.problem).solve_all(self.predict_costs(X))
         return decisions
 
@@ -225,6 +262,16 @@ class PredictThenOptimize(Documented, BaseEstimator):
             As in :meth:`fit`.
         sample_weight : array-like, shape (n,), optional
             Weight of each instance in both totals.
+
+        Returns
+        -------
+        score : float
+            At most 0.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of its range, or lengths differ.
         """
         decisions = self.predict(X)
         table = checked_costs(costs, len(decisions))
@@ -236,6 +283,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the problem) to a file, without pickle: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -268,6 +320,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
             The file.
         problem : DecisionProblem or callable
             As in training.
+
+        Returns
+        -------
+        model : PredictThenOptimize
+            The fitted model.
 
         Raises
         ------

@@ -135,7 +135,19 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return hasattr(self, "coef_")
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores, shape (n_samples, n_classes); shape (n_samples,) for two classes."""
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``.  For two classes: the score of the second one, shape
+            (n_samples,).
+        """
         check_is_fitted(self)
         X = self._table(X, reset=False)
         return self._decision(X @ self.coef_.T + self.intercept_)
@@ -148,11 +160,27 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return decision_of(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score, shape (n_samples,)."""
+        """Label of the highest score.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        labels : ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
         return labels_of(self.decision_function(X), self.classes_)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, without pickle: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -172,6 +200,16 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a classifier that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        classifier : StructuredSVMClassifier
+            The fitted classifier.
 
         Raises
         ------

@@ -164,14 +164,35 @@ class StructBoostMultiLabelClassifier(
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of the labels, shape (n_samples, n_labels); with ``pairs`` then those of pairs.
+        """Scores of the labels, and with ``pairs`` those of pairs of labels.
 
-        Where ``y`` had one of two labels for each sample: the difference, shape (n_samples,).
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples, n_channels)
+            In the order of ``classes_``, with the pairs behind.  Where ``y`` had one of two labels
+            for each sample: the difference, shape (n_samples,).
         """
         return self._decision(self._scores(X))
 
     def predict(self, X: Any) -> Any:
-        """Labels of each sample, in the form of ``y``: indicator matrix, list of tuples, labels."""
+        """Labels of each sample.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        labels : ndarray or list
+            In the form of ``y``: an indicator matrix of shape (n_samples, n_labels), a list of
+            tuples, or one label per sample, shape (n_samples,).
+        """
         return self._labels(self._scores(X))
 
     def predict_marginals(self, X: Any) -> FloatArray:
@@ -180,6 +201,16 @@ class StructBoostMultiLabelClassifier(
         A set of labels has the probability ``~ exp(score)``, which the default and
         ``formulation="log"`` are trained for; after training for the hinge loss these numbers are
         not calibrated.  With ``hierarchy`` no label is more probable than one that it implies.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_labels)
+            In the order of ``classes_``; rows need not sum to 1.
 
         Raises
         ------
@@ -191,7 +222,18 @@ class StructBoostMultiLabelClassifier(
         return np.array(found.expected["x"][:, : len(self.classes_)])
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Labels after each round, with the weights of that round."""
+        """Labels after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        stages : iterator
+            One prediction per round, as :meth:`predict` returns it.
+        """
         check_is_fitted(self)
         return (self._labels(self._scores(X, model)) for model in self.model_.staged())
 
@@ -199,6 +241,25 @@ class StructBoostMultiLabelClassifier(
         """Share of the samples whose set of labels is right.
 
         A set with a label that training did not have is wrong.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
+            The true labels, as in :meth:`fit`.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` and ``y`` differ in length, or ``y`` is of another form.
         """
         check_is_fitted(self)
         if self._form == "single":
@@ -214,6 +275,11 @@ class StructBoostMultiLabelClassifier(
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -236,6 +302,16 @@ class StructBoostMultiLabelClassifier(
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a classifier that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        classifier : StructBoostMultiLabelClassifier
+            The fitted classifier.
 
         Raises
         ------

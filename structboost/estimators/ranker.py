@@ -119,18 +119,51 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of items, shape (n_samples,); higher is better."""
+        """Scores of items.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples,)
+            Higher is better; only items of one query are to be compared.
+        """
         return self._decision(self._scores(X))
 
     def _decision(self, scores: FloatArray) -> FloatArray:
         return scores[:, 0]
 
     def predict(self, X: Any) -> FloatArray:
-        """The scores of :meth:`decision_function`, shape (n_samples,)."""
+        """The scores of :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples,)
+            Higher is better; only items of one query are to be compared.
+        """
         return self.decision_function(X)
 
     def staged_predict(self, X: Any) -> Iterator[FloatArray]:
-        """Scores after each round, with the weights of that round."""
+        """Scores after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+
+        Returns
+        -------
+        stages : iterator of ndarray, shape (n_samples,)
+            One array per round.
+        """
         check_is_fitted(self)
         return (self._scores(X, model)[:, 0] for model in self.model_.staged())
 
@@ -139,13 +172,27 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
     ) -> float:
         """Mean share of pairs in the right order, ties counting half; with two levels, the AUC.
 
-        Queries of one level have no pairs and do not count.  All arguments are those of
-        :meth:`fit`.
+        Queries of one level have no pairs and do not count.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+        y : array-like, shape (n_samples,)
+            Relevance of each item, larger for better ones.
+        qid, sample_weight, group
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
 
         Raises
         ------
         ValueError
-            If every query that counts has one level of relevance.
+            If an argument is out of its range, or every query that counts has one level of
+            relevance.
         """
         check_relevance(y)
         scores = self.decision_function(X)
@@ -164,12 +211,28 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         return 1.0 - float(np.average(list(losses), weights=of_queries[counted]))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the ranker to a file, atomically and without pickle."""
+        """Write the ranker to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+        """
         self._save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a ranker that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        ranker : StructBoostRanker
+            The fitted ranker.
 
         Raises
         ------

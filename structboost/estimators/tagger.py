@@ -134,7 +134,23 @@ class StructBoostTagger(StageWiseByDefault):
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
-        """Tags of each sequence: those of the highest score together."""
+        """Tags of each sequence: those of the highest score together.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_sequences,)
+            Sequences of tokens, as in :meth:`fit`.
+
+        Returns
+        -------
+        tags : list of list, shape (n_sequences,)
+            A tag for each token.
+
+        Raises
+        ------
+        ValueError
+            If tokens have another number of features than in training.
+        """
         rows, scores = self._scored(X)
         found = self.task_.argmax_batch(rows, scores)
         return [self.classes_[tags].tolist() for tags in found]
@@ -145,6 +161,21 @@ class StructBoostTagger(StageWiseByDefault):
         A sequence of tags has the probability ``~ exp(score)``, which the default and
         ``formulation="log"`` are trained for; after training for the hinge loss these numbers are
         not calibrated.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_sequences,)
+            Sequences of tokens, as in :meth:`fit`.
+
+        Returns
+        -------
+        probabilities : list of list of dict, shape (n_sequences,)
+            For each token the probability of each tag; they sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If tokens have another number of features than in training.
         """
         rows, scores = self._scored(X)
         probabilities = self.task_.marginals_batch(rows, scores).expected["token"].tolist()
@@ -162,6 +193,16 @@ class StructBoostTagger(StageWiseByDefault):
             Sequences, and their tags.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of the tokens of each sequence.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If the tags do not fit the tokens, or no known tag has a weight above 0.
         """
         found = self.predict(X)
         lengths = [len(tags) for tags in found]
@@ -176,14 +217,14 @@ class StructBoostTagger(StageWiseByDefault):
 
     @property
     def transitions_(self) -> FloatArray:
-        """Score of each tag followed by each tag."""
+        """Score of each tag followed by each tag, shape (n_tags, n_tags)."""
         check_is_fitted(self)
         n_tags = len(self.classes_)
         return self.model_.scores(np.ones((1, 1)), "step").reshape(n_tags, n_tags)
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of the total weight of the tokens that falls on each feature."""
+        """Share of the weight of the tokens that falls on each feature, shape (n_features,)."""
         check_is_fitted(self)
         learners = self.model_.members["token"].learners
         if not isinstance(learners, ActiveFeatureTable):
@@ -192,7 +233,13 @@ class StructBoostTagger(StageWiseByDefault):
         return token_importances(learners.feature, sizes, int(self.n_features_in_ or 0))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the tagger to a file, atomically and without pickle."""
+        """Write the tagger to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+        """
         check_is_fitted(self)
         self._save(
             path,
@@ -208,6 +255,16 @@ class StructBoostTagger(StageWiseByDefault):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a tagger that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        tagger : StructBoostTagger
+            The fitted tagger.
 
         Raises
         ------

@@ -63,7 +63,16 @@ class Checkpoint:
         return checkpoint
 
     def check(self) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range."""
+        """Check the parameters.
+
+        Raises
+        ------
+        TypeError
+            If ``path`` is no path, or a number is of another type.
+        ValueError
+            If a number is out of its range, neither ``rounds`` nor ``seconds`` is given, or
+            ``path`` is a folder, empty, or in a folder that does not exist.
+        """
         if self.rounds is not None:
             checked_whole_number(self.rounds, "Checkpoint.rounds")
         if self.seconds is not None and not checked_number(self.seconds, "Checkpoint.seconds") >= 0:

@@ -16,6 +16,7 @@ def cheapest_paths(
     Parameters
     ----------
     costs : ndarray, shape (n, n_arcs)
+        Cost of each arc, of either sign; a row for each problem.
     tails, heads : ndarray of int64, shape (n_arcs,)
         Nodes that each arc leaves and enters.
     order : ndarray of int64, shape (n_arcs,)

@@ -33,7 +33,9 @@ def expanded_labels(
     Parameters
     ----------
     node_energies : ndarray, shape (n_nodes, n_labels)
+        Energy of each label of each node.
     edges : ndarray of int64, shape (n_edges, 2)
+        Pairs of nodes; there may be none.
     weights : ndarray, shape (n_edges,)
         Energy of an edge whose ends have different labels; not negative.
     graphs : ndarray of int64, shape (n_nodes,), optional
@@ -43,6 +45,7 @@ def expanded_labels(
     Returns
     -------
     labels : ndarray of int64, shape (n_nodes,)
+        Label of each node, 0..n_labels-1.
 
     Raises
     ------

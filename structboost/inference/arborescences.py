@@ -24,6 +24,7 @@ def best_arborescences(
     Parameters
     ----------
     scores : ndarray, shape (n_arcs,)
+        Score of each arc.
     arcs : ndarray of int64, shape (n_arcs, 2)
         From which node to which, numbered within its graph.
     first_arcs, first_nodes : ndarray of int64, shape (n_graphs + 1,)

@@ -16,9 +16,15 @@ def best_matching(scores: FloatArray, *, only_positive: bool) -> IntArray:
     Parameters
     ----------
     scores : ndarray, shape (n_left, n_right)
+        Score of each pair.
     only_positive : bool
         Whether rows and columns may stay alone, which scores 0; otherwise the smaller side is
         matched whole.
+
+    Returns
+    -------
+    partners : ndarray of int64, shape (n_left,)
+        Column of each row, -1 for none.
     """
     partners = np.full(len(scores), -1, np.int64)
     # Staying alone scores 0: so does a pair of negative score that is taken apart afterwards.
@@ -38,9 +44,16 @@ def best_candidates(scores: FloatArray, pairs: IntArray, shape: tuple[int, int])
     Parameters
     ----------
     scores : ndarray, shape (n_pairs,)
+        Score of each pair.
     pairs : ndarray of int64, shape (n_pairs, 2)
+        The candidates, each once: row and column.
     shape : (int, int)
         Sizes of the two sets.
+
+    Returns
+    -------
+    partners : ndarray of int64, shape (n_left,)
+        Column of each row, -1 for none.
     """
     n_left, n_right = shape
     partners = np.full(n_left, -1, np.int64)

@@ -12,10 +12,22 @@ from structboost.runtime.compiled import compiled
 def checked_boxes(boxes: ArrayLike, name: str = "boxes") -> FloatArray:
     """Boxes ``x, y, w, h`` as a finite table, widths and heights above 0.
 
+    Parameters
+    ----------
+    boxes : array-like, shape (n_boxes, 4)
+        x, y, width and height in pixels.
+    name : str
+        Name in error messages.
+
+    Returns
+    -------
+    boxes : ndarray of float64, shape (n_boxes, 4)
+        The same as an array.
+
     Raises
     ------
     ValueError
-        If a box is not finite or has no area; the message names it.
+        If the shape is another one, or a box is not finite or has no area; the message names it.
     """
     table = np.asarray(boxes, np.float64)
     if table.ndim != 2 or table.shape[1] != 4:
@@ -30,7 +42,20 @@ def checked_boxes(boxes: ArrayLike, name: str = "boxes") -> FloatArray:
 
 
 def overlaps(box: FloatArray, boxes: FloatArray) -> FloatArray:
-    """Intersection over union of a box with each of ``boxes``, shape (n_boxes,): 1 - loss (21)."""
+    """Intersection over union of a box with each of others: 1 - loss (StructBoost, (21)).
+
+    Parameters
+    ----------
+    box : ndarray, shape (4,)
+        x, y, width and height in pixels.
+    boxes : ndarray, shape (n_boxes, 4)
+        The others.
+
+    Returns
+    -------
+    shares : ndarray, shape (n_boxes,)
+        From 0 to 1; 1 for the same box.
+    """
     shares = np.empty(len(boxes))
     _overlaps(np.ascontiguousarray(box), np.ascontiguousarray(boxes), shares)
     return shares
@@ -46,16 +71,18 @@ def most_violated(
     true : ndarray of int64, shape (n_frames,)
         The object's box, counted within its frame.
     boxes : ndarray, shape (n_boxes, 4)
-        Boxes of all frames, frame by frame.
+        x, y, width and height in pixels of the boxes of all frames, frame by frame.
     offsets : ndarray of int64, shape (n_frames + 1,)
         First box of each frame.
     scores : ndarray, shape (n_boxes,)
+        Score of each box.
 
     Returns
     -------
     chosen : ndarray of int64, shape (n_frames,)
         Counted within the frame; the first where several are equal.
     losses : ndarray, shape (n_frames,)
+        1 minus the overlap with the object's box.
     """
     chosen, losses = np.empty(len(true), np.int64), np.empty(len(true))
     _most_violated(true, np.ascontiguousarray(boxes), offsets, scores, chosen, losses)
@@ -67,8 +94,21 @@ def boxes_around(
 ) -> FloatArray:
     """Boxes of the size of ``box`` whose centre lies within a disc around its own.
 
-    Centres are ``step`` pixels apart; those outside the image are left out.  ``box`` itself
-    comes first, then the others row by row.
+    Parameters
+    ----------
+    box : ndarray, shape (4,)
+        x, y, width and height in pixels.
+    radius : float
+        Radius of the disc in pixels.
+    step : float
+        Distance of neighbouring centres in pixels.
+    image_shape : (int, int) or (int, int, int)
+        Height and width in pixels; centres outside are left out.
+
+    Returns
+    -------
+    boxes : ndarray, shape (n_boxes, 4)
+        ``box`` itself comes first, wherever it is, then the others row by row.
     """
     half = np.arange(step, radius + 1e-9, step)
     offsets = np.concatenate((-half[::-1], [0.0], half))

@@ -32,9 +32,9 @@ def best_sequences(
     Parameters
     ----------
     emissions : ndarray, shape (n_tokens, n_tags)
-        Minus infinity forbids a tag.
+        Scores of the tags of each token; minus infinity forbids a tag.
     transitions : ndarray, shape (n_rows, n_tags * n_tags)
-        Entry ``from * n_tags + to``.
+        Scores of the pairs of tags of each step, entry ``from * n_tags + to``.
     allowed : ndarray, shape (n_tags * n_tags,)
         0 where a tag may follow a tag, else minus infinity.
     starts : ndarray of int64, shape (n_sequences + 1,)

@@ -24,9 +24,11 @@ def best_closed_sets(
     Parameters
     ----------
     scores : ndarray, shape (n_sets, n_labels)
+        Score of each label; a row for each problem.
     order : ndarray of int64, shape (n_labels,)
         All labels, parents before their children.
     starts : ndarray of int64, shape (n_labels + 1,)
+        First of the parents of each label.
     parents : ndarray of int64, shape (n_edges,)
         Label v has the parents ``parents[starts[v]:starts[v + 1]]``.
 

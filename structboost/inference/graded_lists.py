@@ -23,8 +23,14 @@ def value_of_graded_order(scores: FloatArray, gains: FloatArray, k: int = 0) -> 
     Parameters
     ----------
     scores, gains : ndarray, shape (n_items,)
+        Score of each item, and what it is worth at the first rank.
     k : int
         Places that count; 0 for all.
+
+    Returns
+    -------
+    value : float
+        From 0 to 1.
     """
     discounts = _discounts(len(gains), k)
     largest = discounts @ -np.sort(-gains)
@@ -42,7 +48,9 @@ def most_violated_graded_order(
     Parameters
     ----------
     scores, gains : ndarray, shape (n_items,)
+        Score of each item, and what it is worth at the first rank.
     n_pairs : float
+        What the scores of pairs are divided by.
     k : int
         Places that count; 0 for all.
 

@@ -37,6 +37,7 @@ def least_energy_labels(
     Returns
     -------
     labels : ndarray of bool, shape (n_nodes,)
+        Whether each node has label 1.
 
     Raises
     ------

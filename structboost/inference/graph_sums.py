@@ -39,12 +39,14 @@ def label_sums(scores: PairwiseScores, most_held: int) -> tuple[LabelSums, int]:
     Parameters
     ----------
     scores : PairwiseScores
+        Scores of all graphs.
     most_held : int
         Most labellings of the cut of a graph.
 
     Returns
     -------
     sums : LabelSums
+        Probabilities, and logarithms of the sums.
     wrong : int
         The first graph whose cut has more labellings, -1 if there is none.
     """

@@ -14,11 +14,11 @@ def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> Float
     Parameters
     ----------
     values : ndarray, shape (n, n_items)
-        Items of value 0 or less are left out.
+        Value of each item, a row for each problem; items of value 0 or less are left out.
     weights : ndarray of int64, shape (n_items,)
-        Not negative.
+        Weight of each item, not negative.
     capacity : int
-        Time and memory grow with it.
+        Largest total weight; time and memory grow with it.
 
     Returns
     -------
@@ -39,9 +39,11 @@ def best_fillings_by_branching(
     Parameters
     ----------
     values : ndarray, shape (n, n_items)
+        Value of each item, a row for each problem; items of value 0 or less are left out.
     weights : ndarray, shape (n_constraints, n_items)
-        Not negative.
+        Weight of each item for each capacity, not negative.
     capacities : ndarray, shape (n_constraints,)
+        Largest total weights.
 
     Returns
     -------

@@ -9,9 +9,21 @@ from structboost.runtime.compiled import compiled
 
 
 def most_violated_subset(scores: FloatArray, truth: IntArray) -> IntArray:
-    """Sets of highest score plus 1 where they are not the truth, shape (n_sets, n_labels).
+    """Sets of highest score plus 1 where they are not the truth.
 
     Either the best set, or the truth with the label turned that costs least.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_sets, n_labels)
+        Score of each label.
+    truth : ndarray of int64, shape (n_sets, n_labels)
+        The true sets, of 0 and 1.
+
+    Returns
+    -------
+    found : ndarray of int64, shape (n_sets, n_labels)
+        1 on the labels of each set.
     """
     best = (scores > 0).astype(np.int64)
     right = np.flatnonzero((best == truth).all(axis=1))
@@ -30,7 +42,9 @@ def most_violated_f1(scores: FloatArray, truth: IntArray, found: IntArray) -> No
     Parameters
     ----------
     scores : ndarray, shape (n_sets, n_labels)
+        Score of each label.
     truth : ndarray of int64, shape (n_sets, n_labels)
+        The true sets, of 0 and 1.
     found : ndarray of int64, shape (n_sets, n_labels)
         Is filled.
     """

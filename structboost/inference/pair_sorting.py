@@ -16,7 +16,22 @@ from structboost.runtime.compiled import compiled
 
 @compiled
 def weigh_pairs(levels: IntArray, n_levels: int, weights: FloatArray) -> float:
-    """Weight of all pairs of different level; a pair weighs the product of its items."""
+    """Weight of all pairs of different level; a pair weighs the product of its items.
+
+    Parameters
+    ----------
+    levels : ndarray of int64, shape (n_items,)
+        Relevance of each item, 0..n_levels-1.
+    n_levels : int
+        Number of levels.
+    weights : ndarray, shape (n_items,)
+        Weight of each item.
+
+    Returns
+    -------
+    total : float
+        With weights of 1 the number of pairs.
+    """
     sizes = np.zeros(n_levels)
     total = 0.0
     for i in range(len(levels)):
@@ -56,9 +71,22 @@ def violated_pair_weights(
 
     A pair weighs the product of the weights of its items; with weights of 1 pairs are counted.
 
+    Parameters
+    ----------
+    scores : ndarray, shape (n_items,)
+        Score of each item.
+    levels : ndarray of int64, shape (n_items,)
+        Relevance of each item, 0..n_levels-1.
+    n_levels : int
+        Number of levels.
+    weights : ndarray, shape (n_items,)
+        Weight of each item.
+    margin : float
+        Difference of scores from which a pair is not violated.
+
     Returns
     -------
-    signed : ndarray of float64, shape (n,)
+    signed : ndarray of float64, shape (n_items,)
         Weight of the pairs in which the item is the better half, minus those in which it is the
         worse.
     violated : float
@@ -99,9 +127,20 @@ def most_violated_pairs(
 ) -> tuple[IntArray, IntArray]:
     """Violated pairs in order of violation, at most ``limit`` for each better item.
 
+    Parameters
+    ----------
+    scores : ndarray, shape (n_items,)
+        Score of each item.
+    levels : ndarray of int64, shape (n_items,)
+        Relevance of each item.
+    margin : float
+        Difference of scores from which a pair is not violated.
+    limit : int
+        Largest number of pairs of each better item.
+
     Returns
     -------
-    better, worse : ndarray of int64
+    better, worse : ndarray of int64, shape (n_pairs,)
         Items of each pair; for every better item its highest-scored lower-level items first.
     """
     n = len(scores)

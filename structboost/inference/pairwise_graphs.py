@@ -72,10 +72,12 @@ def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
     Parameters
     ----------
     scores : PairwiseScores
+        Scores of all graphs.
 
     Returns
     -------
     labels : ndarray of int64, shape (n_nodes,)
+        Label of each node.
     bounds : ndarray, shape (n_graphs,)
         No labelling of a graph scores more; the score of its labels itself where they are proved to
         be best.

@@ -45,10 +45,12 @@ def best_segments(
     span_step : int
         Rows from a first token to the next one; 0 if all share theirs.
     max_length : int
+        Most tokens of a segment.
     rewarded : ndarray of int64, shape (n_tokens, 2)
         Length and label of the segment at each token that scores ``reward`` more; length 0 for
         none.
     reward : float
+        What such a segment scores more.
     lengths, labels : ndarray of int64, shape (n_tokens,)
         Are filled in at the first token of each segment; ``lengths`` starts at zero.
 

@@ -33,9 +33,16 @@ def value_of_order(scores: FloatArray, levels: IntArray, measure: TopMeasure) ->
     Parameters
     ----------
     scores : ndarray, shape (n_items,)
+        Score of each item.
     levels : ndarray of int64, shape (n_items,)
         1 for relevant items, 0 for others; there are some of each.
     measure : TopMeasure
+        What the value is.
+
+    Returns
+    -------
+    value : float
+        From 0 to 1.
     """
     relevant, others = np.sort(-scores[levels == 1]), np.sort(-scores[levels == 0])
     ends = (np.searchsorted(others, relevant, side=side) for side in ("left", "right"))

@@ -23,7 +23,12 @@ def shortest_tour(costs: FloatArray) -> IntArray:
     Parameters
     ----------
     costs : ndarray, shape (n_nodes, n_nodes)
-        Symmetric, of either sign; at least 3 nodes.
+        Lengths of the edges, symmetric, of either sign; at least 3 nodes.
+
+    Returns
+    -------
+    tour : ndarray of int64, shape (n_nodes,)
+        Each node once.
     """
     n = len(costs)
     scaled = _scaled(costs)

@@ -228,7 +228,28 @@ class StructuredSVM(Documented, BaseEstimator):
             )
 
     def scores(self, X: Sequence[Any]) -> StackedParts:
-        """Scores of all parts of all inputs, by kind."""
+        """Scores of all parts of all inputs.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        scores : StackedParts
+            By kind, rows of shape (n_rows, n_channels).
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted yet.
+        ValueError, TypeError
+            If ``X`` is empty or no sequence, or parts have another number of features than in
+            training.
+        TaskError
+            If the entries of ``X`` are not inputs of the task.
+        """
         matrices = self._matrices()
         stack = stacked_inputs(self.task, X)
         known = {
@@ -242,7 +263,23 @@ class StructuredSVM(Documented, BaseEstimator):
         return parts.scores(parts.flat_weights(matrices))[1]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Best output of each input, by the task's ``predict``."""
+        """Best output of each input, by the task's ``predict``.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        outputs : list, shape (n_examples,)
+            What the task's ``predict`` returns for each input.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError, TaskError
+            As :meth:`scores` does.
+        """
         return predictions(self.task, X, self.scores(X))
 
     def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
@@ -254,6 +291,16 @@ class StructuredSVM(Documented, BaseEstimator):
             Inputs, and their true outputs.
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean.
+
+        Returns
+        -------
+        score : float
+            At most 0.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ or weights are out of their range, and as :meth:`scores` does.
         """
         weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
         return -mean_loss(self.task, Y, self.predict(X), weights)
@@ -262,6 +309,11 @@ class StructuredSVM(Documented, BaseEstimator):
         """Write the weights and the parameters (not the task) to a file, without pickle.
 
         The file is written whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -273,6 +325,18 @@ class StructuredSVM(Documented, BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str], task: Task) -> StructuredSVM:
         """A fitted model from a file that :meth:`save` wrote, and the task it was trained on.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        task : Task
+            A task with the same kinds of parts as in training.
+
+        Returns
+        -------
+        svm : StructuredSVM
+            The fitted model, with its parameters.
 
         Raises
         ------
@@ -295,7 +359,18 @@ class StructuredSVM(Documented, BaseEstimator):
             return cls.from_model(model, task)
 
     def to_model(self) -> LinearModel:
-        """What a file holds of the fitted model."""
+        """What a file holds of the fitted model.
+
+        Returns
+        -------
+        model : LinearModel
+            Weights by kind, parameters, history and objective.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted yet.
+        """
         weights = self._matrices()
         facts = {
             "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
@@ -307,7 +382,25 @@ class StructuredSVM(Documented, BaseEstimator):
 
     @classmethod
     def from_model(cls, model: LinearModel, task: Task) -> StructuredSVM:
-        """The fitted model that :meth:`to_model` took apart, for a task of the same kinds."""
+        """The fitted model that :meth:`to_model` took apart.
+
+        Parameters
+        ----------
+        model : LinearModel
+            What :meth:`to_model` returned.
+        task : Task
+            A task with the same kinds of parts as in training; this is not checked.
+
+        Returns
+        -------
+        svm : StructuredSVM
+            The fitted model, with its parameters.
+
+        Raises
+        ------
+        DamagedFileError
+            If the model has other parameters than those of a StructuredSVM.
+        """
         facts = model.metadata
         if set(facts["parameters"]) != set(_SAVED):
             raise DamagedFileError("it has other parameters than those of StructuredSVM")

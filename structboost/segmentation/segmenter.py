@@ -237,6 +237,11 @@ class Segmenter(Documented, BaseEstimator):
             Required by a model that was trained with scribbles, where both kinds are needed;
             optional otherwise.
 
+        Returns
+        -------
+        mask : ndarray of uint8, shape (height, width)
+            Class of each pixel.
+
         Raises
         ------
         ValueError
@@ -261,14 +266,28 @@ class Segmenter(Documented, BaseEstimator):
 
         Returns
         -------
-        ndarray of float32, shape (height, width, n_labels)
+        probabilities : ndarray of float32, shape (height, width, n_labels)
+            Those of a pixel sum to 1.
         """
         return self.mask_and_probabilities(image, scribbles)[1]
 
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask | None = None
     ) -> tuple[Mask, Floats32]:
-        """What :meth:`predict` and :meth:`predict_proba` give, in one step."""
+        """What :meth:`predict` and :meth:`predict_proba` give, in one step.
+
+        Parameters
+        ----------
+        image, scribbles
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        mask : ndarray of uint8, shape (height, width)
+            Class of each pixel.
+        probabilities : ndarray of float32, shape (height, width, n_labels)
+            Those of a pixel sum to 1.
+        """
         pixels = one_photograph(image)
         described = self._describe(pixels)
         chances = self._chances(described, pixels.shape, scribbles).astype(np.float32)
@@ -287,6 +306,16 @@ class Segmenter(Documented, BaseEstimator):
         ----------
         images, masks, scribbles
             As for :meth:`fit`; classes that occur nowhere do not count.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ, or as :meth:`predict` does.
         """
         self._check_fitted()
         check_lengths(images, masks=masks, scribbles=scribbles)
@@ -298,19 +327,63 @@ class Segmenter(Documented, BaseEstimator):
     def predict_in_turn(
         self, images: Sequence[Photograph], scribbles: Sequence[Mask] | None = None
     ) -> Iterator[Mask]:
-        """Masks of many images, one by one: features come from the cache or from processes."""
+        """Masks of many images, one by one: features come from the cache or from processes.
+
+        Parameters
+        ----------
+        images : sequence of ndarray of uint8, shape (height, width, 3), or of PIL.Image.Image
+            RGB, or grey of shape (height, width).
+        scribbles : sequence of ndarray of uint8, shape (height, width), optional
+            As for :meth:`predict`, one for each image.
+
+        Yields
+        ------
+        mask : ndarray of uint8, shape (height, width)
+            Class of each pixel, at the size of the image.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`predict` does; the message gives the number of the image.
+        NotFittedError
+            If there is no model.
+        """
         for i, described in enumerate(self._described(images)):
             pixels = photograph(images[i], f"images[{i}]")
             strokes = None if scribbles is None else scribbles[i]
             yield self._mask(described, pixels, strokes, f"scribbles[{i}]")
 
     def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> IntArray:
-        """Class of each superpixel; scribbles have the size of the described image."""
+        """Class of each superpixel.
+
+        Parameters
+        ----------
+        image : DescribedImage
+            Superpixels, edges and features of the image.
+        scribbles : ndarray of uint8, optional
+            Scribbles at the size of the described image.
+
+        Returns
+        -------
+        labels : ndarray of int64, shape (n_superpixels,)
+            Class of each superpixel.
+        """
         graph = self.graph(image, scribbles)
         return self.crf_model_.labels(graph, self._known(image, scribbles))
 
     def graph(self, image: DescribedImage, scribbles: Mask | None = None) -> SuperpixelGraph:
-        """The CRF of an image: potentials of its superpixels and edges."""
+        """The CRF of an image: potentials of its superpixels and edges.
+
+        Parameters
+        ----------
+        image, scribbles
+            As for :meth:`superpixel_labels`.
+
+        Returns
+        -------
+        graph : SuperpixelGraph
+            An input of the task.
+        """
         self._check_fitted()
         with one_blas_thread():
             return self._graph(image, self._answers(image, scribbles))
@@ -322,6 +395,11 @@ class Segmenter(Documented, BaseEstimator):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
 
         Raises
         ------
@@ -343,6 +421,16 @@ class Segmenter(Documented, BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Segmenter:
         """Read a model that :meth:`save` wrote; no code of the file is run.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        segmenter : Segmenter
+            The fitted model.
 
         Raises
         ------

@@ -79,6 +79,11 @@ class StrokeSegmenter:
     longest : int
         Longest side in pixels: larger photographs are shrunk to it first.  Masks come out at full
         size.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is no whole number from 1.
     """
 
     def __init__(self, n_segments: int = 1200, longest: int = 512) -> None:
@@ -95,6 +100,11 @@ class StrokeSegmenter:
         scribbles : ndarray of uint8, shape (height, width)
             1 on the object, 2 on the background, 0 elsewhere.
 
+        Returns
+        -------
+        mask : ndarray of uint8, shape (height, width)
+            1 on the object, 0 elsewhere.
+
         Raises
         ------
         ValueError
@@ -105,14 +115,48 @@ class StrokeSegmenter:
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask
     ) -> tuple[Mask, NDArray[np.float32]]:
-        """The mask, and the probabilities of background and object, not calibrated."""
+        """The mask, and the probabilities of background and object, not calibrated.
+
+        Parameters
+        ----------
+        image, scribbles
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        mask : ndarray of uint8, shape (height, width)
+            1 on the object, 0 elsewhere, with outlines that follow the image.
+        probabilities : ndarray of float32, shape (height, width, 2)
+            Background, then object.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`predict` does.
+        """
         prepared = self.prepare(image)
         coarse, chances = self.segment(prepared, scribbles)
         small = resized_mask(coarse, prepared.labels.shape)
         return refined_mask(photograph(image, "image"), small), chances
 
     def prepare(self, image: Photograph) -> PreparedImage:
-        """What is computed once, before the first stroke."""
+        """What is computed once, before the first stroke.
+
+        Parameters
+        ----------
+        image : ndarray of uint8, shape (height, width, 3), or PIL.Image.Image
+            RGB, or grey of shape (height, width).
+
+        Returns
+        -------
+        prepared : PreparedImage
+            Superpixels, and what their colours say of each other.
+
+        Raises
+        ------
+        ValueError
+            If the image is not 8-bit.
+        """
         pixels = photograph(image, "image")
         small = fitted(pixels, self.longest)
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
@@ -140,7 +184,27 @@ class StrokeSegmenter:
         )
 
     def segment(self, image: PreparedImage, scribbles: Mask) -> tuple[Mask, NDArray[np.float32]]:
-        """Mask and probabilities of a prepared image, with the outlines of its superpixels."""
+        """Mask and probabilities of a prepared image, with the outlines of its superpixels.
+
+        Parameters
+        ----------
+        image : PreparedImage
+            What :meth:`prepare` returned.
+        scribbles : ndarray of uint8, shape (height, width)
+            1 on the object, 2 on the background, 0 elsewhere, at the size of the image.
+
+        Returns
+        -------
+        mask : ndarray of uint8, shape (height, width)
+            1 on the object, 0 elsewhere.
+        probabilities : ndarray of float32, shape (height, width, 2)
+            Background, then object; not calibrated.
+
+        Raises
+        ------
+        ValueError
+            If the scribbles do not fit the image, hold other values, or are of one kind only.
+        """
         strokes = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
         checked_strokes(strokes, "scribbles")
         n = len(image.sizes)

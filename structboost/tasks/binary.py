@@ -17,6 +17,10 @@ class BinaryTask(CodeTask):
     """Two labels, -1 and 1, with the joint feature ``y / 2`` and the 0/1 loss.
 
     An input is a feature vector; its one part is the input itself.
+
+    Notes
+    -----
+    StructBoost, section 3.1.
     """
 
     def __init__(self) -> None:
@@ -43,7 +47,23 @@ class BinaryTask(CodeTask):
         return Marginals({"x": expected["x"] - 0.5}, log_sums - 0.5 * scores.rows["x"][:, 0])
 
     def labels(self, Y: Sequence[Any]) -> IntArray:
-        """0 for the label -1, and 1 for 1; others raise TaskError."""
+        """Numbers of the labels: 0 for -1, and 1 for 1.
+
+        Parameters
+        ----------
+        Y : sequence of -1 or 1, shape (n_examples,)
+            True labels.
+
+        Returns
+        -------
+        numbers : ndarray of int64, shape (n_examples,)
+            The row of each label in the codes.
+
+        Raises
+        ------
+        TaskError
+            If a label is neither -1 nor 1; the message names the example.
+        """
         y = np.asarray(Y, dtype=np.float64)
         bad = np.flatnonzero(~np.isin(y, (-1.0, 1.0)))
         if len(bad):

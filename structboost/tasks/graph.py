@@ -76,6 +76,10 @@ class GraphTask(Task):
     ------
     TaskError, ValueError
         If a parameter is out of its range.
+
+    Notes
+    -----
+    Taskar, Guestrin and Koller, Max-margin Markov networks, NIPS 2003.
     """
 
     def __init__(
@@ -119,7 +123,14 @@ class GraphTask(Task):
         }
 
     def parts(self, x: GraphInput) -> dict[str, NDArray[Any]]:
-        """Features of the nodes and of the edges, by kind."""
+        """Features of the nodes and of the edges, by kind.
+
+        Raises
+        ------
+        TaskError
+            If edges join a node to itself or nodes that are not there, are no whole numbers of
+            shape (n_edges, 2), or have not one row of features each.
+        """
         out = {kind: np.asarray(_of(x.nodes, kind)) for kind in self.n_labels}
         for kind, edges in self._edges(x).items():
             features = None if x.edge_features is None else _of(x.edge_features, kind)
@@ -153,7 +164,13 @@ class GraphTask(Task):
         return out
 
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Number of nodes whose labels differ."""
+        """Number of nodes whose labels differ.
+
+        Raises
+        ------
+        TaskError
+            If an output has no valid labels, or the two are of different length.
+        """
         true, found = self._checked(y), self._checked(y_pred)
         for kind, labels in true.items():
             if len(labels) != len(found[kind]):
@@ -199,6 +216,11 @@ class GraphTask(Task):
             One input.
         scores : dict of str to ndarray, shape (n_parts, n_channels)
             Scores of its nodes and edges, by kind.
+
+        Returns
+        -------
+        bound : float
+            In the unit of the scores.
         """
         return float(self._best([x], _stacked(scores))[1][0])
 
@@ -232,7 +254,14 @@ class GraphTask(Task):
         return float(self.marginals_batch([x], _stacked(scores)).log_sums[0])
 
     def marginals_batch(self, X: Sequence[GraphInput], scores: StackedParts) -> Marginals:
-        """Marginals of every graph, in one compiled pass."""
+        """Marginals of every graph, in one compiled pass.
+
+        Raises
+        ------
+        TooManyOutputsError
+            If the nodes that cut all cycles of a graph have more than 4096 labellings; the message
+            names the example.
+        """
         graphs = self._pairwise_scores(X, scores)
         sums, wrong = label_sums(graphs, _MOST_HELD)
         if wrong >= 0:

@@ -101,6 +101,11 @@ class MatchingTask(Task):
     unmatched : bool
         Whether members may stay alone: then a pair is matched only if its score is above 0.
         Otherwise the whole smaller set is matched, and all pairs are candidates.
+
+    Notes
+    -----
+    Taskar, Lacoste-Julien and Klein, A discriminative matching approach to word alignment, EMNLP
+    2005.
     """
 
     kinds = {"pair": PartKind(1)}
@@ -110,7 +115,14 @@ class MatchingTask(Task):
         self.unmatched = unmatched
 
     def parts(self, x: Any) -> NDArray[Any]:
-        """Features of all pairs, left member by left member; of candidates as they are."""
+        """Features of all pairs, left member by left member; of candidates as they are.
+
+        Raises
+        ------
+        TaskError
+            If an array has other than three axes, or the input is CandidatePairs and ``unmatched``
+            is False.
+        """
         if isinstance(x, CandidatePairs):
             if not self.unmatched:
                 raise TaskError(
@@ -145,7 +157,13 @@ class MatchingTask(Task):
         return Measure(parts, np.zeros(len(parts), np.int64), np.ones(len(parts)))
 
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Half the number of pairs that only one of the two matchings has."""
+        """Half the number of pairs that only one of the two matchings has.
+
+        Raises
+        ------
+        TaskError
+            If an output is no vector of whole numbers, or the two differ in length.
+        """
         true, found = _checked(y), _checked(y_pred)
         if len(true) != len(found):
             raise TaskError(f"One matching has {len(true)} left members, the other {len(found)}.")

@@ -58,6 +58,11 @@ class MultiLabelTask(Task):
     ------
     TaskError, ValueError
         If a parameter is out of its range.
+
+    Notes
+    -----
+    With pairs of labels: Finley and Joachims, Training structural SVMs when exact inference is
+    intractable, ICML 2008.
     """
 
     reads_inputs: ClassVar[bool] = False

@@ -60,6 +60,7 @@ class TrueDecisions(Sequence[Decision]):
     Parameters
     ----------
     chosen, costs : ndarray, shape (n, n_items)
+        Decisions and true costs, a row for each output.
     """
 
     def __init__(self, chosen: FloatArray, costs: FloatArray) -> None:
@@ -164,7 +165,14 @@ class PredictThenOptimizeTask(Task):
         return {kind: both[kind] for kind in self.kinds}
 
     def loss(self, y: Decision, y_pred: Decision) -> float:
-        """The regret of ``y_pred``."""
+        """The regret of ``y_pred``.
+
+        Raises
+        ------
+        TaskError
+            If ``y`` has no costs, or ``y_pred`` is better at them and the task has one problem for
+            all.
+        """
         if y.costs is None:
             raise TaskError("Y[{sample}] has no costs; make true outputs by best_decisions.")
         if self.problem is not None:
@@ -175,7 +183,13 @@ class PredictThenOptimizeTask(Task):
         return abs(float(y.costs @ (y_pred.chosen - y.chosen)))
 
     def loss_scores(self, x: Any, y: Decision) -> dict[str, FloatArray]:
-        """Minus half the true costs."""
+        """Minus half the true costs.
+
+        Raises
+        ------
+        TaskError
+            If ``y`` has no costs.
+        """
         if y.costs is None:
             raise TaskError("Y[{sample}] has no costs; make true outputs by best_decisions.")
         if "instance" in self.kinds:
@@ -280,8 +294,15 @@ class PredictThenOptimizeTask(Task):
         costs : array-like, shape (n, n_items), or a sequence of n vectors
             True costs of each input.
 
+        Returns
+        -------
+        truth : sequence of Decision, shape (n,)
+            Each with its true costs.
+
         Raises
         ------
+        ValueError
+            If ``X`` and ``costs`` differ in length.
         TaskError
             If the costs of an input are not finite or too few, or its problem cannot be solved;
             the message names the input.
@@ -298,7 +319,18 @@ class PredictThenOptimizeTask(Task):
         ]
 
     def predicted_costs(self, scores: StackedParts) -> list[FloatArray]:
-        """Predicted costs of each input from the scores of its parts."""
+        """Predicted costs of each input from the scores of its parts.
+
+        Parameters
+        ----------
+        scores : StackedParts
+            Scores of the parts of all inputs.
+
+        Returns
+        -------
+        costs : list of ndarray, shape (n_items,)
+            Predicted costs of each input.
+        """
         return [self._predicted(scores.example(i)) for i in range(scores.n_examples)]
 
     def costs_table(self, scores: StackedParts, n: int) -> FloatArray:
@@ -306,7 +338,23 @@ class PredictThenOptimizeTask(Task):
         return np.asarray(sum(rows.reshape(n, -1) for rows in scores.rows.values()), np.float64)
 
     def with_problem(self, problem: DecisionProblem) -> PredictThenOptimizeTask:
-        """The same task with another problem."""
+        """The same task with another problem.
+
+        Parameters
+        ----------
+        problem : DecisionProblem
+            The other problem, of the same number of items.
+
+        Returns
+        -------
+        task : PredictThenOptimizeTask
+            A new task.
+
+        Raises
+        ------
+        ValueError
+            If the problem is known to have another number of items.
+        """
         n_items = self.kinds["instance"].n_channels if "instance" in self.kinds else None
         return PredictThenOptimizeTask(problem, self.features, n_items=n_items)
 

@@ -92,7 +92,13 @@ class SegmentTask(Task):
         }
 
     def parts(self, x: Any) -> dict[str, NDArray[Any]]:
-        """Features of the tokens, twice, of the lengths or possible segments, and a constant."""
+        """Features of the tokens, twice, of the lengths or possible segments, and a constant.
+
+        Raises
+        ------
+        TaskError
+            If the features of segments have not the shape (n_tokens, max_length, n_span_features).
+        """
         tokens = np.asarray(x[0] if self.span_features else x)
         if not self.span_features:
             spans = np.arange(1.0, self.max_length + 1.0).reshape(-1, 1)
@@ -129,7 +135,13 @@ class SegmentTask(Task):
         }
 
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Number of tokens of another label, or of segments that only one output has."""
+        """Number of tokens of another label, or of segments that only one output has.
+
+        Raises
+        ------
+        TaskError
+            If an output is no cut into segments, or the two cover sequences of different length.
+        """
         true, found = self._checked(y), self._checked(y_pred)
         if (true[-1:, 1] != found[-1:, 1]).any() or (len(true) == 0) != (len(found) == 0):
             raise TaskError("Two outputs cover sequences of different length.")

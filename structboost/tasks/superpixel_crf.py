@@ -81,8 +81,14 @@ class TrueLabels:
     Parameters
     ----------
     labels : ndarray of int64, shape (n_superpixels,)
+        Label of each superpixel.
     areas : ndarray, shape (n_superpixels,)
         Not negative; such as shares of the image, so that the loss is a share of the pixels.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or an area is negative or not finite.
     """
 
     labels: Labels
@@ -120,6 +126,15 @@ class SuperpixelCRFTask(Task):
         Labels are 0..n_labels-1.
     pairwise : bool
         False leaves the edges out: superpixels are labelled one by one.
+
+    Raises
+    ------
+    ValueError
+        If ``n_labels`` is out of its range.
+
+    Notes
+    -----
+    StructBoost, section 3.6.
     """
 
     def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
@@ -133,7 +148,13 @@ class SuperpixelCRFTask(Task):
             self.kinds["edge"] = PartKind(1, (0.0, 1.0))
 
     def parts(self, x: SuperpixelGraph) -> dict[str, NDArray[Any]]:
-        """Potentials of every (superpixel, label), superpixel by superpixel, and of every edge."""
+        """Potentials of every (superpixel, label), superpixel by superpixel, and of every edge.
+
+        Raises
+        ------
+        TaskError
+            If the potentials are of another number of labels.
+        """
         n, n_labels, n_unary = x.potentials.shape
         if n_labels != self.n_labels:
             raise TaskError(
@@ -170,7 +191,13 @@ class SuperpixelCRFTask(Task):
         return measures | {"edge": _minus_one(cut)} if self.pairwise else measures
 
     def loss(self, y: Labels | TrueLabels, y_pred: Labels | TrueLabels) -> float:
-        """Area (or number) of the superpixels whose labels differ."""
+        """Area (or number) of the superpixels whose labels differ.
+
+        Raises
+        ------
+        TaskError
+            If an output has labels outside 0..n_labels-1, or the two differ in length.
+        """
         (true, areas), (found, _) = self._labels_and_areas(y), self._labels_and_areas(y_pred)
         if len(true) != len(found):
             raise TaskError(

@@ -144,7 +144,12 @@ class BoxTracker:
         frame : ndarray of uint8, shape (height, width) or (height, width, 3), or a list of them
             Grey or RGB, or pictures of Pillow; convert frames of OpenCV, which are BGR.
         box : array-like, shape (4,) or (n_frames, 4)
-            x, y, width and height in each frame.
+            x, y, width and height in pixels in each frame.
+
+        Returns
+        -------
+        self : BoxTracker
+            The tracker.
 
         Raises
         ------
@@ -180,7 +185,17 @@ class BoxTracker:
 
     @deferred_interrupts(grace=None)
     def update(self, frame: Any) -> FloatArray:
-        """Find the object in the next frame; returns its box, shape (4,).
+        """Find the object in the next frame.
+
+        Parameters
+        ----------
+        frame : ndarray of uint8, shape (height, width) or (height, width, 3), or PIL.Image.Image
+            Grey or RGB; convert frames of OpenCV, which are BGR.
+
+        Returns
+        -------
+        box : ndarray, shape (4,)
+            x, y, width and height in pixels; where the object was last seen if it is lost.
 
         Raises
         ------

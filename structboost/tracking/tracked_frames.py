@@ -146,6 +146,16 @@ def track_objects(
     -------
     list of TrackedFrames
         By object, all of one length.
+
+    Raises
+    ------
+    ValueError
+        If ``boxes`` has another shape, there are fewer frames than boxes, or a tracker or a learner
+        is there twice; and what :meth:`BoxTracker.init` and :meth:`BoxTracker.update` raise.
+    TypeError
+        If an entry of ``frames`` is no pair of number and image.
+    VideoError
+        If the video breaks off before the objects are learned; a later error is kept in ``error``.
     """
     given = np.asarray(boxes, np.float64)
     if given.ndim != 3 or given.shape[0] != len(trackers) or not given.size:

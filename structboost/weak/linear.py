@@ -314,6 +314,10 @@ class LDAFamily(LinearFamily):
     ------
     TaskError
         If there is no training part.
+
+    Notes
+    -----
+    MultiBoost.MO and .ECC, second experiment (Table III): there LDA is the base learner.
     """
 
     name = "lda"

@@ -193,6 +193,10 @@ class PatchFamily(WeakLearnerFamily):
         Seed for drawing templates.
     exact, n_threads
         Ignored.
+
+    Notes
+    -----
+    After the features of ShareBoost's experiment on MNIST.
     """
 
     name = "patch"

@@ -99,6 +99,17 @@ class PiecewiseFamily(WeakLearnerFamily):
         Seed for k-means.
     exact, n_threads
         Ignored.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    TaskError
+        If there is no training part.
+
+    Notes
+    -----
+    ShareBoost, section 3.2.
     """
 
     name = "piecewise"
