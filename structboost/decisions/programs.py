@@ -82,6 +82,16 @@ class LinearProgram(DecisionProblem):
     def from_highs(cls, model: highspy.Highs) -> LinearProgram:
         """The constraints, bounds, integers and sense of a model of HiGHS, not its costs.
 
+        Parameters
+        ----------
+        model : highspy.Highs
+            The model; its variables are the items.
+
+        Returns
+        -------
+        program : LinearProgram
+            The problem of its constraints.
+
         Raises
         ------
         ValueError

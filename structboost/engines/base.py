@@ -255,7 +255,18 @@ class Engine(ABC):
 
     @classmethod
     def by_name(cls, n_jobs: int | None) -> Engine:
-        """The engine that ``StructBoost(engine=name, n_jobs=n_jobs)`` asks for."""
+        """The engine that ``StructBoost(engine=name, n_jobs=n_jobs)`` asks for.
+
+        Parameters
+        ----------
+        n_jobs : int or None
+            Number of threads or processes.
+
+        Returns
+        -------
+        engine : Engine
+            A new engine; engines without such a number ignore it.
+        """
         return cls()
 
     @property

@@ -27,8 +27,8 @@ def cheapest_paths(
     Returns
     -------
     used : ndarray, shape (n, n_arcs)
-        1 on the arcs of the path.  Of equally cheap ways into a node, the path takes the arc that
-        stands first in ``order``.
+        1 on the arcs of the path.  Among equally cheap ways into a node, the path takes the arc
+        that stands first in ``order``.
     """
     used = np.zeros(costs.shape)
     _cheapest_paths(np.ascontiguousarray(costs), tails, heads, order, *ends, used)

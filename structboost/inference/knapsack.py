@@ -23,8 +23,8 @@ def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> Float
     Returns
     -------
     chosen : ndarray, shape (n, n_items)
-        1 on the items chosen.  Of equally good choices, the one without the item of the largest
-        number that they differ in.
+        1 on the items chosen.  Among equally good choices, it is the one without the item of the
+        largest number that they differ in.
     """
     chosen = np.zeros(values.shape)
     _fill_by_table(np.ascontiguousarray(values), weights, capacity, chosen)

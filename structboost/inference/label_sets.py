@@ -92,7 +92,7 @@ def most_violated_f1(scores: FloatArray, truth: IntArray, found: IntArray) -> No
 def best_expected_f1(chances: FloatArray, found: IntArray) -> None:
     """Sets of the largest expected F1 where labels are independent; two empty sets have F1 1.
 
-    Of each size the best set has the most probable labels.  The expectation over the number of true
+    The best set of each size has the most probable labels.  The expectation over the number of true
     labels beside them follows from that of the size above (Ye, Chai, Lee and Chieu, ICML 2012,
     Algorithm 1).
 

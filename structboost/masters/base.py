@@ -365,6 +365,18 @@ class Formulation(ABC):
     def by_name(cls, name: str, *, stabilize: bool) -> Self:
         """The formulation that ``StructBoost(formulation=name, stabilize=stabilize)`` asks for.
 
+        Parameters
+        ----------
+        name : str
+            A name that the formulation is registered under.
+        stabilize : bool
+            Whether the master is stabilised.
+
+        Returns
+        -------
+        formulation : Formulation
+            A new one, with default parameters.
+
         Raises
         ------
         ValueError
@@ -565,6 +577,11 @@ class RestrictedMaster(ABC):
 
         Wherever it stops, :meth:`bound` must hold for the duals.  By default the same as
         :meth:`solve`.
+
+        Parameters
+        ----------
+        tolerance, selected
+            As for :meth:`solve`.
         """
         self.solve(tolerance, selected)
 

@@ -30,7 +30,18 @@ class SoftmaxLink:
     margin: float = 0.0
 
     def inverse(self, scores: FloatArray) -> FloatArray:
-        """Probabilities, shape (n_samples, n_classes) as the scores."""
+        """Probabilities that follow from scores.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (n_samples, n_classes)
+            Scores of the classes.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_classes)
+            Rows sum to 1.
+        """
         share = softmax(self.sharpness * scores, axis=1)
         if not self.margin:
             return np.asarray(share)

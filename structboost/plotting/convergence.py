@@ -30,7 +30,25 @@ class ConvergenceDisplay:
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, x: str = "round", name: str | None = None
     ) -> Self:
-        """Display of a fitted trainer or estimator (anything with ``history_``)."""
+        """Display of a fitted trainer or estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Anything fitted that has ``history_``.
+        ax, x, name
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not fitted yet.
+        """
         if not hasattr(estimator, "history_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
         return cls.from_history(estimator.history_, ax=ax, x=x, name=name)
@@ -44,7 +62,20 @@ class ConvergenceDisplay:
         x: str = "round",
         name: str | None = None,
     ) -> Self:
-        """Display of the records of a fit."""
+        """Display of the records of a fit.
+
+        Parameters
+        ----------
+        history : sequence of dict
+            Records as in ``history_``.
+        ax, x, name
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            The display, drawn.
+        """
         return cls(history).plot(ax=ax, x=x, name=name)
 
     def plot(self, *, ax: Any = None, x: str = "round", name: str | None = None) -> Self:

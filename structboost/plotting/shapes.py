@@ -104,6 +104,11 @@ class ShapeDisplay:
     def shape(self, feature: int) -> tuple[FloatArray, FloatArray]:
         """The steps of a feature: what it adds to the scores beside its slope.
 
+        Parameters
+        ----------
+        feature : int
+            Number of the feature.
+
         Returns
         -------
         thresholds : ndarray, shape (n_thresholds,)
@@ -125,7 +130,18 @@ class ShapeDisplay:
         return numbers, _beside_mean(values)
 
     def missing(self, feature: int) -> FloatArray | None:
-        """What a missing value of a feature adds, shape (n_channels,); None where none is known."""
+        """What a missing value of a feature adds to the scores.
+
+        Parameters
+        ----------
+        feature : int
+            Number of the feature.
+
+        Returns
+        -------
+        values : ndarray, shape (n_channels,), or None
+            None where none is known.
+        """
         steps = self.form.steps
         used = np.flatnonzero(steps.features == feature)
         if steps.missing is None or not len(used):
@@ -134,18 +150,35 @@ class ShapeDisplay:
         return found
 
     def slope(self, feature: int) -> FloatArray:
-        """What the scores gain per unit of a feature beside its steps, shape (n_channels,)."""
+        """What the scores gain per unit of a feature, beside its steps.
+
+        Parameters
+        ----------
+        feature : int
+            Number of the feature.
+
+        Returns
+        -------
+        slope : ndarray, shape (n_channels,)
+            With several channels their mean, which moves no decision, is subtracted.
+        """
         slopes: FloatArray = _beside_mean(self.form.coefficients[feature][None])[0]
         return slopes
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray]:
         """Corners of what is drawn: steps, and the slope around the middle of the range.
 
+        Parameters
+        ----------
+        feature : int
+            Number of the feature.
+
         Returns
         -------
         at : ndarray, shape (n_corners,)
             Values of the feature; each threshold comes twice.
         values : ndarray, shape (n_corners, n_channels)
+            What is drawn there.
         """
         thresholds, values = self.shape(feature)
         ends = [*thresholds[:1], *thresholds[-1:]]

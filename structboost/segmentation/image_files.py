@@ -62,7 +62,17 @@ def text_lines(path: str | PathLike[str], what: str) -> list[str]:
 
 
 def read_photograph(path: str | PathLike[str]) -> Photograph:
-    """An image as RGB, shape (height, width, 3), turned as its camera says, without alpha.
+    """An image as RGB, turned as its camera says, without alpha.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    image : ndarray of uint8, shape (height, width, 3)
+        RGB.
 
     Raises
     ------

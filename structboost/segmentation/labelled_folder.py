@@ -174,11 +174,21 @@ def read_folder(
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
     """The part that each image belongs to, from lines ``ID train`` or ``ID test``.
 
+    Parameters
+    ----------
+    path : str or path
+        The text file.
+
+    Returns
+    -------
+    parts : dict of str to str
+        "train" or "test" for each image's name.
+
     Raises
     ------
     ImageFileError
-        If there is no such file, a line has another form, or an image has both parts; the message
-        gives the line's number.
+        If there is no such file, it is empty, a line has another form, or an image has both parts;
+        the message gives the line's number.
     """
     parts: dict[str, str] = {}
     for number, line in enumerate(text_lines(path, "a split"), 1):

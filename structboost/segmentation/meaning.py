@@ -59,7 +59,18 @@ class Meaning:
         return made
 
     def labels(self, mask: Mask) -> Mask:
-        """Class indices, 255 where void."""
+        """Class indices of a mask.
+
+        Parameters
+        ----------
+        mask : ndarray of uint8, shape (height, width)
+            Values of the mask.
+
+        Returns
+        -------
+        labels : ndarray of uint8, shape (height, width)
+            0..n_labels-1, and 255 where void.
+        """
         if not self.foreground and not self.classes:
             return mask
         table = np.zeros(VOID + 1, np.uint8)
@@ -72,7 +83,19 @@ class Meaning:
         return table[mask]
 
     def values(self, labels: Mask) -> Mask:
-        """Class indices as values of such masks."""
+        """Class indices as values of such masks.
+
+        Parameters
+        ----------
+        labels : ndarray of uint8, shape (height, width)
+            Class indices.
+
+        Returns
+        -------
+        mask : ndarray of uint8, shape (height, width)
+            Values of the mask; with ``foreground``, or without ``classes``, the class indices
+            themselves.
+        """
         if self.foreground or not self.classes:
             return labels
         table = np.arange(VOID + 1, dtype=np.uint8)
@@ -81,6 +104,16 @@ class Meaning:
 
     def n_labels(self, values: set[int]) -> int:
         """Number of classes of masks with these values.
+
+        Parameters
+        ----------
+        values : set of int
+            All values that occur.
+
+        Returns
+        -------
+        n_labels : int
+            At least 2.
 
         Raises
         ------
@@ -92,7 +125,18 @@ class Meaning:
         return len(self.classes) or n_labels_of(values)
 
     def name(self, label: int) -> str:
-        """Name of a class; its value where it has none."""
+        """Name of a class; its value where it has none.
+
+        Parameters
+        ----------
+        label : int
+            Class index.
+
+        Returns
+        -------
+        name : str
+            With ``foreground``, class 0 is "rest".
+        """
         if self.foreground:
             wanted = [_entry(self.names, value, str(value)) for value in self.foreground]
             return "+".join(wanted) if label else "rest"
@@ -102,7 +146,18 @@ class Meaning:
         return _entry(self.names, label, str(label))
 
     def colour(self, label: int) -> Colour | None:
-        """Colour of a class, if it is known."""
+        """Colour of a class, if it is known.
+
+        Parameters
+        ----------
+        label : int
+            Class index.
+
+        Returns
+        -------
+        colour : (int, int, int) or None
+            RGB, 0..255.
+        """
         if self.foreground:
             return None
         value = self.classes[label] if self.classes else label

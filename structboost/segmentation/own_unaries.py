@@ -48,7 +48,22 @@ class OwnUnaries:
     n_rows: int = 60_000
 
     def fit(self, rows: NDArray[Any], labels: IntArray, n_labels: int) -> Any:
-        """A clone, trained on superpixels."""
+        """A clone of the classifier, trained on superpixels.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_superpixels, n_features)
+            Features of superpixels.
+        labels : ndarray of int64, shape (n_superpixels,)
+            Class of each.
+        n_labels : int
+            Number of classes, some of which may not occur.
+
+        Returns
+        -------
+        classifier : scikit-learn classifier
+            The trained clone.
+        """
         return clone(self.classifier).fit(rows, labels)
 
 

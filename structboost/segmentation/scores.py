@@ -53,7 +53,18 @@ class SegmentationScores:
 
     @classmethod
     def of(cls, confusions: Sequence[IntArray]) -> SegmentationScores:
-        """Scores of several images together."""
+        """Scores of several images together.
+
+        Parameters
+        ----------
+        confusions : sequence of ndarray of int64, shape (n_labels, n_labels)
+            What :func:`confusion` returned for each image.
+
+        Returns
+        -------
+        scores : SegmentationScores
+            Those of the pixels of all images.
+        """
         return cls(np.sum(confusions, axis=0))
 
     @property

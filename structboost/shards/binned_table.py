@@ -69,6 +69,16 @@ class BinnedTable:
     def open(cls, path: str | PathLike[str]) -> BinnedTable:
         """A table that was made before.
 
+        Parameters
+        ----------
+        path : str or path
+            Folder of the table.
+
+        Returns
+        -------
+        table : BinnedTable
+            Its codes stay on disk.
+
         Raises
         ------
         FileNotFoundError

@@ -112,11 +112,21 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         return ListedOutputs(self, None, {"x": (1, self.n_labels)})
 
     def closed(self, sets: Any) -> NDArray[Any]:
-        """The sets, shape (n_sets, n_labels), with all labels above theirs.
+        """Sets with all labels above theirs.
 
         Scores of labels, such as probabilities that were found one by one, are closed likewise:
         a label gets the largest score of the labels that imply it, so none scores above one that
         it implies.
+
+        Parameters
+        ----------
+        sets : array-like, shape (n_sets, n_labels)
+            0 and 1 for each label, or scores.
+
+        Returns
+        -------
+        closed : ndarray, shape (n_sets, n_labels)
+            A copy.
         """
         found = np.array(sets)
         for label in self._order[::-1]:

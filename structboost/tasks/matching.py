@@ -76,7 +76,20 @@ class CandidatePairs:
         return self.pairs[:, 0] * self.n_right + self.pairs[:, 1]
 
     def rows_of(self, cells: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Rows of cells among the pairs, and whether each cell is one of them."""
+        """Rows of cells among the pairs, and whether each cell is one of them.
+
+        Parameters
+        ----------
+        cells : ndarray of int64, shape (n_cells,)
+            Numbers of cells, as :attr:`numbers` counts them.
+
+        Returns
+        -------
+        rows : ndarray of int64, shape (n_cells,)
+            Row of each cell in ``pairs``; any row for a cell that is none of them.
+        known : ndarray of bool, shape (n_cells,)
+            Whether the cell is one of the pairs.
+        """
         numbers = self.numbers
         if not len(numbers):
             return np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)

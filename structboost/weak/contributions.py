@@ -28,7 +28,18 @@ class Contributions(NamedTuple):
     base: Any
 
     def centred(self, background: Contributions) -> Contributions:
-        """The same scores, each feature's values beside their mean over ``background``."""
+        """The same scores, each feature's values less their mean over other rows.
+
+        Parameters
+        ----------
+        background : Contributions
+            Contributions of these rows, by the same model.
+
+        Returns
+        -------
+        contributions : Contributions
+            ``base`` is the mean score of the background.
+        """
         means = background.values.mean(axis=0)
         return Contributions(self.values - means, self.base + means.sum(axis=0))
 

@@ -78,7 +78,20 @@ class Pooling(NamedTuple):
     def responses(
         self, images: NDArray[Any], templates: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Largest response in each cell, shape (n_templates, grid * grid, n_images)."""
+        """Largest response in each cell, shape (n_templates, grid * grid, n_images).
+
+        Parameters
+        ----------
+        images : ndarray, shape (n_images, height * width)
+            Pixels of the images.
+        templates : ndarray of float32, shape (n_templates, side * side)
+            Pixels of the templates.
+
+        Returns
+        -------
+        responses : ndarray of float32, shape (n_templates, grid * grid, n_images)
+            Largest inner product in each cell.
+        """
         out = np.empty((len(templates), self.grid, self.grid, len(images)), np.float32)
         rows, columns = self.spans()
         for first in range(0, len(images), _STRIP):
