@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -313,7 +313,21 @@ class StructBoost(Documented, BaseEstimator):
         NotFittedError
             If the trainer is not fitted yet.
         """
-        return (model_predictions(self.task, model, X) for model in self._fitted().staged())
+        return (model_predictions(self.task, model, X) for model in self.staged_models())
+
+    def staged_models(self) -> Iterator[Ensemble]:
+        """The models after each round, with the weights of that round.
+
+        Returns
+        -------
+        models : iterator of Ensemble
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        """
+        return self._fitted().staged()
 
     def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
         """Minus the mean loss of the predictions: larger is better.
@@ -482,10 +496,9 @@ class _AfterRound(StructBoost):
         self.model_ = self._loop.current_model()
         return self.model_
 
-    def staged_predict(self, X: Sequence[Any]) -> Any:
-        """Predictions after each round so far."""
-        staged = self._loop.final_model({}).staged()
-        return (model_predictions(self.task, model, X) for model in staged)
+    def staged_models(self) -> Iterator[Ensemble]:
+        """The models after each round so far."""
+        return self._loop.final_model({}).staged()
 
 
 def _fit(

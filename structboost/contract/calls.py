@@ -168,17 +168,18 @@ def marginals(
 
 def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
     """Predictions of ``task`` with the scores of ``model``."""
-    return predictions(task, X, _model_scores(task, model, X))
+    return predictions(task, X, model_scores(task, model, X))
 
 
 def model_marginals(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
     """Marginals of each input with the scores of ``model``, by kind if there are several."""
-    scores = _model_scores(task, model, X)
+    scores = model_scores(task, model, X)
     found = StackedParts(marginals(task, X, scores).expected, scores.offsets)
     return [found.example(i) for i in range(len(X))]
 
 
-def _model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
+def model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
+    """Scores of the parts of all inputs by ``model``."""
     stack = stacked_inputs(task, X)
     return StackedParts(
         {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets

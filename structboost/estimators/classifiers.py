@@ -27,9 +27,11 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import saved_classes
+from structboost.estimators.saved import saved_classes, saved_link
 from structboost.files.schema import DamagedFileError
+from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.task import Task
@@ -52,6 +54,9 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
     ----------
     classes_ : ndarray
         The labels, in the order of the columns of :meth:`decision_function`.
+    link_ : SoftmaxLink or None
+        How probabilities follow from the scores; None where they do not.  Missing if the
+        formulation has a method of its own for them.
     """
 
     class_weight: Any = None
@@ -97,6 +102,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
             )  # fmt: skip
             validation = (held_X, held)
         self._train(task, (X, outputs), validation, weights)
+        self._keep_link()
         return self
 
     def _check_held_out(self, labels: IntArray) -> None:
@@ -129,6 +135,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         self.n_features_in_ = int(X.shape[1])
         task = self._task()
         self._train(task, (X, number(y, task)), None, sample_weight)
+        self._keep_link()
         return self
 
     def _task(self) -> Task:
@@ -157,12 +164,27 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
     def _decision(self, scores: FloatArray) -> FloatArray:
         return decision_of(scores, self.task_)
 
-    def _has_probabilities(self) -> bool:
-        """Whether probabilities follow from the scores."""
+    def _asks_for_probabilities(self) -> bool:
+        """Whether probabilities follow from the scores of a fit with these parameters."""
         try:
             return formulation_of(self._formulation()).has_probabilities
         except (TypeError, ValueError):  # fit names the parameter that is out of its range
             return False
+
+    def _has_probabilities(self) -> bool:
+        """Whether probabilities follow from the scores of the fit, or of a fit if there is none."""
+        if hasattr(self, "link_"):
+            return self.link_ is not None
+        return self._asks_for_probabilities()
+
+    def _keep_link(self) -> None:
+        """Note how probabilities follow from the scores of the fit: parameters may change."""
+        self.__dict__.pop("link_", None)
+        has_probabilities = self._asks_for_probabilities()
+        formulation = formulation_of(self._formulation())
+        # A formulation of one's own may have a method of its own for probabilities.
+        if not has_probabilities or type(formulation).probabilities is Formulation.probabilities:
+            self.link_ = formulation.link if has_probabilities else None
 
     @available_if(lambda self: self._has_probabilities())
     def predict_proba(self, X: Any) -> FloatArray:
@@ -186,7 +208,10 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         scores = self.decision_function(X)
         if scores.ndim == 1:
             scores = np.column_stack((np.zeros(len(scores)), scores))
-        return formulation_of(self._formulation()).probabilities(scores)
+        link: SoftmaxLink | None = getattr(self, "link_", None)
+        if link is None:
+            return formulation_of(self._formulation()).probabilities(scores)
+        return link.inverse(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the highest score.
@@ -253,6 +278,8 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
             facts["tree"] = self.task_.tree.parents.tolist()
         if isinstance(self.task_, CodedTask):
             facts["code"] = self.task_.code.tolist()
+        if hasattr(self, "link_"):
+            facts["link"] = self.link_ and [self.link_.sharpness, self.link_.margin]
         self._save(path, **facts)
 
     @classmethod
@@ -282,6 +309,8 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
             classifier.task_ = classifier._saved_task(metadata)
             if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
                 raise DamagedFileError("its model is of other classes")
+            if "link" in metadata:  # files of 0.1 have none
+                classifier.link_ = saved_link(metadata["link"])
         if "tree" in metadata:
             classifier.set_params(taxonomy=metadata["tree"])
         return classifier
@@ -313,8 +342,8 @@ class TaxonomyClassifier(BoostedClassifier):
 
     taxonomy: Any = None
 
-    def _has_probabilities(self) -> bool:
-        return self.taxonomy is None and super()._has_probabilities()
+    def _asks_for_probabilities(self) -> bool:
+        return self.taxonomy is None and super()._asks_for_probabilities()
 
     def _task(self) -> Task:
         return classification_task(self.classes_.tolist(), self.taxonomy)

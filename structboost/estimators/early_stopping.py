@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structboost.contract.calls import mean_loss
+from structboost.contract.calls import mean_loss, model_scores, predictions
+from structboost.ensemble import Ensemble
+from structboost.exceptions import TaskError
+from structboost.masters.likelihood import log_losses
+from structboost.masters.registry import formulation_of
 
 if TYPE_CHECKING:
     from structboost.boosting import StructBoost
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
 
 class EarlyStopping:
     """A callback that stops training when the mean loss on held-out examples stops falling.
+
+    Where probabilities follow from the scores (the likelihoods and the exponential loss over wrong
+    outputs), it is minus the logarithm of that of the true output.  Elsewhere it is the loss of the
+    task, which moves by whole examples.
 
     Parameters
     ----------
@@ -43,15 +51,28 @@ class EarlyStopping:
         if record["round"] > len(self.losses) + 1:
             self.evaluate_all(trainer)
         else:
-            self._add([trainer.predict(self.X)], trainer)
+            self._add([trainer.model_], trainer)
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:
         """Evaluate the model after every round, those that a checkpoint has behind it as well."""
         self.losses = []
-        self._add(trainer.staged_predict(self.X), trainer)
+        self._add(trainer.staged_models(), trainer)
 
-    def _add(self, predictions: Iterable[Any], trainer: StructBoost) -> None:
-        """Keep the losses of predictions, and which is the best."""
-        self.losses += [mean_loss(trainer.task, self.Y, found) for found in predictions]
+    def _add(self, models: Iterable[Ensemble], trainer: StructBoost) -> None:
+        """Keep the losses of models, and which is the best."""
+        self.losses += [self._loss(model, trainer) for model in models]
         self.best_stage = int(np.argmin(self.losses))
+
+    def _loss(self, model: Ensemble, trainer: StructBoost) -> float:
+        """Mean loss of a model."""
+        task = trainer.task
+        scores = model_scores(task, model, self.X)
+        formulation = formulation_of(trainer.formulation)
+        link = formulation.link if formulation.has_probabilities else None
+        if link is not None and not link.margin:
+            try:
+                return float(log_losses(task, self.X, self.Y, scores, link.sharpness).mean())
+            except TaskError:  # a task of codes alone, without marginals
+                pass
+        return mean_loss(task, self.Y, predictions(task, self.X, scores))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.files.schema import DamagedFileError
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.validation import shown
 
 _MOST_BYTES_OF_CLASSES = 1 << 26
@@ -47,6 +49,16 @@ def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
     if classes.ndim != 1 or len(classes) < 2:
         raise DamagedFileError(f"its classes have shape {classes.shape}")
     return classes
+
+
+def saved_link(numbers: Any) -> SoftmaxLink | None:
+    """The link of a saved classifier: sharpness and margin, or None without probabilities."""
+    if numbers is None:
+        return None
+    is_pair = isinstance(numbers, list) and len(numbers) == 2
+    if not is_pair or not all(isinstance(one, float) and math.isfinite(one) for one in numbers):
+        raise DamagedFileError(f"its link to probabilities is {shown(numbers)}")
+    return SoftmaxLink(*numbers)
 
 
 def saved_names(names: Any, n_features: int) -> list[str] | None:

@@ -18,8 +18,8 @@ import structboost
 from structboost.ensemble import Ensemble
 from structboost.estimators.explained import Explained
 from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble, trees_of_table
-from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
+from structboost.masters.softmax_link import SoftmaxLink
 from structboost.validation import shown
 from structboost.weak.category_sets import SetColumns
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
@@ -109,16 +109,16 @@ def _add_outputs(graph: _Graph, estimator: Any) -> None:
         if is_binary:
             column = graph.add("Unsqueeze", raw, graph.constant(np.array([1])))
             raw = graph.add("MatMul", column, graph.constant([[0.0, 1.0]]))
-        formulation = formulation_of(estimator._formulation())
-        graph.output("probabilities", _probabilities(graph, raw, formulation))
+        graph.output("probabilities", _probabilities(graph, raw, estimator))
 
 
-def _probabilities(graph: _Graph, scores: str, formulation: Formulation) -> str:
-    """What ``formulation.link.inverse`` computes."""
-    link = formulation.link
+def _probabilities(graph: _Graph, scores: str, estimator: Any) -> str:
+    """What ``link_.inverse`` of the estimator computes."""
+    fallback = None if hasattr(estimator, "link_") else formulation_of(estimator._formulation())
+    link: SoftmaxLink | None = estimator.link_ if fallback is None else fallback.link
     if link is None:
         raise TypeError(
-            f"formulation is {shown(formulation)}, whose probabilities have no form in ONNX; "
+            f"formulation is {shown(fallback)}, whose probabilities have no form in ONNX; "
             "export the model_ of the classifier, and compute them from its scores."
         )
     sharpened = graph.add("Mul", scores, graph.constant(link.sharpness))

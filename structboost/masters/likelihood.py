@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -12,7 +12,7 @@ from structboost._typing import FloatArray
 from structboost.contract.calls import marginals
 from structboost.contract.listed_outputs import KeptListings
 from structboost.masters.base import Problem
-from structboost.task import KeptTruth, StackedParts
+from structboost.task import KeptTruth, StackedParts, Task
 
 
 class LikelihoodAt(NamedTuple):
@@ -34,6 +34,37 @@ class LikelihoodAt(NamedTuple):
     entropies: FloatArray
     expected: Mapping[str, FloatArray]
     slopes: dict[str, FloatArray]
+
+
+def log_losses(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, sharpness: float
+) -> FloatArray:
+    """Minus the logarithms of the probabilities ``~ exp(sharpness * score)`` of true outputs.
+
+    Parameters
+    ----------
+    task : Task
+        It gives its marginals.
+    X, Y : sequence
+        Examples.
+    scores : StackedParts
+        Scores of their parts.
+    sharpness : float
+        Factor of the scores.
+
+    Returns
+    -------
+    losses : ndarray, shape (n_examples,)
+
+    Raises
+    ------
+    TaskError
+        If the task has no marginals.
+    """
+    shares = np.full(len(Y), 1.0 / len(Y))
+    problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
+    rows = {kind: sharpness * own for kind, own in scores.rows.items()}
+    return Likelihood(problem).at(rows).losses
 
 
 class Likelihood:

@@ -38,6 +38,8 @@ from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_o
 _MOST_ENTRIES = 1 << 22
 # Share of the rows that trees are grown on which share the weight with many others.
 _ROW_SHARE = 0.5
+# Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
+_FEWEST_DRAWN_FROM = 50
 # A confident answer is so many times the share of the weight in its leaf: a byte holds it.
 _SURE = 127
 _TINY = np.finfo(np.float64).tiny
@@ -159,6 +161,7 @@ class TreeFamily(WeakLearnerFamily):
         If below 1, the share of the rows that a round's trees are grown on, each row drawn anew:
         stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
         draw does not depend on the order of the rows: a row twice is a row of twice the weight.
+        If fewer than 50 rows are distinct, all are taken.
         None is one half where the master has a ridge, and all rows elsewhere.
     random_state : int, RandomState or None
         Seed for the rows that are drawn.  Only a run whose seed is a number can be resumed.
@@ -245,7 +248,7 @@ class TreeFamily(WeakLearnerFamily):
 
     def skip_rounds(self, n_rounds: int) -> None:
         """Draw the rows of so many rounds."""
-        if self.row_share < 1:
+        if self._draws:
             for _ in range(n_rounds):
                 self._draw()
 
@@ -262,6 +265,11 @@ class TreeFamily(WeakLearnerFamily):
         hashes, numbers = np.unique(row_hashes(self.binned.codes), return_inverse=True)
         return numbers, len(hashes)
 
+    @property
+    def _draws(self) -> bool:
+        """Whether a round draws rows: of few distinct ones it might draw none that differ."""
+        return self.row_share < 1 and self._equal_rows[1] >= _FEWEST_DRAWN_FROM
+
     def _draw(self) -> NDArray[np.bool_]:
         """Which rows a round's trees are grown on."""
         numbers, n_distinct = self._equal_rows
@@ -275,7 +283,7 @@ class TreeFamily(WeakLearnerFamily):
         """
         self._leaves_of_round.clear()
         duals = drawn = np.ascontiguousarray(duals, np.float64)
-        if self.row_share < 1:
+        if self._draws:
             drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)

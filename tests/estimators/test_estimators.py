@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from structboost import (
     BinnedTable,
+    EarlyStopping,
     RankingTask,
     StageWiseLikelihood,
     StructBoost,
@@ -103,6 +104,50 @@ def test_early_stopping_keeps_the_best_round():
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
     assert len(model.validation_losses_) - model.n_iter_ <= 3
     assert model.objective_ == model.history_[model.n_iter_ - 1]["primal"]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"formulation": "log", "C": 50.0}])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_early_stopping_watches_the_likelihood(parameters, n_classes):
+    rng = np.random.default_rng(0)
+    made = rng.normal(size=(400, 3))
+    label = np.digitize(made[:, 0] + made[:, 1] * made[:, 2], [0, 1][: n_classes - 1])
+    stopping = EarlyStopping(made[200:], label[200:])
+    if n_classes == 2:
+        stopping.Y = 2 * stopping.Y - 1  # as the trainer has them
+    model = StructBoostClassifier(callbacks=[stopping], max_rounds=8, **parameters)
+    model.fit(made[:200], label[:200])
+    expected = log_loss(label[200:], model.predict_proba(made[200:]))
+    assert stopping.losses[-1] == pytest.approx(expected)
+
+
+def test_early_stopping_does_not_stop_where_few_samples_are_of_a_class():
+    rng = np.random.default_rng(1)
+    made = rng.normal(size=(2000, 8))
+    label = made[:, 0] + made[:, 1] * made[:, 2] + 0.5 * rng.normal(size=2000) > 3
+    held_out = made[1000:], label[1000:]
+    auc = [
+        roc_auc_score(
+            held_out[1], model.fit(made[:1000], label[:1000]).predict_proba(held_out[0]).T[1]
+        )
+        for model in (
+            StructBoostClassifier(early_stopping=True, random_state=0),
+            StructBoostClassifier(random_state=0),
+        )
+    ]
+    assert auc[0] > auc[1] - 0.02
+
+
+def test_the_defaults_learn_from_few_distinct_rows():
+    rng = np.random.default_rng(0)
+    made = rng.integers(0, 2, (2000, 1))
+    label = rng.random(2000) < np.where(made[:, 0] == 0, 0.2, 0.7)
+    shares = [label[made[:, 0] == value].mean() for value in (0, 1)]
+    for seed in range(3):
+        model = StructBoostClassifier(random_state=seed).fit(made, label)
+        assert model.predict_proba([[0], [1]])[:, 1] == pytest.approx(shares, abs=0.02)
+        ranker = StructBoostRanker(random_state=seed).fit([[0], [1]], [0, 1])
+        assert np.diff(ranker.predict([[0], [1]])) > 0
 
 
 def test_class_weight_moves_the_balance():

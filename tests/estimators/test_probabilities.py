@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
+    ConditionalLikelihood,
     Exponential,
     Logistic,
     MultiBoostClassifier,
@@ -23,8 +26,13 @@ from structboost import (
     NormBounded,
     ShareBoostClassifier,
     StageWise,
+    StageWiseLikelihood,
     StructBoostClassifier,
+    StumpFamily,
 )
+from structboost.estimators.saved import saved_link
+from structboost.files import DamagedFileError
+from structboost.weak.pricing import Best
 
 X, y = load_iris(return_X_y=True)
 
@@ -110,3 +118,33 @@ def test_hinge_scores_can_be_calibrated():
     assert calibrated.score(X, y) > 0.9
     true = calibrated.predict_proba(X)[np.arange(len(y)), y]
     assert -np.log(true).mean() < 0.4
+
+
+def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+    for parameters in (
+        {"formulation": ConditionalLikelihood(), "C": 30.0},
+        {"formulation": Exponential(), "C": 100.0},
+        {"formulation": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
+        {},
+    ):
+        model = StructBoostClassifier(max_rounds=5, **parameters).fit(X, y)
+        model.save(tmp_path / "model")
+        found = model.predict_proba(X)
+        again = StructBoostClassifier.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict_proba(X), found)
+        model.set_params(formulation="log", C=3.0)
+        np.testing.assert_array_equal(model.predict_proba(X), found)
+    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": Best()}):
+        model = StructBoostClassifier(max_rounds=5, **parameters).fit(X, y)
+        model.save(tmp_path / "model")
+        assert not hasattr(model, "predict_proba")
+        assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")
+
+
+def test_a_damaged_link_is_refused():
+    for numbers in ([1.0], [1.0, "a"], [np.inf, 0.0], {}):
+        with pytest.raises(DamagedFileError, match="its link to probabilities"):
+            saved_link(numbers)
