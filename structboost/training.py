@@ -31,7 +31,12 @@ from structboost.shards.examples import TrainingSet
 from structboost.shards.oracle import ShardedOracle
 from structboost.shards.training_sets import training_set
 from structboost.task import Task
-from structboost.validation import check_declares, checked_example_weights, shown
+from structboost.validation import (
+    check_declares,
+    checked_example_weights,
+    checked_flag,
+    shown,
+)
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of, ridge_of
 from structboost.weak.pricing import PricingRule, rule_of
@@ -74,6 +79,7 @@ class Plan:
         self.formulation.check()
         for settings in runs:
             settings.check(self.formulation)
+        checked_flag(self.exact, "exact")
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:

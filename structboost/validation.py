@@ -106,6 +106,13 @@ def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
         ) from None
 
 
+def checked_flag(value: Any, name: str) -> bool:
+    """``value`` as a bool; TypeError unless it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {shown(value)}; give True or False.")
+    return bool(value)
+
+
 def checked_positive(value: Any, name: str) -> float:
     """``value`` as a finite number above 0."""
     number = checked_number(value, name, "a number above 0")
@@ -246,7 +253,10 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
             f"sample_weight is not numeric ({error}); give a number for each example."
         ) from error
     if len(weights) != n_examples:
-        raise ValueError(f"sample_weight has {len(weights)} entries for {n_examples} examples.")
+        raise ValueError(
+            f"sample_weight has {len(weights)} entries for {n_examples} examples; give one weight "
+            "for each."
+        )
     bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
     if len(bad):
         raise ValueError(

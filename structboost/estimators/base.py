@@ -25,7 +25,12 @@ from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
-from structboost.validation import checked_callbacks, checked_share, checked_whole_number, shown
+from structboost.validation import (
+    checked_callbacks,
+    checked_flag,
+    checked_share,
+    checked_whole_number,
+)
 from structboost.weak.families import WeakLearners, takes_missing
 
 # Parameters that an estimator passes on as they are, if it has them.
@@ -126,8 +131,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         return self.model_.feature_importances()
 
     def _check_early_stopping(self) -> None:
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
-            raise TypeError(f"early_stopping is {shown(self.early_stopping)}; give True or False.")
+        checked_flag(self.early_stopping, "early_stopping")
         checked_share(self.validation_fraction, "validation_fraction")
         checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
 

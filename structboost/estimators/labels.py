@@ -66,8 +66,10 @@ def classification_examples(
     counted = weights > 0
     X, labels, weights = merge_repeated_rows(X[counted], labels[counted], weights[counted])
     if len(np.unique(labels)) < 2:
+        weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
         raise ValueError(
-            "sample_weight leaves samples of 1 class only; at least two classes must count."
+            f"{weighing} leaves samples of class {shown(classes[labels[0]])} only; give weights "
+            "above 0 to at least two classes."
         )
     return classes, X, labels, weights
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from structboost.masters.base import Formulation
 from structboost.runtime.registry import Registry
+from structboost.validation import checked_flag
 
 FORMULATIONS = Registry(
     "formulation",
@@ -18,6 +19,7 @@ FORMULATIONS = Registry(
 
 def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) -> Formulation:
     """The formulation itself, or the one of a name; ValueError if none has it."""
+    stabilize = checked_flag(stabilize, "stabilize")
     if not isinstance(formulation, Formulation):
         made: Formulation = FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
         return made

@@ -88,8 +88,8 @@ class MultiLabelTask(Task):
             self.sets = np.unique(self._checked_sets(sets, "sets"), axis=0)
         elif pairs and self.n_labels > _MOST_LABELS_IN_PAIRS:
             raise TaskError(
-                f"n_labels is {n_labels}; pairs needs sets=, or at most {_MOST_LABELS_IN_PAIRS} "
-                "labels."
+                f"n_labels is {n_labels}; pairs needs at most {_MOST_LABELS_IN_PAIRS} labels, or "
+                "sets (outputs='seen' of the classifier)."
             )
         elif pairs:
             self.sets = np.array(list(product((0, 1), repeat=self.n_labels)), np.int64)

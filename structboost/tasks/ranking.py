@@ -317,7 +317,9 @@ def _two_levels(judged: _Judged, loss: str, sample: int | None = None) -> IntArr
 def _check_equal_weights(judged: _Judged, loss: str, sample: int | None) -> None:
     if (judged.weights != judged.weights[0]).any():
         raise TaskError(
-            f"{_name(sample)} has weights of items; loss={loss!r} weighs queries only.", sample
+            f"{_name(sample)} has weights of items, and loss={loss!r} weighs queries only; give "
+            "all items of a query the same sample_weight, or take loss='pairs'.",
+            sample,
         )
 
 

@@ -94,6 +94,14 @@ def test_the_default_outlives_a_copy_and_a_file(tmp_path):
 def test_early_stopping_is_true_or_false():
     with pytest.raises(TypeError, match="early_stopping is 'auto'; give True or False"):
         StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
+    for name, value in (("exact", "no"), ("stabilize", 2)):
+        with pytest.raises(TypeError, match=f"{name} is {value!r}; give True or False"):
+            StructBoostClassifier(C=10.0, **{name: value}).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_weights_that_leave_one_class_are_named():
+    with pytest.raises(ValueError, match="times class_weight leaves samples of class 0 only"):
+        StructBoostClassifier(class_weight={0: 1, 1: 0}).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_early_stopping_keeps_the_best_round():

@@ -22,7 +22,7 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
 )
-from structboost.exceptions import EmptyModelWarning
+from structboost.exceptions import EmptyModelWarning, TaskError
 from structboost.tasks import RankingTask
 from structboost.weak.feature import FeatureFamily
 from structboost.weak.histogram import histograms
@@ -396,3 +396,10 @@ def test_stumps_priced_over_several_blocks_of_rows():
         assert candidate.edge == pytest.approx(
             float(family.responses([candidate.learner])[0] @ duals[:, channel])
         )
+
+
+@pytest.mark.parametrize("scale", [1e39, 1e-160])
+def test_features_that_are_no_float32_are_named(scale):
+    features = np.array([[1.0, scale], [2.0, 3 * scale]])
+    with pytest.raises(TaskError, match=r"Feature 1 has values up to 3e[+-]\d+.*scale the feature"):
+        FeatureFamily(features)
