@@ -1,18 +1,30 @@
 """The order of highest score plus loss, where the loss is 1 minus the NDCG of several grades.
 
-Which place an item takes is an assignment.  Within a grade the best order is that of the scores,
-so the pairs of one grade score the same in every order that can win, and the pairs of different
-grades score as all pairs do, up to a constant.  All pairs score linearly in the places: the item
-at place p of n stands in front of n - p items and behind p - 1 (the discounted gain is linear in
-the places as well; Le and Smola, 2007, section 3).
+Within a grade the best order is that of the scores, so the pairs of one grade score the same in
+every order that can win, and the pairs of different grades score as all pairs do, up to a constant.
+There are two searches, and the shorter one is taken:
+
+- Which place an item takes is an assignment.  All pairs score linearly in the places: the item at
+  place p of n stands in front of n - p items and behind p - 1 (the discounted gain is linear in the
+  places as well; Le and Smola, 2007, section 3).
+- The first k places hold the first items of each grade, and all others follow by their scores.
+  Dynamic programming goes through the numbers of items of each grade.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+# The assignment of n items takes about as long as so many steps of the other search: n^3 / 6.
+_STEPS_OF_ASSIGNMENT = 1 / 6
+_MOST_STATES = 1 << 24
 
 
 def value_of_graded_order(scores: FloatArray, gains: FloatArray, k: int = 0) -> float:
@@ -64,17 +76,165 @@ def most_violated_graded_order(
     n = len(scores)
     discounts = _discounts(n, k)
     largest = discounts @ -np.sort(-gains)
-    # A pair in its order instead of swapped changes the signed sum of all pairs by twice its score.
-    surplus = np.arange(n - 1.0, -n, -2.0) / (2.0 * n_pairs)
     # Sorted, items whose scores tie keep one order, and so do the results.
     order = np.argsort(-scores, kind="stable")
-    gain = np.multiply.outer(scores[order], surplus)
-    gain -= np.multiply.outer(gains[order] / largest, discounts)
-    _, places = linear_sum_assignment(gain, maximize=True)
+    sorted_scores, shares = scores[order], gains[order] / largest
+    grades, grade_of = np.unique(shares, return_inverse=True)
+    limits = np.minimum(np.bincount(grade_of), k or n)
+    n_states = float(np.prod(limits + 1.0))
+    if n_states * len(grades) ** 2 < _STEPS_OF_ASSIGNMENT * n**3 and n_states <= _MOST_STATES:
+        places = places_by_counts(sorted_scores, grade_of, grades, discounts, n_pairs, limits)
+    else:
+        places = places_by_assignment(sorted_scores, shares, discounts, n_pairs)
     heights = np.empty(n)
     heights[order] = -places.astype(np.float64)
-    value = gains[order] @ discounts[places] / largest
+    value = shares @ discounts[places]
     return heights, max(0.0, 1.0 - float(value))
+
+
+def places_by_assignment(
+    scores: FloatArray, shares: FloatArray, discounts: FloatArray, n_pairs: float
+) -> IntArray:
+    """Places of the best order, by the assignment of items to places.
+
+    Parameters
+    ----------
+    scores, shares : ndarray, shape (n_items,)
+        Descending scores, and gains as shares of the largest discounted sum.
+    discounts : ndarray, shape (n_items,)
+        What a unit of gain counts at each place.
+    n_pairs : float
+        What the scores of pairs are divided by.
+
+    Returns
+    -------
+    places : ndarray of int, shape (n_items,)
+        Place of each item, from 0.
+    """
+    n = len(scores)
+    # A pair in its order instead of swapped changes the signed sum of all pairs by twice its score.
+    surplus = np.arange(n - 1.0, -n, -2.0) / (2.0 * n_pairs)
+    gain = np.multiply.outer(scores, surplus)
+    gain -= np.multiply.outer(shares, discounts)
+    _, places = linear_sum_assignment(gain, maximize=True)
+    return np.asarray(places)
+
+
+def places_by_counts(
+    scores: FloatArray,
+    grade_of: IntArray,
+    grades: FloatArray,
+    discounts: FloatArray,
+    n_pairs: float,
+    limits: IntArray,
+) -> IntArray:
+    """Places of the best order, by the numbers of items of each grade in the first places.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_items,)
+        Descending.
+    grade_of : ndarray of int, shape (n_items,)
+        Number of the grade of each item.
+    grades : ndarray, shape (n_grades,)
+        Gain of each grade as a share of the largest discounted sum.
+    discounts : ndarray, shape (n_items,)
+        What a unit of gain counts at each place; 0 from some place on.
+    n_pairs : float
+        What the scores of pairs are divided by.
+    limits : ndarray of int, shape (n_grades,)
+        Most items of each grade in the places that count.
+
+    Returns
+    -------
+    places : ndarray of int, shape (n_items,)
+        Place of each item, from 0.
+    """
+    items = np.argsort(grade_of, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(grade_of))))
+    sums = np.concatenate(([0.0], np.cumsum(scores[items])))
+    # How many items of each grade have a larger score than each item.
+    descending = -scores[items]
+    above = np.stack(
+        [
+            np.searchsorted(descending[a:b], -scores)
+            for a, b in zip(starts, starts[1:], strict=False)
+        ]
+    )
+    n_counted = int(np.count_nonzero(discounts))
+    strides = np.concatenate(([1], np.cumprod(limits + 1)))
+    choices = np.full(strides[-1], -1, np.int16)
+    values = np.full(strides[-1], -np.inf)
+    last = np.empty(1, np.int64)
+    _fill_by_counts(
+        scores, items, starts, sums, np.ascontiguousarray(above), grades, discounts,
+        n_counted, float(n_pairs), limits.astype(np.int64), strides, values, choices, last,
+    )  # fmt: skip
+    chosen = np.empty(n_counted, np.int64)
+    state, counts = int(last[0]), last[0] // strides[:-1] % (limits + 1)
+    for place in range(n_counted - 1, -1, -1):
+        grade = int(choices[state])
+        counts[grade] -= 1
+        state -= int(strides[grade])
+        chosen[place] = items[starts[grade] + counts[grade]]
+    is_other = np.ones(len(scores), bool)
+    is_other[chosen] = False
+    places = np.empty(len(scores), np.int64)
+    places[np.concatenate((chosen, np.flatnonzero(is_other)))] = np.arange(len(scores))
+    return places
+
+
+@compiled
+def _fill_by_counts(
+    scores: FloatArray,
+    items: IntArray,
+    starts: IntArray,
+    sums: FloatArray,
+    above: IntArray,
+    grades: FloatArray,
+    discounts: FloatArray,
+    n_counted: int,
+    n_pairs: float,
+    limits: IntArray,
+    strides: IntArray,
+    values: FloatArray,
+    choices: NDArray[np.int16],
+    last: IntArray,
+) -> None:
+    """Best value of each state, the grade of its last item, and the best state of all places.
+
+    A state is the numbers of items of each grade in front.  An item that follows them swaps the
+    pairs with all other items that have larger scores.
+    """
+    n_grades = len(grades)
+    values[0] = 0.0
+    best = -np.inf
+    for state in range(len(values)):
+        value = values[state]
+        if value == -np.inf:
+            continue
+        place = 0
+        for g in range(n_grades):
+            place += state // strides[g] % (limits[g] + 1)
+        if place == n_counted:
+            if value > best:
+                best, last[0] = value, state
+            continue
+        for g in range(n_grades):
+            count = state // strides[g] % (limits[g] + 1)
+            if count == limits[g]:
+                continue
+            item = items[starts[g] + count]
+            swapped = 0.0
+            for h in range(n_grades):
+                larger = starts[h] + above[h, item]
+                first = starts[h] + state // strides[h] % (limits[h] + 1)
+                if first < larger:
+                    swapped += sums[larger] - sums[first] - (larger - first) * scores[item]
+            found = value - swapped / n_pairs - grades[g] * discounts[place]
+            following = state + strides[g]
+            if found > values[following]:
+                values[following], choices[following] = found, g
 
 
 def _discounts(n: int, k: int) -> FloatArray:
