@@ -155,12 +155,7 @@ def places_by_counts(
     sums = np.concatenate(([0.0], np.cumsum(scores[items])))
     # How many items of each grade have a larger score than each item.
     descending = -scores[items]
-    above = np.stack(
-        [
-            np.searchsorted(descending[a:b], -scores)
-            for a, b in zip(starts, starts[1:], strict=False)
-        ]
-    )
+    above = np.stack([np.searchsorted(descending[a:b], -scores) for a, b in pairwise(starts)])
     n_counted = int(np.count_nonzero(discounts))
     strides = np.concatenate(([1], np.cumprod(limits + 1)))
     choices = np.full(strides[-1], -1, np.int16)
