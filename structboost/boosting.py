@@ -31,6 +31,7 @@ from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
 from structboost.training import Plan, train
 from structboost.validation import (
+    by_position,
     check_declares,
     check_examples,
     checked_callbacks,
@@ -204,6 +205,7 @@ class StructBoost(Documented, BaseEstimator):
             until the fit with the chosen C is complete, the best model of the path is kept, which
             was trained on a part of the examples.
         """
+        X, Y = by_position(X), by_position(Y)
         if self.C == AUTO:
             tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds)
@@ -240,7 +242,7 @@ class StructBoost(Documented, BaseEstimator):
         trainers = [copy(self) for _ in Cs]
         for trainer, C in zip(trainers, Cs, strict=True):
             trainer.C = C
-        _fit(trainers, X, Y, sample_weight)
+        _fit(trainers, by_position(X), by_position(Y), sample_weight)
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
 
     def predict(self, X: Sequence[Any]) -> list[Any]:

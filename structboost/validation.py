@@ -77,6 +77,18 @@ def check_examples(X: Any, Y: Any) -> None:
         raise ValueError("X is empty; give at least one example.")
 
 
+def by_position(examples: Any) -> Any:
+    """Examples of which ``examples[i]`` is the one in place i.
+
+    Series and data frames of pandas are made arrays, or lists of objects: they take numbers for
+    labels of rows, and for names of columns.  All else is returned as it is.
+    """
+    if not hasattr(examples, "iloc") or hasattr(examples, "__dask_graph__"):
+        return examples
+    values = examples.to_numpy()
+    return list(values) if values.dtype == object and values.ndim == 1 else values
+
+
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
     if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset)):

@@ -14,14 +14,18 @@ from scipy.optimize import linprog
 from structboost import (
     BinaryTask,
     Exponential,
+    GraphInput,
+    GraphTask,
     Logistic,
     MulticlassTask,
     PartKind,
     RankingTask,
     StackedParts,
     StructBoost,
+    StructuredSVM,
     Task,
     TaskError,
+    check_task,
 )
 from structboost.exceptions import InterruptedFitWarning, SolverError
 from structboost.masters.cut_program import CutProgram
@@ -519,3 +523,43 @@ def test_a_stage_wise_fit_counts_a_step_for_each_column():
         BinaryTask(), C=1.0, formulation=StageWise(), columns_per_channel=1, max_rounds=4
     ).fit(X, y)
     assert [record["oracle_calls"] for record in trainer.history_] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
+def test_a_series_is_taken_by_position(formulation):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(0, 3, 6) for _ in range(40)]
+    chains = np.array([[i, i + 1] for i in range(5)])
+    X = [GraphInput((rng.random(6) < 0.4)[:, None] * np.eye(3)[y], chains) for y in Y]
+    numbers = rng.permutation(np.arange(5, 45))  # as after train_test_split: none is 0
+    as_series = pandas.Series(X, index=numbers), pandas.Series(Y, index=numbers[::-1])
+    task = GraphTask(3)
+    check_task(task, *as_series, max_outputs=50)
+    found = []
+    for data in ((X, Y), as_series):
+        model = StructBoost(task, C=30, max_rounds=5, tol=0.05, formulation=formulation)
+        model.fit(*data)
+        found.append((model.objective_, model.score(*data)))
+        if formulation == "log":
+            found[-1] += (model.predict_marginals(data[0])[3]["node"].tolist(),)
+        else:
+            svm = StructuredSVM(task, C=1.0, random_state=0).fit(*data)
+            found[-1] += (svm.history_[-1]["primal"], svm.score(*data))
+    assert found[0] == found[1]
+
+
+def test_a_data_frame_of_a_shuffled_index_is_taken_by_position():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    numbers = rng.permutation(60)
+    frame, labels = pandas.DataFrame(X, index=numbers), pandas.Series(y, index=numbers[::-1])
+    for C in (10.0, "auto"):
+        models = [
+            StructBoost(MulticlassTask(2), C=C, max_rounds=5).fit(*d)
+            for d in ((X, y), (frame, labels))
+        ]
+        assert models[0].objective_ == models[1].objective_
+        assert models[0].predict(X) == models[1].predict(frame)

@@ -16,7 +16,7 @@ from structboost.conformance.watched_task import WatchedTask, stacked
 from structboost.contract.parts import check_declared
 from structboost.exceptions import TaskError
 from structboost.task import Task
-from structboost.validation import checked_positive, checked_whole_number
+from structboost.validation import by_position, checked_positive, checked_whole_number
 
 # Examples whose own methods are called (the batch forms see all), and those tried after pickling.
 _MAX_EXAMPLES = 200
@@ -98,6 +98,7 @@ def check_task(
     _check_arguments(task, X, Y, outputs)
     checked_whole_number(max_outputs, "max_outputs")
     checked_positive(max_seconds, "max_seconds")
+    X, Y = by_position(X), by_position(Y)
     random = np.random.default_rng(random_state)
     examples: list[int] = sorted(random.permutation(len(X))[:_MAX_EXAMPLES].tolist())
     kit = SingleExamples(task, X, Y, examples, random, comparable_outputs)

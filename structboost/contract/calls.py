@@ -17,7 +17,7 @@ from structboost.exceptions import (
     on_example,
 )
 from structboost.task import KeptTruth, Marginals, Separation, StackedParts, Task
-from structboost.validation import check_inputs, first_unusable
+from structboost.validation import by_position, check_inputs, first_unusable
 
 if TYPE_CHECKING:
     from structboost.ensemble import Ensemble
@@ -168,11 +168,13 @@ def marginals(
 
 def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
     """Predictions of ``task`` with the scores of ``model``."""
+    X = by_position(X)
     return predictions(task, X, model_scores(task, model, X))
 
 
 def model_marginals(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
     """Marginals of each input with the scores of ``model``, by kind if there are several."""
+    X = by_position(X)
     scores = model_scores(task, model, X)
     found = StackedParts(marginals(task, X, scores).expected, scores.offsets)
     return [found.example(i) for i in range(len(X))]

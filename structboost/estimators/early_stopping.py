@@ -12,6 +12,7 @@ from structboost.ensemble import Ensemble
 from structboost.exceptions import TaskError
 from structboost.masters.likelihood import log_losses
 from structboost.masters.registry import formulation_of
+from structboost.validation import by_position
 
 if TYPE_CHECKING:
     from structboost.boosting import StructBoost
@@ -40,8 +41,7 @@ class EarlyStopping:
     """
 
     def __init__(self, X: Sequence[Any], Y: Sequence[Any], n_iter_no_change: int = 10) -> None:
-        self.X = X
-        self.Y = Y
+        self.X, self.Y = by_position(X), by_position(Y)
         self.n_iter_no_change = n_iter_no_change
         self.losses: list[float] = []
         self.best_stage = 0

@@ -39,6 +39,7 @@ from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.task import KeptTruth, StackedParts, Task
 from structboost.validation import (
+    by_position,
     check_examples,
     checked_example_weights,
     checked_features,
@@ -162,6 +163,7 @@ class StructuredSVM(Documented, BaseEstimator):
         """
         self._check_parameters()
         check_examples(X, Y)
+        X, Y = by_position(X), by_position(Y)
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
@@ -193,6 +195,7 @@ class StructuredSVM(Documented, BaseEstimator):
             As :meth:`fit` does.
         """
         check_examples(X, Y)
+        X, Y = by_position(X), by_position(Y)
         shares = checked_example_weights(sample_weight, len(X))
         run: _Run | None = None
         for C in Cs:
@@ -251,7 +254,7 @@ class StructuredSVM(Documented, BaseEstimator):
             If the entries of ``X`` are not inputs of the task.
         """
         matrices = self._matrices()
-        stack = stacked_inputs(self.task, X)
+        stack = stacked_inputs(self.task, by_position(X))
         known = {
             kind: len(matrices[kind]) - (not is_bounded(part))
             for kind, part in self.task.kinds.items()
@@ -280,6 +283,7 @@ class StructuredSVM(Documented, BaseEstimator):
         NotFittedError, ValueError, TypeError, TaskError
             As :meth:`scores` does.
         """
+        X = by_position(X)
         return predictions(self.task, X, self.scores(X))
 
     def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
-from structboost.validation import SparseRows, checked_weights
+from structboost.validation import SparseRows, by_position, checked_weights
 
 # A part of this many is held out, each in turn if there are few examples.
 _PARTS = 5
@@ -45,6 +45,10 @@ class Fold:
     held_weight: Any = None
     rows: Any = None
     held_rows: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("X", "Y", "held_X", "held_Y"):
+            object.__setattr__(self, name, by_position(getattr(self, name)))
 
 
 def random_folds(
