@@ -7,8 +7,10 @@ import importlib
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 # Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
 # is imported when the subcommand is used.
@@ -30,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         says what), 2 for bad input or arguments, 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # else a caller may want the warnings
+        warnings.showwarning = _show_warning
     try:
         options = _parsed(_with_minus(given))
     except KeyboardInterrupt:  # modules are imported for seconds
@@ -84,6 +88,11 @@ def _exit_code(options: argparse.Namespace) -> int:
     except (ValueError, OSError) as error:  # the errors of files and images are ValueErrors
         _say(options, str(error))
         return BAD_INPUT
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A line, without the line of code that warned."""
+    sys.stderr.write(f"structboost: warning: {message}\n")
 
 
 def _say(options: argparse.Namespace, text: str) -> None:

@@ -188,9 +188,6 @@ class SingleExamples(WatchedTask):
     ) -> Iterator[tuple[str, Any]]:
         """True outputs, given, enumerated and mixed ones, each with a name."""
         yield f"the true output Y[{i}]", self.Y[i]
-        if self.comparable:
-            for j in self._foreign(i):
-                yield f"the output Y[{j}]", self.Y[j]
         listing.start_example()
         for k, output in listing.first_of(given):
             yield self.valid(i, f"outputs[{i}][{k}]", output)
@@ -199,6 +196,11 @@ class SingleExamples(WatchedTask):
         for k, output in listing.first_of(() if listed is None else listed):
             has_truth = has_truth or self.loss(i, output, watched=False) <= TOLERANCE
             yield self.valid(i, f"output {k} of task.outputs(X[{i}])", output)
+        # What is not among all outputs is none.
+        if self.comparable and (listed is None or listing.left_out):
+            hint = "" if self.says_valid else f" (if it is no output of X[{i}], define is_valid)"
+            for j in self._foreign(i):
+                yield f"the output Y[{j}]{hint}", self.Y[j]
         if not has_truth and not listing.left_out:
             raise TaskError(
                 f"task.outputs(X[{i}]) does not list the true output Y[{i}]: none of them has the "

@@ -3,6 +3,8 @@
 import itertools
 import pickle
 from dataclasses import replace
+from itertools import product
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -179,10 +181,36 @@ class DeclaredShy(ShyOfThree):
         return 0 <= y < len(x)
 
 
+class ColumnsOfRows(Task):
+    """One column for each row of a table: tables of one size may have other shapes."""
+
+    kinds: ClassVar = {"x": PartKind(1)}
+
+    def parts(self, x):
+        return x.reshape(-1, 1)
+
+    def joint_feature(self, x, y):
+        n = len(y)
+        return np.arange(n) * x.shape[1] + np.array(y), np.zeros(n, int), np.ones(n)
+
+    def loss(self, y, y_pred):
+        return float(np.sum(np.array(y) != np.array(y_pred))) if len(y) == len(y_pred) else 9.0
+
+    def outputs(self, x):
+        return product(range(x.shape[1]), repeat=len(x))
+
+
+def test_true_outputs_of_other_examples_that_are_not_listed_are_none():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=shape) for shape in [(2, 3), (3, 2)] * 4]
+    check_task(ColumnsOfRows(), X, [(0, 1), (1, 0, 1)] * 4)
+
+
 def test_is_valid_keeps_outputs_of_other_examples_out_and_lets_more_in():
     X = [np.full((3 + i % 2, 1), i % 3) for i in range(12)]
     Y = [(i + 1) % 3 for i in range(12)]
-    with pytest.raises(TaskError, match=r"is beaten: .*the output Y\[\d+\] has"):
+    message = r"is beaten: .*the output Y\[\d+\] \(if it is no output of X.*define is_valid\) has"
+    with pytest.raises(TaskError, match=message):
         check_task(Neighbours(), X, Y)
     check_task(DeclaredNeighbours(), X, Y)
     with pytest.raises(TaskError, match=r"is_valid\(X\[0\], y\) is False for outputs\[0\]\[1\]"):

@@ -377,7 +377,7 @@ def test_the_version_is_told(capsys):
 
 
 def test_help_says_what_it_takes():
-    command = [sys.executable, "-m", "structboost.cli", "track", "--help"]
+    command = [sys.executable, "-m", "structboost", "track", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
     assert shown.returncode == 0
     assert "--box X,Y,W,H" in shown.stdout
