@@ -9,6 +9,7 @@ import numpy as np
 
 from structboost.progress import Phase
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
+from structboost.segmentation.meaning import check_hard_edges
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.validation import group_numbers
 from structboost.vision.images import as_rgb, checked_image
@@ -46,9 +47,10 @@ def checked_pairs(
     scribbles: Sequence[Mask] | None,
     groups: Sequence[Any] | None,
     *,
+    is_known: bool,
     verbose: bool = False,
 ) -> tuple[list[tuple[int, ...]], set[int]]:
-    """Height and width of each image, and all values of the masks."""
+    """Height and width of each image, and all values of the masks, whose meaning may be known."""
     check_lengths(images, masks=masks, scribbles=scribbles, groups=groups)
     if len(images) < 2:
         raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
@@ -59,6 +61,8 @@ def checked_pairs(
             shape = checked_image(images[i], f"images[{i}]").shape[:2]
             mask = mask_of(masks[i], f"masks[{i}]")
             check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
+            if not is_known:
+                check_hard_edges(mask, f"masks[{i}]")
             shapes.append(shape)
             values.update(np.unique(mask).tolist())
             line.step()

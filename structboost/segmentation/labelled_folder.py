@@ -25,7 +25,7 @@ from structboost.segmentation.image_files import (
     text_lines,
 )
 from structboost.segmentation.mask_sources import MaskSource, mask_source
-from structboost.segmentation.meaning import Meaning, meaning_of
+from structboost.segmentation.meaning import Meaning, check_hard_edges, meaning_of
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,12 @@ def read_folder(
     problems: list[str] = []
     values: dict[tuple[str, Path, Path], set[int]] = {}
     source = mask_source(Path(masks), mask_name, None if classes is None else Path(classes))
+    is_known = bool(meaning or source.meaning.names or foreground is not None)
     pairs = _pairs(Path(images), Path(masks), source, names, mask_name, problems)
     with Phase("images and masks read", len(pairs), bool(verbose)) as line:
         for pair in pairs:
             try:
-                values[pair] = _values_of_pair(*pair, source)
+                values[pair] = _values_of_pair(*pair, source, is_known=is_known)
             except ImageFileError as error:
                 problems.append(str(error))
             line.step()
@@ -302,11 +303,15 @@ def _pairs(
     return pairs
 
 
-def _values_of_pair(name: str, image: Path, mask: Path, source: MaskSource) -> set[int]:
+def _values_of_pair(
+    name: str, image: Path, mask: Path, source: MaskSource, *, is_known: bool
+) -> set[int]:
     """Values of a mask, once it and its image are known to be readable and of one size."""
     shape, values = read_photograph(image).shape, source.values(name)
     try:
         check_one_size(f"its image {image.name}", shape, str(mask), values.shape)
+        if not is_known:
+            check_hard_edges(values, str(mask))
     except ValueError as error:
         raise ImageFileError(str(error)) from error
     return set(np.unique(values).tolist())

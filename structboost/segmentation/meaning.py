@@ -13,6 +13,11 @@ from structboost.segmentation.image_files import VOID, ImageFileError, Mask, tex
 
 Colour = tuple[int, int, int]
 _VOID_NAME = "void"
+# Masks of two values with soft edges: so many values at least, a large one among them, that fill
+# a small share of the mask, or more values than a photograph has classes.
+_FEWEST_SOFT = 3
+_LARGEST_RIM = 0.2
+_MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -29,12 +34,15 @@ class Meaning:
         Names of the values 0, 1, ..., as far as they are known.
     colours : tuple of (int, int, int)
         Colours of the values 0, 1, ..., RGB, as far as they are known.
+    has_void : bool
+        Whether 255 was void in these masks, so that it stays so in masks of 0 and 255 alone.
     """
 
     classes: tuple[int, ...] = ()
     foreground: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     colours: tuple[Colour, ...] = ()
+    has_void: bool = False
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Meaning:
@@ -52,6 +60,7 @@ class Meaning:
                 "foreground": tuple(int(value) for value in record["foreground"]),
                 "names": tuple(str(name) for name in record["names"]),
                 "colours": tuple(_colour(colour) for colour in record["colours"]),
+                "has_void": bool(record.get("has_void", False)),
             }
         )
         if any(not 0 <= value <= VOID for value in (*made.classes, *made.foreground)):
@@ -195,6 +204,8 @@ def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2
         return known
     if known.classes and values <= {*known.classes, VOID}:
         return known
+    if known.has_void and values <= {*range(n_labels), VOID}:
+        return known
     inside = sorted(values - {VOID})
     if values == {0, VOID}:
         classes: tuple[int, ...] = (0, VOID)
@@ -204,7 +215,31 @@ def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2
         classes = (inside[0], VOID)
     else:
         classes = ()
-    return Meaning(classes=classes, names=known.names, colours=known.colours)
+    has_void = not classes and VOID in values
+    return Meaning(classes, names=known.names, colours=known.colours, has_void=has_void)
+
+
+def check_hard_edges(mask: Mask, name: str) -> None:
+    """Raise ValueError if a mask seems to be one of 0 and 255 that was resized or feathered.
+
+    Parameters
+    ----------
+    mask : ndarray of uint8, shape (height, width)
+        Values whose meaning nothing tells.
+    name : str
+        What the error calls it.
+    """
+    values, counts = np.unique(mask, return_counts=True)
+    between = (values > 0) & (values < VOID)
+    if not {0, VOID} <= {*values.tolist()} or between.sum() < _FEWEST_SOFT:
+        return
+    is_rim = counts[between].sum() < _LARGEST_RIM * mask.size or between.sum() > _MOST_CLASSES
+    if is_rim and values[between].max() > VOID // 2:
+        raise ValueError(
+            f"{name} holds {len(values)} values from 0 to {VOID}, as masks of two values with soft "
+            f"edges do; threshold it: 255 * (mask > {VOID // 2}). If the values are classes, give "
+            "their names (--classes), or meaning=Meaning() to Segmenter."
+        )
 
 
 def n_labels_of(values: set[int]) -> int:

@@ -174,7 +174,10 @@ class Segmenter(Documented, BaseEstimator):
         """
         self._check_parameters()
         numbers_of_groups(groups)
-        shapes, values = checked_pairs(images, masks, scribbles, groups, verbose=bool(self.verbose))
+        is_known = self.meaning is not None
+        shapes, values = checked_pairs(
+            images, masks, scribbles, groups, is_known=is_known, verbose=bool(self.verbose)
+        )
         meaning = meaning_of(values) if self.meaning is None else self.meaning
         n_labels = meaning.n_labels(values)
         self.meaning_ = meaning

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,7 +16,7 @@ from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.image_files import ImageFileError, read_mask, write_png
 from structboost.segmentation.labelled_folder import read_folder, read_groups
 from structboost.segmentation.mask_sources import coco_mask
-from structboost.segmentation.meaning import meaning_of, read_classes
+from structboost.segmentation.meaning import check_hard_edges, meaning_of, read_classes
 
 SHAPE = (8, 12)
 
@@ -62,9 +63,32 @@ def test_two_values_are_two_classes(root, values, labels):
 def test_void_beside_two_values_stays_void_and_more_values_are_indices():
     two = meaning_of({3, 9, 255})
     np.testing.assert_array_equal(two.labels(np.array([[3, 9, 255]], np.uint8)), [[0, 1, 255]])
-    assert meaning_of({0, 3, 9, 255}) == Meaning()
+    assert meaning_of({0, 3, 9, 255}) == Meaning(has_void=True)
     assert meaning_of({3, 9}, n_labels=12) == Meaning()
     assert meaning_of({0}, Meaning(classes=(0, 128))).classes == (0, 128)  # all background
+
+
+def test_void_of_training_stays_void_in_masks_of_0_and_255():
+    known = meaning_of({0, 1, 255})
+    assert meaning_of({0, 255}, known) == known
+    assert meaning_of({0, 255}, meaning_of({0, 1})).classes == (0, 255)
+
+
+def test_masks_with_soft_edges_are_named(root):
+    soft = np.zeros((8, 12), np.uint8)
+    soft[2:6, 3:9], soft[2:6, 2], soft[2:6, 9], soft[1, 3:9] = 255, 64, 128, 191
+    for name in "ab":
+        write_png(root / f"masks/{name}.png", soft)
+    with pytest.raises(ImageFileError, match=r"a.png holds 5 values .*soft edges.*threshold it"):
+        read(root)
+    made = made_images(2)
+    masks = [cv2.GaussianBlur(255 * mask, (5, 5), 0) for mask in made.masks]
+    with pytest.raises(ValueError, match=r"masks\[0\] holds \d+ values.*soft edges"):
+        Segmenter(n_segments=20, C=1.0).fit(made.images, masks)
+    # Classes beside a thin rim of void, as of many sets.
+    classes = np.zeros((40, 40), np.uint8)
+    classes[:10, :4], classes[:10, 4], classes[20:22, :9], classes[30:32, :5] = 3, 255, 15, 20
+    check_hard_edges(classes, "mask")
 
 
 def test_a_segmenter_learns_from_any_two_values():
