@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,16 +145,16 @@ class _CorrectiveClassifier(_CodedClassifier):
         n_folds = min(_FOLDS, int(np.bincount(y).min()))
         if checked_choice(self.theta, "theta", THETA_RULES) == "stage_wise" or n_folds < 2:
             run = self._side_trainer(task, StageWise(self._pairs), float("inf"), 0.0)
-            run.fit(X, y, sample_weight=sample_weight)
-            return float(uninterrupted(run).model_.weights.sum()) or 1.0
+            fit = partial(run.fit, X, y, sample_weight=sample_weight)
+            return float(uninterrupted(fit).model_.weights.sum()) or 1.0
         errors = np.zeros(len(THETAS))
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=self._seed)
         for kept, held in folds.split(X, y):
             for k, theta in enumerate(THETAS):
                 run = self._side_trainer(task, formulation, float(theta), self.tol)
-                run.fit(X[kept], y[kept], sample_weight=sample_weight[kept])
+                fit = partial(run.fit, X[kept], y[kept], sample_weight=sample_weight[kept])
                 errors[k] += sample_weight[held] @ (
-                    np.array(uninterrupted(run).predict(X[held])) != y[held]
+                    np.array(uninterrupted(fit).predict(X[held])) != y[held]
                 )
         return float(THETAS[int(np.argmin(errors))])
 

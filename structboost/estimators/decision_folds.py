@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,7 +205,7 @@ class FoldFits:
         path = coarse.path(preparation.training_inputs, known, Cs)
         for _ in Cs:
             with examples_numbered(train):
-                svm = uninterrupted(next(path))
+                svm = uninterrupted(partial(next, path))
             fit = _Fit(preparation, svm, np.nan)
             with examples_numbered(held):
                 chosen = self._problem.solve_all(fit.costs(self._given.take(held)))

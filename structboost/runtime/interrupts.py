@@ -14,10 +14,12 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from structboost.exceptions import InterruptedFitWarning
 from structboost.runtime.compilation import is_compiling
 
 # Seconds after which a Ctrl-C that nobody looked at is raised wherever the main thread stands.
@@ -118,8 +120,14 @@ def raise_if_interrupted() -> None:
 Trainer = TypeVar("Trainer", bound=Any)
 
 
-def uninterrupted(trainer: Trainer) -> Trainer:
-    """A trainer whose model is only a step on the way to another: Ctrl-C ends the whole."""
+def uninterrupted(fit: Callable[[], Trainer]) -> Trainer:
+    """What ``fit`` trains as a step on the way to another model: Ctrl-C ends the whole.
+
+    Nothing is kept then, so the trainer must not say that its model is.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        trainer = fit()
     if trainer.interrupted_:
         raise KeyboardInterrupt
     return trainer

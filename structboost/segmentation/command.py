@@ -179,7 +179,7 @@ def _train(options: argparse.Namespace) -> bool:
         names = [image.name for image in images]
         groups = None if options.groups is None else read_groups(options.groups, names)
         if groups is not None:
-            _say(f"{len(set(groups))} groups of images")
+            _say(f"groups of images: {len(set(groups))}")
         segmenter.fit(*_pictures(options, images), groups)
     segmenter.save(options.model)
     last = segmenter.history_[-1]
@@ -301,7 +301,7 @@ def _evaluate(options: argparse.Namespace) -> bool:
     record = evaluation(counts, [meaning.name(label) for label in range(n_labels)])
     write_whole(options.json, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
     _say(summary(record))
-    return not problems
+    return not problems and any(one.any() for one in counts.values())
 
 
 def _found(

@@ -188,7 +188,7 @@ def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
         has_edges = task.pairwise and any(len(X[i].edges) for i in kept)
         own = SuperpixelCRFTask(task.n_labels, pairwise=has_edges)
         svm = StructuredSVM(own, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
-        weights = uninterrupted(svm.fit([X[i] for i in kept], [Y[i] for i in kept])).w_
+        weights = uninterrupted(partial(svm.fit, [X[i] for i in kept], [Y[i] for i in kept])).w_
         found.append(weights if isinstance(weights, dict) else {"node": weights})
     by_kind = {}
     for kind in task.kinds:
@@ -323,8 +323,11 @@ def fit_tuned(
             settings, C, scores = tuned(
                 *part, settings, random_state=random_state, groups=own, report=line.step
             )
+    with Phase("linear function of the CRF", 1, verbose) as line:
+        linear = linear_function(graphs, counts, settings, groups)
+        line.step()
     with Phase(f"CRF with C = {C:g}", 1, verbose) as line:
-        trainer = fit_crf(graphs, counts, settings, C, groups)
+        trainer = fit_crf(graphs, counts, settings, C, groups, linear)
         line.step()
     return Learned(trainer, float(C), sorted(scores.items()))
 
@@ -380,7 +383,7 @@ def _validation(
     def mean_iou(C: float) -> float:
         found: list[Any] = [None] * len(graphs)
         for fold, part, own, linear in parts:
-            trainer = uninterrupted(fit_crf(*part, settings, C, own, linear))
+            trainer = uninterrupted(partial(fit_crf, *part, settings, C, own, linear))
             report()
             for i in np.flatnonzero(folds == fold).tolist():
                 (found[i],) = trainer.predict([graphs[i]])

@@ -114,7 +114,8 @@ def read_mask(
                 return _values_of_colours(np.asarray(picture.convert("RGB")), colours, str(path))
             values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
-        raise ImageFileError(f"{path} cannot be read as a mask ({error}).") from error
+        why = "it is no image" if isinstance(error, UnidentifiedImageError) else error
+        raise ImageFileError(f"{path} cannot be read as a mask ({why}).") from error
     if values.ndim == 3 and values.shape[2] == 2:  # values and alpha
         values = values[:, :, 0]
     if values.ndim == 3 and (values[:, :, :3] == values[:, :, :1]).all():

@@ -287,7 +287,9 @@ def _pairs(
         elif name not in mask_of:
             file = masks / f"{mask_name.replace('{name}', name)}.png"
             where = f"in {masks}" if masks.is_file() else file
-            problems.append(f"{image_of[name]} has no mask {where}.")
+            lossy = [one.name for one in masks.glob(f"{file.stem}.jp*g")] if masks.is_dir() else []
+            hint = f" {lossy[0]} is lossy: give a PNG." if lossy and masks != images else ""
+            problems.append(f"{image_of[name]} has no mask {where}.{hint}")
         elif name in doubts:
             problems.append(doubts[name])
         else:

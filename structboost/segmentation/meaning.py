@@ -129,6 +129,11 @@ class Meaning:
         ValueError
             If all pixels are of one class, or void.
         """
+        if self.foreground and not values & {*self.foreground}:
+            raise ValueError(
+                f"foreground is {[*self.foreground]}, and the masks hold the values "
+                f"{sorted(values)} only; give values that occur."
+            )
         if self.foreground:
             return n_labels_of(set(np.unique(self.labels(np.array([*values], np.uint8))).tolist()))
         return len(self.classes) or n_labels_of(values)

@@ -25,7 +25,7 @@ from structboost import (
 )
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
-from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted
 from structboost.tracking import StructBoostTracker
 from tests.helpers.interruptions import ENDS, interrupted_run, noisy
 
@@ -346,3 +346,17 @@ def test_a_tracker_finishes_its_frame(monkeypatch):
 )
 def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds, from_start):
     assert interrupted_run(case, seconds, from_start=from_start) in ENDS
+
+
+def test_a_step_that_ctrl_c_ended_says_nothing_of_its_model():
+    class Step:
+        interrupted_ = True
+
+        def fit(self):
+            warnings.warn("weights are kept", InterruptedFitWarning, stacklevel=2)
+            return self
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(KeyboardInterrupt):
+            uninterrupted(Step().fit)

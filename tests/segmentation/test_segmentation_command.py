@@ -366,7 +366,7 @@ def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
     # With a class that is nowhere 255 is void, not foreground: then nothing is known of either
     # image.
     write_png(tmp_path / "masks/b.png", mask_of["a"])
-    assert main([*command, "--foreground", "1"]) == 0
+    assert main([*command, "--foreground", "1"]) == 1
     record = json.loads(scores.read_text(), parse_constant=pytest.fail)
     assert {name: record[name] for name in ("iou_foreground", "mean_iou", "accuracy")} == {
         "iou_foreground": None,
