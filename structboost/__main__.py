@@ -4,4 +4,5 @@ import sys
 
 from structboost.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # some walk through all modules, and import them
+    sys.exit(main())

@@ -9,7 +9,8 @@ and the certificate.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -527,13 +528,36 @@ class Task(ABC):
         -------
         y_pred : object
             The most violated output.
+
+        Raises
+        ------
+        TaskError
+            If neither takes the loss into account.
         """
         added = self.loss_scores(x, y)
         if added is not None:
             return self.argmax(x, _plus(scores, added))
         if type(self).argmax is Task.argmax:
             return best_listed(self, x, scores, lambda output: self.loss(y, output))
-        return self.argmax(x, scores, y)  # type: ignore[call-arg]
+        try:
+            return self.argmax(x, scores, y)  # type: ignore[call-arg]
+        except TypeError as error:
+            if _takes(self.argmax, 3):
+                raise
+            raise TaskError(
+                "argmax takes no true output, and loss_scores gives none: define loss_scores(x, y) "
+                "where the loss adds to the scores of parts, or argmax(x, scores, y=None), which "
+                "adds loss(y, output) if y is given."
+            ) from error
+
+
+def _takes(method: Callable[..., Any], n_arguments: int) -> bool:
+    """Whether a method can be called with so many arguments."""
+    try:
+        signature(method).bind(*range(n_arguments))
+    except TypeError:
+        return False
+    return True
 
 
 def _plus(scores: Any, added: Any) -> Any:

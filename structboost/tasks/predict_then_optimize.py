@@ -405,7 +405,8 @@ class PredictThenOptimizeTask(Task):
 def _not_best(better: float, sample: int | None = None) -> TaskError:
     return TaskError(
         "Y[{sample}] is not the best decision at its true costs: another is better by "
-        f"{better:.6g}. Make true outputs by best_decisions, with a solver that is exact.",
+        f"{better:.6g}. Make true outputs by best_decisions, with a solver that is exact; if it "
+        "maximises, say so: SolvedBy(solve, maximize=True).",
         sample,
     )
 

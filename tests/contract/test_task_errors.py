@@ -2,11 +2,22 @@
 computes."""
 
 import pickle
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from structboost import BinaryTask, MulticlassTask, StructBoost, StructuredSVM, TaskError
+from structboost import (
+    BinaryTask,
+    MulticlassTask,
+    PartKind,
+    StructBoost,
+    StructuredSVM,
+    Task,
+    TaskError,
+    check_task,
+)
 from structboost.contract.parts import stack_parts
 from structboost.engines.failure import Failure
 from structboost.exceptions import ExampleNote, count_examples_from, note_examples
@@ -279,3 +290,25 @@ def test_outputs_that_are_too_few_to_score_and_inputs_in_a_dict_are_named(make):
         make(Listed(), C=10.0).fit(dict(enumerate(X)), Y)
     with pytest.raises(ValueError, match="X has 8 examples and Y 3; they must be equally many"):
         make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])
+
+
+def test_an_argmax_that_takes_no_truth_is_named():
+    class WithoutTruth(Task):
+        kinds: ClassVar = {"x": PartKind(1)}
+
+        def parts(self, x):
+            return x
+
+        def joint_feature(self, x, y):
+            return [y], [0], [1.0]
+
+        def loss(self, y, y_pred):
+            return float(y != y_pred)
+
+        def argmax(self, x, scores):
+            return int(np.argmax(scores[:, 0]))
+
+    X, Y = [np.eye(3)[:, :2]] * 4, [0, 1, 0, 1]
+    for run in (StructBoost(WithoutTruth(), C=10.0).fit, partial(check_task, WithoutTruth())):
+        with pytest.raises(TaskError, match=r"argmax takes no true output.*define loss_scores"):
+            run(X, Y)
