@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from structboost._typing import FloatArray, IntArray
 from structboost.decisions.problem import DecisionProblem, check_length
@@ -136,6 +138,22 @@ def is_unit_flow(arcs: IntArray, source: int, target: int, decision: FloatArray)
     out[source] -= 1.0
     out[target] += 1.0
     return not out.any()
+
+
+def path_within(arcs: IntArray, source: int, target: int, flow: FloatArray) -> FloatArray:
+    """The path of the fewest arcs among those of a flow, without its cycles."""
+    used = np.flatnonzero(flow)
+    arc_of = {
+        (tail, head): arc for arc, (tail, head) in zip(used, arcs[used].tolist(), strict=True)
+    }
+    n_nodes = int(arcs.max()) + 1
+    graph = csr_array((np.ones(len(used)), tuple(arcs[used].T)), (n_nodes, n_nodes))
+    _, before = breadth_first_order(graph, source)
+    path, node = np.zeros(len(arcs)), target
+    while node != source:
+        path[arc_of[int(before[node]), node]] = 1.0
+        node = int(before[node])
+    return path
 
 
 def _sorted_nodes(arcs: IntArray) -> list[int]:

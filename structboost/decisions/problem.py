@@ -86,6 +86,24 @@ class DecisionProblem(ABC):
         """
         return decisions
 
+    def simplify_all(self, decisions: FloatArray) -> FloatArray:
+        """Decisions without what pays only where costs are negative; by default all of each.
+
+        Training needs the best decision at costs of either sign, such as a flow with cycles.
+        :meth:`PredictThenOptimize.predict` leaves out what nobody would do, such as the cycles.
+
+        Parameters
+        ----------
+        decisions : ndarray, shape (n, n_items)
+            What :meth:`solve_all` returned.
+
+        Returns
+        -------
+        decisions : ndarray, shape (n, n_items)
+            Feasible decisions.
+        """
+        return decisions
+
     def is_feasible(self, decision: FloatArray) -> bool:
         """Whether a decision may be chosen; by default True, which means unknown.
 

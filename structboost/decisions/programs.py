@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
 
 from structboost._typing import FloatArray
-from structboost.decisions.paths import check_reachable, checked_arcs, checked_node
+from structboost.decisions.paths import check_reachable, checked_arcs, checked_node, path_within
 from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.exceptions import SolverError, TaskError
 from structboost.runtime.solver import quiet_highs
@@ -228,7 +228,8 @@ class ShortestPath(LinearProgram):
 
     In training, costs of either sign occur, and the cheapest path without repeated nodes is then
     hard to find.  A flow may contain cycles beside its path, where they pay; at costs above 0 it
-    is the shortest path.  Take :class:`AcyclicPath` for acyclic graphs: it is compiled.
+    is the shortest path.  :meth:`simplify_all` leaves the cycles out.  Take :class:`AcyclicPath`
+    for acyclic graphs: it is compiled.
 
     Parameters
     ----------
@@ -254,6 +255,11 @@ class ShortestPath(LinearProgram):
         """1 on the arcs used."""
         # No arc is used minus zero times.
         return np.round(super().solve(costs)) + 0.0
+
+    def simplify_all(self, decisions: FloatArray) -> FloatArray:
+        """The path of each flow, without its cycles; of several paths, one of the fewest arcs."""
+        ends = self.source, self.target
+        return np.array([path_within(self.arcs, *ends, flow) for flow in decisions])
 
 
 def _rows(matrix: Any, b: Any, name: str) -> Any:

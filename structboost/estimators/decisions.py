@@ -243,14 +243,16 @@ class PredictThenOptimize(Documented, BaseEstimator):
         Returns
         -------
         decisions : ndarray, shape (n, n_items)
-            What the problem's ``solve`` returns for each instance.
+            What the problem's ``solve`` returns for each instance, as its ``simplify_all`` has it:
+            the decision of :class:`ShortestPath` is a path, without the cycles of a flow.
 
         Raises
         ------
         ValueError
             As :meth:`predict_costs` does.
         """
-        decisions: FloatArray = problem_of(self.problem).solve_all(self.predict_costs(X))
+        problem = problem_of(self.problem)
+        decisions: FloatArray = problem.simplify_all(problem.solve_all(self.predict_costs(X)))
         return decisions
 
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:

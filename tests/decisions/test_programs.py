@@ -83,6 +83,25 @@ def test_a_flow_is_the_shortest_path_and_may_use_cycles_where_they_pay():
     )
 
 
+def test_the_path_of_a_flow_has_no_cycles():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        arcs = np.unique(rng.integers(0, 7, (20, 2)), axis=0)
+        arcs = np.concatenate((arcs[arcs[:, 0] != arcs[:, 1]], [(0, 3), (3, 6)]))
+        problem = ShortestPath(arcs, 0, 6)
+        flows = problem.solve_all(rng.normal(size=(10, len(arcs))))
+        paths = problem.simplify_all(flows)
+        assert (paths <= flows).all()
+        for path in paths:
+            assert problem.is_feasible(path)
+            nodes = arcs[path > 0].ravel()
+            # Each node is entered and left at most once, and the arcs are connected.
+            assert np.bincount(nodes, minlength=7).max() <= 2
+            assert nx.is_connected(nx.Graph(arcs[path > 0].tolist()))
+        positive = problem.solve_all(rng.uniform(1, 2, size=(10, len(arcs))))
+        np.testing.assert_array_equal(problem.simplify_all(positive), positive)
+
+
 def test_a_model_of_highs_is_the_same_program():
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)

@@ -15,6 +15,7 @@ from structboost import (
     Knapsack,
     PredictThenOptimize,
     PredictThenOptimizeTask,
+    ShortestPath,
     SolvedBy,
     StructBoost,
     StructuredSVM,
@@ -55,6 +56,17 @@ def test_decisions_are_better_than_those_of_least_squares():
     assert -model.score(held_x, held) == pytest.approx(
         ((decided - best) * held).sum() / (best * held).sum()
     )
+
+
+def test_predicted_routes_have_no_cycles_even_at_costs_below_0(monkeypatch):
+    problem = ShortestPath([(0, 1), (1, 2), (2, 1), (1, 3), (0, 3)], 0, 3)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 2))
+    model = PredictThenOptimize(problem, C=1.0).fit(x, rng.uniform(1, 2, size=(12, 5)))
+    below = np.array([[-1.0, -1.1, -1.0, -1.2, -0.9]])
+    monkeypatch.setattr(model, "predict_costs", lambda X: below)
+    assert problem.solve_all(below).tolist() == [[1, 1, 1, 1, 0]]
+    assert model.predict(x[:1]).tolist() == [[1, 0, 0, 1, 0]]
 
 
 def test_scores_weigh_instances_like_repetitions():
