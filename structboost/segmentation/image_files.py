@@ -20,6 +20,7 @@ Photograph = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
 
 VOID = 255
+_WHITE_OF_16_BITS = 65535
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm")
 
 
@@ -138,7 +139,7 @@ def mask_of(mask: Any, name: str) -> Mask:
     ----------
     mask : ndarray of integers or bool, shape (height, width), or PIL.Image.Image
         The values of a Pillow picture with a palette are its indices.  A picture is rotated as its
-        EXIF orientation says.
+        EXIF orientation says.  Black and white of 16 bits, 0 and 65535, are 0 and 255.
     name : str
         Name in error messages.
 
@@ -160,6 +161,8 @@ def mask_of(mask: Any, name: str) -> Mask:
             f"{name} is {values.dtype}; give class indices 0..254, and 255 for void, as uint8: "
             "np.rint(mask).astype(np.uint8) if the values are indices."
         )
+    if values.max() == _WHITE_OF_16_BITS and np.isin(values, (0, _WHITE_OF_16_BITS)).all():
+        values = np.where(values == 0, 0, VOID)
     if values.dtype != np.uint8 and (values.min() < 0 or values.max() > VOID):
         raise ValueError(
             f"{name} has values from {values.min()} to {values.max()}; give class indices 0..254, "

@@ -169,6 +169,11 @@ def test_palettes_are_indices_and_equal_channels_are_one(tmp_path):
     np.testing.assert_array_equal(read_mask(tmp_path / "g.png"), values)
     Image.fromarray(values > 1).save(tmp_path / "b.png")
     np.testing.assert_array_equal(read_mask(tmp_path / "b.png"), [[0, 0], [255, 255]])
+    Image.fromarray((65535 * (values > 1)).astype(np.uint16)).save(tmp_path / "w.png")
+    np.testing.assert_array_equal(read_mask(tmp_path / "w.png"), [[0, 0], [255, 255]])
+    Image.fromarray((257 * values.astype(np.uint16))).save(tmp_path / "f.png")
+    with pytest.raises(ImageFileError, match="values from 0 to 65535"):
+        read_mask(tmp_path / "f.png")
 
 
 def test_pictures_survive_writing_and_sizes_fit(tmp_path):
