@@ -171,7 +171,7 @@ def test_palettes_are_indices_and_equal_channels_are_one(tmp_path):
     np.testing.assert_array_equal(read_mask(tmp_path / "b.png"), [[0, 0], [255, 255]])
     Image.fromarray((65535 * (values > 1)).astype(np.uint16)).save(tmp_path / "w.png")
     np.testing.assert_array_equal(read_mask(tmp_path / "w.png"), [[0, 0], [255, 255]])
-    Image.fromarray((257 * values.astype(np.uint16))).save(tmp_path / "f.png")
+    Image.fromarray(257 * values.astype(np.uint16)).save(tmp_path / "f.png")
     with pytest.raises(ImageFileError, match="values from 0 to 65535"):
         read_mask(tmp_path / "f.png")
 
