@@ -19,6 +19,7 @@ from structboost.conformance.sampled_outputs import (
 )
 from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
 from structboost.contract.parts import check_known, stack_parts
+from structboost.contract.separation import check_loss_of_truth
 from structboost.exceptions import TaskError, TooManyOutputsError, count_examples_from
 from structboost.task import Task
 from structboost.validation import shown
@@ -82,11 +83,7 @@ class SingleExamples(WatchedTask):
                 f"joint_feature(X[{i}], Y[{i}]) is not deterministic: two calls gave different "
                 "weights."
             )
-        loss = self.loss(i, self.Y[i])
-        if loss > TOLERANCE:
-            raise TaskError(
-                f"loss(Y[{i}], Y[{i}]) is {loss:.6g}; the loss of the true output must be 0."
-            )
+        check_loss_of_truth(self.loss(i, self.Y[i]), TOLERANCE, i)
 
     def check_argmax(self, i: int, given: Iterable[Any], listing: OutputListing) -> None:
         """Determinism and optimality at several random scores, plain and augmented."""

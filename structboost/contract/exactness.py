@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.measures import Measure, measure_of
+from structboost.contract.separation import check_loss_of_truth, loss_of
 from structboost.exceptions import TaskError, on_example
 from structboost.task import KeptTruth, Separation, StackedParts, Task
 
@@ -125,7 +126,7 @@ class LastOutputs:
 def probe_argmax(
     task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> None:
-    """Compare what the argmax finds for a few examples with their true outputs.
+    """Compare what the argmax finds for a few examples with their true outputs, without loss.
 
     Each is searched without scores, and at scores against and for the truth.  None of the outputs
     found may fall behind another of them, or behind the truth, at its own scores.
@@ -142,12 +143,14 @@ def probe_argmax(
     Raises
     ------
     TaskError
-        If an output falls behind; the message names the example.
+        If an output falls behind, or a true output has a loss; the message names the example.
     """
     if not task.exact_argmax or type(task).separate is not Task.separate:
         return
     n = len(Y)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()
+    for i in candidates:
+        check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), _SLIP, i)
     truths = {i: _truth(task, _input(task, X, i), Y[i], offsets, i) for i in candidates}
     for i in _various(truths, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
         _probe(task, _input(task, X, i), Y[i], _favouring(task, truths[i], offsets, i), i)

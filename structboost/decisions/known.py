@@ -27,6 +27,7 @@ class KnownDecisions(DecisionProblem):
     def __init__(self, problem: DecisionProblem, decisions: FloatArray) -> None:
         self.maximize = problem.maximize
         self.n_items = decisions.shape[1]
+        self._name = str(problem)
         self.decisions = np.unique(decisions, axis=0)
 
     def add(self, decisions: FloatArray) -> None:
@@ -52,3 +53,6 @@ class KnownDecisions(DecisionProblem):
     def is_feasible(self, decision: FloatArray) -> bool:
         """Whether the decision is known."""
         return bool((self.decisions == decision).all(axis=1).any())
+
+    def __str__(self) -> str:
+        return self._name

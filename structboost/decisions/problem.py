@@ -119,6 +119,10 @@ class DecisionProblem(ABC):
         """
         return True
 
+    def __str__(self) -> str:
+        """The problem and its sense, as errors name them."""
+        return f"{type(self).__name__}, which {'maximises' if self.maximize else 'minimises'}"
+
 
 def check_length(costs: FloatArray, n_items: int | None) -> None:
     """Raise TaskError unless there is a cost for each item; compiled solvers do not look."""
@@ -166,10 +170,12 @@ class SolvedBy(DecisionProblem):
         try:
             found = np.asarray(returned)
         except ValueError:
+            found = np.asarray(None)
+        if found.ndim == 0:
             raise TaskError(
                 f"solve returned {shown(returned)}; it must return a decision of shape "
                 f"{costs.shape}."
-            ) from None
+            )
         if found.shape != costs.shape or found.dtype.kind not in "fiub":
             raise TaskError(
                 f"solve returned an array of shape {found.shape} and type {found.dtype}; it must "
@@ -179,6 +185,16 @@ class SolvedBy(DecisionProblem):
         if not np.isfinite(decision).all():
             raise TaskError("solve returned a decision with NaN or infinite entries.")
         return decision
+
+    def __str__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        senses = "minimise", "maximises"
+        if self.maximize:
+            senses = "maximise", "minimises"
+        return (
+            f"the function {name}, taken to {senses[0]}; if it {senses[1]}, give "
+            f"SolvedBy(solve, maximize={not self.maximize})"
+        )
 
 
 def problem_of(value: Any) -> DecisionProblem:

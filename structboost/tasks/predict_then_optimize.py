@@ -178,7 +178,7 @@ class PredictThenOptimizeTask(Task):
         if self.problem is not None:
             better = self._behind(y.costs[None], y.chosen[None], np.atleast_2d(y_pred.chosen))[0]
             if better > 0:
-                raise _not_best(better)
+                raise _not_best(self.problem, better)
         # Nothing is better than the best: the same whether costs are minimised or maximised.
         return abs(float(y.costs @ (y_pred.chosen - y.chosen)))
 
@@ -255,9 +255,9 @@ class PredictThenOptimizeTask(Task):
                 sample,
             )
         raise TaskError(
-            "The solver is not exact: at differences of costs that X[{sample}] leads to, "
-            f"another decision is better by {behind[i]:.6g}. In training, costs have "
-            "either sign; take a solver for them, such as ShortestPath for paths.",
+            "The solver is not exact: at differences of costs that X[{sample}] leads to, another "
+            f"decision is better by {behind[i]:.6g}. It is {self.problem}. In training, "
+            "costs have either sign; take a solver for them, such as ShortestPath for paths.",
             sample,
         )
 
@@ -276,7 +276,8 @@ class PredictThenOptimizeTask(Task):
         behind = self._behind(true.costs, true.chosen, found)
         i = int(np.argmax(behind > 0))
         if behind[i] > 0:
-            raise _not_best(behind[i], i)
+            assert self.problem is not None
+            raise _not_best(self.problem, behind[i], i)
 
     def _behind(self, costs: FloatArray, chosen: FloatArray, others: FloatArray) -> FloatArray:
         """By how much decisions are worse than others; 0 within what rounding makes of it."""
@@ -402,11 +403,11 @@ class PredictThenOptimizeTask(Task):
         return all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
 
 
-def _not_best(better: float, sample: int | None = None) -> TaskError:
+def _not_best(problem: DecisionProblem, better: float, sample: int | None = None) -> TaskError:
     return TaskError(
         "Y[{sample}] is not the best decision at its true costs: another is better by "
-        f"{better:.6g}. Make true outputs by best_decisions, with a solver that is exact; if it "
-        "maximises, say so: SolvedBy(solve, maximize=True).",
+        f"{better:.6g}. Make true outputs by best_decisions, as PredictThenOptimize does, with a "
+        f"solver that is exact. It is {problem}.",
         sample,
     )
 

@@ -123,6 +123,19 @@ def test_a_wrong_argmax_ends_the_fit(tokens, make, task, message):
         make(task()).fit(*tokens)
 
 
+class Offset(Tokens):
+    """Counts one wrong tag too many, as a loss does that compares lists by identity."""
+
+    def loss(self, y, y_pred):
+        return 1.0 + super().loss(y, y_pred)
+
+
+@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
+def test_a_loss_of_the_truth_ends_the_fit(tokens, make):
+    with pytest.raises(TaskError, match=r"loss\(Y\[0\], Y\[0\]\) is 1; .* must be 0"):
+        make(Offset()).fit(*tokens)
+
+
 @pytest.mark.filterwarnings("ignore::structboost.exceptions.EmptyModelWarning")
 @pytest.mark.parametrize("task", [DeclaredOneShort, DeclaredSubtracts])
 @pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)

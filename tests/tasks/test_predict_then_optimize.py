@@ -15,6 +15,7 @@ from structboost import (
     DecisionInput,
     GridPath,
     Knapsack,
+    PredictThenOptimize,
     PredictThenOptimizeTask,
     SolvedBy,
     StructBoost,
@@ -260,7 +261,10 @@ def test_a_solver_that_is_wrong_at_costs_of_another_sign_ends_the_fit(solve, tra
     costs = np.exp(X @ rng.normal(size=(3, 6)))
     task = PredictThenOptimizeTask(solve, n_items=6)
     # The second finds the truth at minus half the true costs, which it is asked at without scores.
-    with pytest.raises(TaskError, match=r"solver is not exact: .* X\[\d+\] leads to"):
+    said = (
+        rf"solver is not exact: .* X\[\d+\] leads to.* function {solve.__name__}, taken to minimise"
+    )
+    with pytest.raises(TaskError, match=said):
         train(task, C=10.0).fit(X, task.best_decisions(X, costs))
 
 
@@ -284,6 +288,23 @@ def test_true_outputs_must_be_the_best_decisions():
         task.separate(X, Y, scores)
 
 
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("spare_solves", [False, True])
+def test_a_solver_of_the_other_sense_is_named(maximize, spare_solves):
+    X, costs = travel()
+    routes = all_routes()
+
+    def other_sense(c):
+        return routes[np.argmax(routes @ c if not maximize else -routes @ c)]
+
+    model = PredictThenOptimize(
+        SolvedBy(other_sense, maximize=maximize), C=1.0, spare_solves=spare_solves
+    )
+    said = rf"function other_sense, taken to .* SolvedBy\(solve, maximize={not maximize}\)"
+    with pytest.raises(TaskError, match=said):
+        model.fit(X, costs)
+
+
 def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
     def sorts(costs):
         decision = Choose(6, 2).solve(costs)
@@ -295,5 +316,7 @@ def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
     before = costs.copy()
     PredictThenOptimizeTask(sorts, n_items=6).best_decisions(X, costs)
     np.testing.assert_array_equal(costs, before)
+    with pytest.raises(TaskError, match=r"solve returned None; .*shape \(6,\)"):
+        SolvedBy(lambda c: None).solve(costs[0])
     with pytest.raises(TaskError, match=r"solve returned \(array.*shape \(6,\)"):
         SolvedBy(lambda c: (np.zeros(6), 0.0)).solve(costs[0])
