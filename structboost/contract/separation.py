@@ -337,7 +337,7 @@ def check_loss(value: float, i: int) -> float:
 
 def check_loss_of_truth(loss: float, tolerance: float, i: int) -> None:
     """Raise TaskError where the true output of example ``i`` has a loss."""
-    if not loss <= tolerance:
+    if loss > tolerance:
         raise TaskError(
             f"loss(Y[{{sample}}], Y[{{sample}}]) is {loss:.6g}; the loss of the true output must "
             "be 0.",
