@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.runner.pages import rounded, say_checked
-from benchmarks.runner.provenance import this_run
+from benchmarks.runner.provenance import machine, this_run
 from benchmarks.runner.units import Result, Runner
 
 # Seconds, bytes and what is made of them differ from run to run.
@@ -59,7 +59,10 @@ def check(
     by_key = {_key(unit.identity): unit for units in plans for unit in units}
     on_page = {_key(entry): entry for entry in page["units"]}
     commits = ", ".join(sorted({str(run and run["commit"]) for run in page["runs"]}))
-    print(f"{page['benchmark']}: page of commit {commits}, now {this_run()['commit']}.")
+    here = this_run()
+    print(f"{page['benchmark']}: page of commit {commits}, now {here['commit']}.")
+    machines = "; ".join(sorted({machine(run) for run in page["runs"] if run}))
+    print(f"Measured on {machines}. Here: {machine(here)}.")
     for key in (key for key in on_page if key not in by_key):
         print(f"on the page, but no longer planned: {on_page[key]['title']}")
     for key in (key for key in by_key if key not in on_page):
@@ -96,6 +99,11 @@ def check(
                     print("\n".join([f"differs: {unit.title}", *lines]), flush=True)
     for title in runner.failures:
         print(f"failed: {title}")
+    if n_different:
+        print(
+            "Values differ by rounding, too, if BLAS chose other kernels than on the machine of "
+            "the page; OPENBLAS_CORETYPE chooses those of OpenBLAS, such as SkylakeX."
+        )
     n_agreeing = n_compared - n_different
     print(f"{n_agreeing} of {n_compared} units agree with the page, {n_different} differ.")
     if n_different or runner.failures:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.runner.provenance import Provenance, in_words, this_run
+from benchmarks.runner.provenance import Provenance, in_words, machine, this_run
 from benchmarks.runner.records import Record, grouped, plain, write_text
 from benchmarks.runner.tables import blocks
 from benchmarks.runner.targets import as_table
@@ -101,8 +101,9 @@ def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
     text = (folder / f"{name}.md").read_text()
     before, head, after = CHECKED.sub("", text).partition(RECORDS)
     of_all = f"{n_checked} of {len(page['units'])} units were computed anew and agree"
-    line = f"{CHECKED_ON} {run['commit']}, {run['date']}: {of_all}.\n\n"
-    checked = {"commit": run["commit"], "date": run["date"], "n_checked": n_checked}
+    line = f"{CHECKED_ON} {run['commit']}, {run['date']}, {machine(run)}: {of_all}.\n\n"
+    facts = {name: run[name] for name in ("commit", "date", "cpu", "kernels")}
+    checked = {**facts, "n_checked": n_checked}
     write_text(folder / f"{name}.json", _laid_out({**page, "checked": checked}))
     write_text(folder / f"{name}.md", f"{before}{line}{head}{after}")
 

@@ -9,6 +9,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+import scipy.linalg  # noqa: F401  loads the BLAS of scipy, which may be another than numpy's
+from threadpoolctl import threadpool_info
+
 ROOT = Path(__file__).resolve().parents[2]
 # What results depend on: a page that was just written does not make the next one "changed".
 CODE = ("structboost", "benchmarks")
@@ -25,6 +28,7 @@ def this_run() -> Provenance:
         "date": date.today().isoformat(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
+        "kernels": blas_kernels(),
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
@@ -55,6 +59,24 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+def blas_kernels() -> str | None:
+    """The kernels that BLAS chose for this processor; None if it does not say.
+
+    Other kernels add in another order.  Sums then differ in their last bits, and a round of
+    boosting may choose another of two learners that are equally good.
+    """
+    libraries = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
+    names = dict.fromkeys(lib.get("architecture") for lib in libraries)
+    return ", ".join(name for name in names if name) or None
+
+
+def machine(run: Provenance) -> str:
+    """Processor and kernels of a run, as a phrase; runs of before have no kernels."""
+    cores = "core" if run["cores"] == 1 else "cores"
+    kernels = f" (BLAS kernels: {run['kernels']})" if run.get("kernels") else ""
+    return f"{run['cpu']} with {run['cores']} {cores}{kernels}"
+
+
 def in_words(runs: Sequence[Provenance | None]) -> str:
     """Runs that differ in the date only, as a phrase; None: from before this was kept."""
     run = runs[0]
@@ -64,5 +86,4 @@ def in_words(runs: Sequence[Provenance | None]) -> str:
     dates = sorted({str(one["date"]) for one in runs if one})
     days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
     versions = ", ".join(f"{name} {run[name]}" for name in PACKAGES)
-    machine = f"{run['cpu']} with {run['cores']} {'core' if run['cores'] == 1 else 'cores'}"
-    return f"{code}, {days}, {machine}, Python {run['python']}, {versions}"
+    return f"{code}, {days}, {machine(run)}, Python {run['python']}, {versions}"
