@@ -101,8 +101,8 @@ def check(
         print(f"failed: {title}")
     if n_different:
         print(
-            "Values differ by rounding, too, if BLAS chose other kernels than on the machine of "
-            "the page; OPENBLAS_CORETYPE chooses those of OpenBLAS, such as SkylakeX."
+            "On another processor values differ by rounding, too. OPENBLAS_CORETYPE=SkylakeX "
+            "NUMBA_CPU_NAME=sapphirerapids and the like choose the code of the page's processor."
         )
     n_agreeing = n_compared - n_different
     print(f"{n_agreeing} of {n_compared} units agree with the page, {n_different} differ.")

@@ -102,7 +102,7 @@ def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
     before, head, after = CHECKED.sub("", text).partition(RECORDS)
     of_all = f"{n_checked} of {len(page['units'])} units were computed anew and agree"
     line = f"{CHECKED_ON} {run['commit']}, {run['date']}, {machine(run)}: {of_all}.\n\n"
-    facts = {name: run[name] for name in ("commit", "date", "cpu", "kernels")}
+    facts = {name: run[name] for name in ("commit", "date", "cpu", "kernels", "compiled_for")}
     checked = {**facts, "n_checked": n_checked}
     write_text(folder / f"{name}.json", _laid_out({**page, "checked": checked}))
     write_text(folder / f"{name}.md", f"{before}{line}{head}{after}")

@@ -9,7 +9,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import scipy.linalg  # noqa: F401  loads the BLAS of scipy, which may be another than numpy's
+import numba
+from llvmlite.binding import get_host_cpu_name
 from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ def this_run() -> Provenance:
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "kernels": blas_kernels(),
+        "compiled_for": numba.core.config.CPU_NAME or get_host_cpu_name(),
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
@@ -60,21 +62,24 @@ def cpu_model() -> str:
 
 
 def blas_kernels() -> str | None:
-    """The kernels that BLAS chose for this processor; None if it does not say.
-
-    Other kernels add in another order.  Sums then differ in their last bits, and a round of
-    boosting may choose another of two learners that are equally good.
-    """
+    """The kernels that numpy's BLAS chose for this processor; None if it does not say."""
     libraries = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
-    names = dict.fromkeys(lib.get("architecture") for lib in libraries)
-    return ", ".join(name for name in names if name) or None
+    names = [lib.get("architecture") for lib in libraries if "numpy" in str(lib["filepath"])]
+    return names[0] if names else None
 
 
 def machine(run: Provenance) -> str:
-    """Processor and kernels of a run, as a phrase; runs of before have no kernels."""
+    """Processor of a run, and what code is chosen by it; runs of before do not say it.
+
+    Kernels of BLAS and loops that are compiled for another processor add in another order.  Sums
+    then differ in their last bits, and boosting may choose another of two equally good learners.
+    """
     cores = "core" if run["cores"] == 1 else "cores"
-    kernels = f" (BLAS kernels: {run['kernels']})" if run.get("kernels") else ""
-    return f"{run['cpu']} with {run['cores']} {cores}{kernels}"
+    chosen = [f"BLAS kernels {run['kernels']}"] if run.get("kernels") else []
+    chosen += [f"compiled for {run['compiled_for']}"] if run.get("compiled_for") else []
+    return f"{run['cpu']} with {run['cores']} {cores}" + (
+        f" ({', '.join(chosen)})" if chosen else ""
+    )
 
 
 def in_words(runs: Sequence[Provenance | None]) -> str:
