@@ -82,8 +82,10 @@ class Likelihood:
         self._problem = problem
         offsets = problem.offsets
         self._listings = KeptListings()
-        self._truth = KeptTruth().joint_features(problem.task, problem.X, problem.Y, offsets)
         numbers = np.arange(len(problem.Y))
+        # Sparse tables have no single rows in scipy before 1.15.
+        inputs = problem.X if problem.task.reads_inputs else [None] * len(numbers)
+        self._truth = KeptTruth().joint_features(problem.task, inputs, problem.Y, offsets)
         self.counts = {}
         for kind, (parts, channels, values) in self._truth.items():
             shape = int(offsets[kind][-1]), problem.task.kinds[kind].n_channels

@@ -99,6 +99,7 @@ def test_faces_take_sparse_tables_with_held_out_parts():
     qid = np.arange(len(y)) // 60
     for model, fit in (
         (StructBoostClassifier(max_rounds=40, early_stopping=True, random_state=0), {}),
+        (StructBoostClassifier(C=20.0, max_rounds=20, early_stopping=True), {}),
         (StructBoostRanker(max_rounds=20), {}),
         (StructBoostRanker(C=20.0, max_rounds=20, early_stopping=True), {"qid": qid}),
         (StructBoostRanker(C=20.0, max_rounds=20), {"qid": qid}),
@@ -106,8 +107,9 @@ def test_faces_take_sparse_tables_with_held_out_parts():
         assert model.fit(rows, y, **fit).score(rows, y) > 0.85
         assert model.feature_importances_.shape == (4,)
     sets = np.column_stack((y, 1 - y))
-    found = StructBoostMultiLabelClassifier(C=20.0, max_rounds=20).fit(rows, sets).predict(rows)
-    assert (found == sets).mean() > 0.85
+    for stopping in (False, True):
+        model = StructBoostMultiLabelClassifier(C=20.0, max_rounds=20, early_stopping=stopping)
+        assert (model.fit(rows, sets).predict(rows) == sets).mean() > 0.85
 
 
 def test_what_a_sparse_table_cannot_have_is_named():
