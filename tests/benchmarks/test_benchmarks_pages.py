@@ -453,6 +453,7 @@ def test_a_page_says_on_which_commit_it_was_checked(made, tmp_path, monkeypatch)
         assert check(tmp_path, "--share", share, "--write") == 0
         text = page.read_text()
         assert f"Checked on commit {name}, " in text
+        assert f"{provenance.machine(provenance.this_run())}: {n} of 40" in text
         assert f": {n} of 40 units were computed anew and agree.\n\nRecords and" in text
         assert text.count("Checked on commit") == 1
         assert json.loads(units.read_text())["checked"]["commit"] == name
