@@ -60,7 +60,7 @@ class GrowingTask(MulticlassTask):
     def separate(self, X, Y, scores):
         if self.held is None:
             self.held = np.ones(50_000_000)
-        time.sleep(0.03)
+        time.sleep(0.06)
         return super().separate(X, Y, scores)
 
 
