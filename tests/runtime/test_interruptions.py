@@ -330,22 +330,21 @@ def test_a_tracker_finishes_its_frame(monkeypatch):
 
 
 # -- in fresh interpreters: `python -m tests.helpers.interruptions 200` does it at random moments
-# ----------
 
 
 @pytest.mark.parametrize(
-    ("case", "seconds", "from_start"),
+    ("case", "seconds"),
     [
-        ("one_slack, threads", 0.6, True),
-        ("one_slack, serial", 0.8, False),
-        ("one_slack, processes", 0.8, False),
-        ("exponential, fcd", 0.5, False),
-        ("own task, one argmax for minutes", 0.3, False),
-        ("tracker", 0.5, False),
+        ("one_slack, threads", 0.6),
+        ("one_slack, serial", 0.8),
+        ("one_slack, processes", 0.8),
+        ("exponential, fcd", 0.5),
+        ("own task, one argmax for minutes", 0.3),
+        ("tracker", 0.5),
     ],
 )
-def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds, from_start):
-    assert interrupted_run(case, seconds, from_start=from_start) in ENDS
+def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds):
+    assert interrupted_run(case, seconds) in ENDS
 
 
 def test_a_step_that_ctrl_c_ended_says_nothing_of_its_model():
