@@ -197,7 +197,7 @@ def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
             f"{name} is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
         )
     if value == 0:
-        raise ValueError(f"{name} is 0; give None, a whole number from 1, or -1 for all cores.")
+        raise ValueError(f"{name} is 0; give a whole number from 1, or -1 for all cores.")
     return int(value)
 
 

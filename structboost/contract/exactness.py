@@ -126,7 +126,7 @@ class LastOutputs:
 def probe_argmax(
     task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> None:
-    """Compare what the argmax finds for a few examples with their true outputs, without loss.
+    """Look at a few examples whether the truth has no loss, and whether the argmax is exact.
 
     Each is searched without scores, and at scores against and for the truth.  None of the outputs
     found may fall behind another of them, or behind the truth, at its own scores.

@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 from av.container import InputContainer
 from av.packet import Packet
+from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from structboost.vision.images import Pixels, decoded_image, swapped_channels
@@ -269,7 +270,7 @@ def _frames_in_turn(
             try:
                 frames = packet.decode()
             except av.FFmpegError as error:
-                if any(map(_is_decodable, islice(packets, _PACKETS_TO_TRY))):
+                if _has_frame(list(islice(packets, _PACKETS_TO_TRY))):
                     raise VideoError(
                         f"{source}: frame {number} is damaged ({error.strerror}), but frames "
                         f"follow it. {_READ_BEFORE}; convert the file to skip it."
@@ -314,11 +315,17 @@ def _packets(
         ) from error
 
 
-def _is_decodable(packet: Packet[VideoStream]) -> bool:
+def _has_frame(packets: list[Packet[VideoStream]]) -> bool:
+    """Whether a frame of one of them can be decoded; the decoder may still hold earlier ones."""
+    times = {packet.pts for packet in packets if packet.size}
+    return any(frame.pts in times for packet in packets for frame in _decoded(packet))
+
+
+def _decoded(packet: Packet[VideoStream]) -> list[VideoFrame]:
     try:
-        return bool(packet.decode())
+        return packet.decode()
     except av.FFmpegError:
-        return False
+        return []
 
 
 def _opened_camera(index: int, start: int) -> FrameSource:

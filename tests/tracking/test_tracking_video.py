@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import av
 import cv2
 import numpy as np
@@ -161,6 +163,18 @@ def test_truncated_video_gives_what_is_left(tmp_path, suffix):
     assert "truncated" in message
 
 
+@pytest.fixture(params=["one core", "all cores"])
+def _cores(request):
+    """The decoder has a thread for each core, and then holds that many frames more."""
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("the system does not let a thread choose its cores")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores if request.param == "all cores" else {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("_cores")
 def test_damaged_frame_is_named(tmp_path):
     path = write_video(tmp_path / "clip.avi")
     data = bytearray(path.read_bytes())
@@ -171,6 +185,21 @@ def test_damaged_frame_is_named(tmp_path):
     numbers, message = read_until_error(path)
     assert numbers == list(range(20))
     assert "frame 20 is damaged" in message
+
+
+@pytest.mark.usefixtures("_cores")
+def test_damage_in_the_middle_of_an_mp4_is_no_end(tmp_path):
+    path = write_video(tmp_path / "clip.mp4")
+    data = bytearray(path.read_bytes())
+    with av.open(str(path)) as container:
+        packets = list(container.demux(container.streams.video[0]))
+    for packet in packets[30:33]:
+        data[packet.pos : packet.pos + packet.size] = bytes(packet.size)
+    path.write_bytes(data)
+    numbers, message = read_until_error(path)
+    assert 20 < len(numbers) <= 30
+    assert f"frame {len(numbers)} is damaged" in message
+    assert "frames follow it" in message
 
 
 def edited(path, first, last):
@@ -198,6 +227,7 @@ def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
         assert len(list(frames)) == last - first
 
 
+@pytest.mark.usefixtures("_cores")
 def test_tail_that_was_never_downloaded(tmp_path):
     path = write_video(tmp_path / "clip.mp4")
     data = path.read_bytes()

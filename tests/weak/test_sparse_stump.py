@@ -99,16 +99,21 @@ def test_faces_take_sparse_tables_with_held_out_parts():
     qid = np.arange(len(y)) // 60
     for model, fit in (
         (StructBoostClassifier(max_rounds=40, early_stopping=True, random_state=0), {}),
-        (StructBoostClassifier(C=20.0, max_rounds=20, early_stopping=True), {}),
+        (StructBoostClassifier(C=20.0, max_rounds=20, early_stopping=True, random_state=0), {}),
         (StructBoostRanker(max_rounds=20), {}),
-        (StructBoostRanker(C=20.0, max_rounds=20, early_stopping=True), {"qid": qid}),
+        (
+            StructBoostRanker(C=20.0, max_rounds=20, early_stopping=True, random_state=0),
+            {"qid": qid},
+        ),
         (StructBoostRanker(C=20.0, max_rounds=20), {"qid": qid}),
     ):
         assert model.fit(rows, y, **fit).score(rows, y) > 0.85
         assert model.feature_importances_.shape == (4,)
     sets = np.column_stack((y, 1 - y))
     for stopping in (False, True):
-        model = StructBoostMultiLabelClassifier(C=20.0, max_rounds=20, early_stopping=stopping)
+        model = StructBoostMultiLabelClassifier(
+            C=20.0, max_rounds=20, early_stopping=stopping, random_state=0
+        )
         assert (model.fit(rows, sets).predict(rows) == sets).mean() > 0.85
 
 
