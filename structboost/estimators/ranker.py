@@ -107,6 +107,7 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
                 "needs at least two."
             )
         validation = None
+        whole = (*_ranking_examples(X, y, queries, of_items), of_queries)
         if self.early_stopping:
             queries, held, of_queries = self._hold_out(y, queries, of_queries)
             validation = _ranking_examples(X, y, held, of_items)
@@ -115,6 +116,7 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
             _ranking_examples(X, y, queries, of_items),
             validation,
             of_queries,
+            whole,
         )
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, TermsByKind, check_single_terms
+from structboost.columns import HeldOut, Terms, TermsByKind, check_single_terms
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -19,14 +19,18 @@ from structboost.files.schema import (
     Schema,
     below,
     damaged_content,
+    finite_number,
     prefixed,
     whole_number,
 )
 from structboost.masters.base import Formulation, RestrictedMaster
+from structboost.masters.held_out import HeldOutScores, Temperature, fitted_temperature
 from structboost.runtime.growing import GrowingMatrix
-from structboost.validation import checked_not_negative, checked_positive
+from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 
 _TINY = np.finfo(np.float64).tiny
+# Rounds between two looks at the loss on the parts left out.
+_LOOK = 20
 # Relative difference between scores that were added up round by round and those of all columns.
 _ROUNDING = 1e-9
 
@@ -44,19 +48,26 @@ class NewtonSteps(Formulation):
         Newton steps have no bound.
     enough : float
         Mean loss at which training ends.
+    patience : int, optional
+        Rounds without a lower loss on the parts that they left out after which training ends, where
+        the formulation knows that loss.  None: it does not end for that.
     """
 
     takes_infinite_C: ClassVar[bool] = True
+    ends_by_rounds: ClassVar[bool] = True
     can_resume = True
     shrinkage: float = 0.15
     largest_step: float = 1.0
     enough: float = 0.0
+    patience: int | None = None
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
         checked_positive(self.shrinkage, "shrinkage")
         checked_positive(self.largest_step, "largest_step")
         checked_not_negative(self.enough, "enough")
+        if self.patience is not None:
+            checked_whole_number(self.patience, "patience")
 
 
 class NewtonStepsMaster(RestrictedMaster):
@@ -88,6 +99,9 @@ class NewtonStepsMaster(RestrictedMaster):
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
         self._slopes: dict[str, FloatArray] = {}
         self._curvatures: dict[str, FloatArray] = {}
+        self._held_out = HeldOutScores(shapes) if self.takes_held_out else None
+        # The last temperature asked for by the parts left out, the least loss on them, its round.
+        self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
 
     @property
     def primal(self) -> float:
@@ -96,8 +110,17 @@ class NewtonStepsMaster(RestrictedMaster):
 
     @property
     def min_edge(self) -> float:
-        """Any positive edge lowers the loss, until it is low enough."""
-        return np.inf if self.risk <= self.formulation.enough else 0.0
+        """Any positive edge lowers the loss, until training ends."""
+        return 0.0 if self.ending is None else np.inf
+
+    @property
+    def ending(self) -> str | None:
+        """``loss`` where it is low enough, ``held_out`` where that on parts left out is over."""
+        if self.risk <= self.formulation.enough:
+            return "loss"
+        patience = self.formulation.patience
+        is_over = patience is not None and self._calls - self._best_round >= patience
+        return "held_out" if is_over and np.isfinite(self._least_loss) else None
 
     def set_C(self, C: float) -> None:
         """Nothing depends on it."""
@@ -105,6 +128,11 @@ class NewtonStepsMaster(RestrictedMaster):
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
         return self._answers[kind].append(responses)
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Keep it for the next :meth:`solve`."""
+        if self._held_out is not None:
+            self._held_out.add(kind, held_out)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero."""
@@ -117,12 +145,45 @@ class NewtonStepsMaster(RestrictedMaster):
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Add to the weights of the columns chosen last, each from the same scores."""
         if selected is None or not len(selected):
+            if self._held_out is not None:
+                self._held_out.forget_round()
             return
         self._calls += 1
         steps = self._steps(selected)
         self.weights = self.weights + steps
         self._add_to(self._scores, steps)
         self._measure()
+        if self._held_out is not None:
+            self._held_out.step(steps)
+            if self.formulation.patience is not None and self._calls % _LOOK == 0:
+                self._look()
+
+    def temperature(self) -> Temperature | None:
+        """That of the parts left out, fitted to the scores as they are."""
+        found = self._fitted(None)
+        return found and found.damped()
+
+    def _look(self) -> None:
+        """See whether the loss on the parts left out is lower than ever."""
+        found = self._fitted(self._factor)
+        if found is not None:
+            self._factor = found.factor
+            if found.loss < self._least_loss:
+                self._least_loss, self._best_round = found.loss, self._calls
+
+    def _fitted(self, start: float | None) -> Temperature | None:
+        """The temperature that gives the parts left out the least loss, near ``start``."""
+        scores = None
+        if self._held_out is not None:
+            scores = self._held_out.scores(self._scores, self._calls)
+        if scores is None:
+            return None
+        loss, n_examples = self._loss_at(scores)
+        return fitted_temperature(loss, n_examples, start)
+
+    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+        """Mean loss at a factor of such scores, and the number of examples."""
+        raise NotImplementedError
 
     def duals(self) -> dict[str, FloatArray]:
         """How fast the loss falls with every score."""
@@ -135,13 +196,20 @@ class NewtonStepsMaster(RestrictedMaster):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Weights and scores: the scores summed in another order would have other last digits."""
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
-        return {"calls": self._calls}, arrays
+        numbers: dict[str, Any] = {"calls": self._calls}
+        if self._held_out is not None:
+            arrays |= self._held_out.arrays()
+            is_known = np.isfinite(self._least_loss)
+            least = self._least_loss if is_known else None
+            numbers["held_out"] = [self._factor, least, self._best_round]
+        return numbers, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """What the arrays of a state must be."""
         scores = {kind: Array("float64", own.shape) for kind, own in self._scores.items()}
         weights = Array("float64", ("n_live",), low=0.0)
-        return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
+        held_out = {} if self._held_out is None else self._held_out.schema()
+        return {"": Part({"weights": weights, **prefixed("scores/", scores), **held_out})}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go to a state that :meth:`schema` accepted.
@@ -150,6 +218,13 @@ class NewtonStepsMaster(RestrictedMaster):
         """
         with damaged_content():
             self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
+            if self._held_out is not None:
+                self._held_out.restore(arrays)
+                factor, least, best = numbers["held_out"]
+                self._factor = finite_number(factor, "factor of held-out scores", 0.0)
+                if least is not None:
+                    self._least_loss = finite_number(least, "held-out loss", 0.0)
+                self._best_round = whole_number(best, "best round", 0, self._calls)
         self.weights = arrays["weights"]
         self._add_to(self._scores, self.weights)
         found = below("scores/", arrays)

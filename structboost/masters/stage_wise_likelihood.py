@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from structboost._typing import FloatArray
 from structboost.masters.base import Problem
 from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
 from structboost.masters.pair_margins import PAIR_LINK
@@ -28,6 +30,9 @@ class StageWiseLikelihood(NewtonSteps):
         Newton steps have no bound.
     enough : float
         Mean loss at which training ends.
+    patience : int, optional
+        Rounds without a lower loss on the examples that they left out after which training ends.
+        None: it does not end for that.
 
     Notes
     -----
@@ -53,6 +58,8 @@ class StageWiseLikelihood(NewtonSteps):
 class StageWiseLikelihoodMaster(NewtonStepsMaster):
     """All columns of a round step from the same scores."""
 
+    takes_held_out = True
+
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
         codes = problem.task.codes(problem.Y)
         self._code = codes.codes.astype(np.float64)
@@ -61,6 +68,17 @@ class StageWiseLikelihoodMaster(NewtonStepsMaster):
         self._kind = problem.only_kind()
         super().__init__(formulation, {self._kind: (self._code.shape[1], len(self._labels))})
         self._measure()
+
+    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+        of_classes = 2.0 * (self._code @ scores[self._kind])
+        of_classes -= of_classes.max(axis=0)
+        of_truth = of_classes[self._labels, np.arange(len(self._labels))]
+
+        def loss(factor: float) -> float:
+            sums = np.exp(factor * of_classes).sum(axis=0)
+            return float((np.log(sums) - factor * of_truth) @ self._shares)
+
+        return loss, len(self._labels)
 
     def _measure(self) -> None:
         code, labels, kind = self._code, self._labels, self._kind

@@ -232,6 +232,10 @@ class TreeFamily(WeakLearnerFamily):
         self._values = np.append(self.binned.bins.values, np.inf)
         # Leaves of all rows in the trees of this round, by the nodes of the tree.
         self._leaves_of_round: dict[bytes, NDArray[np.int16]] = {}
+        # Parts that the trees of this round were not grown on, and the leaves that those which
+        # they were grown on give them, by tree and channel.
+        self._left_out: NDArray[np.bool_] | None = None
+        self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
 
     @property
     def identity(self) -> str:
@@ -282,15 +286,29 @@ class TreeFamily(WeakLearnerFamily):
         Edges are those on all rows, or estimates from the rows drawn, or as honest leaves count.
         """
         self._leaves_of_round.clear()
+        self._drawn_leaves.clear()
         duals = drawn = np.ascontiguousarray(duals, np.float64)
         if self._draws:
-            drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
+            is_drawn = self._draw()
+            drawn = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
+            self._left_out = ~is_drawn
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
             found += self._grow(drawn, duals, first, min(first + at_once, n_channels))
         return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def left_out(self) -> NDArray[np.bool_] | None:
+        """The rows that were not drawn."""
+        return self._left_out
+
+    def held_out_response(self, learner: Tree, channel: int) -> FloatArray | None:
+        """Answers by leaves that only the rows drawn have filled."""
+        leaves = self._drawn_leaves.get((learner, channel))
+        if self._left_out is None or leaves is None:
+            return None
+        return np.where(self._left_out, leaves[self.leaf_numbers(learner)], 0.0)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
         """The best tree of each channel, largest l1 norm of edges first."""
@@ -400,9 +418,9 @@ class TreeFamily(WeakLearnerFamily):
         )  # fmt: skip
         if self.confident:
             of_rows = (duals, drawn, first)
-            leaves = self._confident_leaves(features, bins, sets, *of_rows, weights)
+            leaves, of_drawn = self._confident_leaves(features, bins, sets, *of_rows, weights)
         else:
-            leaves = self._leaves(features, bins, sets, weights)
+            leaves = of_drawn = self._leaves(features, bins, sets, weights)
         edges = (leaves * weights).sum(axis=1)
         numbers: list[tuple[int, ...]] = [()] * n_channels
         if sets is not None:
@@ -413,7 +431,7 @@ class TreeFamily(WeakLearnerFamily):
                 for nodes in zip(bins, sets, strict=True)
             ]
         of_trees = (features, self._thresholds(features, bins), leaves, bins)
-        return [
+        candidates = [
             Candidate(Tree(*map(tuple, fields), of_nodes), channel, edge)  # type: ignore[call-arg]
             for channel, edge, of_nodes, *fields in zip(
                 *(range(first, last), edges.tolist(), numbers),
@@ -421,6 +439,9 @@ class TreeFamily(WeakLearnerFamily):
                 strict=True,
             )
         ]
+        for candidate, own in zip(candidates, of_drawn, strict=True):
+            self._drawn_leaves[candidate.learner, candidate.channel] = own
+        return candidates
 
     def _confident_leaves(
         self,
@@ -431,16 +452,23 @@ class TreeFamily(WeakLearnerFamily):
         drawn: FloatArray,
         first: int,
         weights: FloatArray,
-    ) -> FloatArray:
-        """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """Leaves that say how sure they are on all rows, and on those drawn.
+
+        Fills ``weights`` of all rows.
+        """
         masses = np.empty_like(weights)
         numbers = self._leaf_numbers(features, bins, sets)
         # The trees that training takes are asked for their answers next.
         self._leaves_of_round |= zip(_as_bytes(features, bins, sets), numbers, strict=True)
         leaf_sums(numbers, duals, drawn, first, self.honest, weights, masses)
-        of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
-        masses = np.maximum(masses + of_row, _TINY)
+        masses = self._with_average_row(masses)
         leaves = weights / masses
+        of_drawn = leaves
+        if self._draws:
+            own_weights, own_masses = np.empty_like(weights), np.empty_like(weights)
+            leaf_sums(numbers, drawn, drawn, first, False, own_weights, own_masses)
+            of_drawn = own_weights / self._with_average_row(own_masses, self.row_share)
         if self._directions.of_columns.any():
             trees = self._nodes(features, bins, sets)
             leaves = np.array(
@@ -449,7 +477,12 @@ class TreeFamily(WeakLearnerFamily):
                     for nodes, own, of_leaves in zip(trees, leaves, masses, strict=True)
                 ]
             )
-        return np.asarray(np.rint(_SURE * leaves))
+        return np.asarray(np.rint(_SURE * leaves)), _SURE * of_drawn
+
+    def _with_average_row(self, masses: FloatArray, row_share: float = 1.0) -> FloatArray:
+        """Weights of leaves, each with that of an average row of this share of them added."""
+        of_row = masses.sum(axis=1, keepdims=True) / (row_share * self._equal_rows[1])
+        return np.asarray(np.maximum(masses + of_row, _TINY))
 
     def _leaves(
         self,
