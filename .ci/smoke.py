@@ -14,7 +14,7 @@ assert package.is_relative_to(sys.prefix), f"not the installed wheel: {package}"
 assert (package / "py.typed").is_file(), "the wheel lacks py.typed"
 
 X, y = load_iris(return_X_y=True)
-classifier = structboost.StructBoostClassifier(max_rounds=5).fit(X, y)
+classifier = structboost.StructBoostClassifier(max_iter=5).fit(X, y)
 predicted = classifier.predict(X)
 accuracy = classifier.score(X, y)
 assert accuracy > 0.8, f"accuracy {accuracy} on iris"

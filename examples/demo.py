@@ -27,9 +27,24 @@ def jobs() -> list[tuple[str, str, BaseEstimator, tuple]]:
     digits = load_digits(return_X_y=True)
     cancer = load_breast_cancer(return_X_y=True)
     return [
-        ("digits, 10 classes", "error", StructBoostClassifier(C=100, verbose=1), digits),
-        ("breast cancer, 2 classes", "error", StructBoostClassifier(C=100, verbose=1), cancer),
-        ("breast cancer, ranking", "AUC", StructBoostRanker(C=100, exact=True, verbose=1), cancer),
+        (
+            "digits, 10 classes",
+            "error",
+            StructBoostClassifier(objective="hinge", C=100, verbose=1),
+            digits,
+        ),
+        (
+            "breast cancer, 2 classes",
+            "error",
+            StructBoostClassifier(objective="hinge", C=100, verbose=1),
+            cancer,
+        ),
+        (
+            "breast cancer, ranking",
+            "AUC",
+            StructBoostRanker(objective="hinge", C=100, exact=True, verbose=1),
+            cancer,
+        ),
     ]
 
 

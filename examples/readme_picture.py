@@ -45,7 +45,7 @@ def draw_cut_out(axis: Axes) -> None:
 def draw_shape(axis: Axes) -> None:
     """Learn three wines, and draw what the most important feature adds to each score."""
     x, y = load_wine(return_X_y=True, as_frame=True)
-    classifier = StructBoostClassifier(C=20, tol=0.01, spread=0.05).fit(x, y)
+    classifier = StructBoostClassifier(objective="hinge", C=20, tol=0.01, spread=0.05).fit(x, y)
     display = ShapeDisplay.from_estimator(classifier, features=1)
     plt.close(display.figure_)
     feature = int(np.argmax(display.importances()))

@@ -204,7 +204,7 @@ def estimator(model, name="digits", **fit):
 def ranker(**parameters):
     _, X, Y, X_test = queries()
     sizes = [len(x) for x in X]
-    model = StructBoostRanker(max_rounds=15, **parameters).fit(
+    model = StructBoostRanker(max_iter=15, **parameters).fit(
         np.vstack(X), np.concatenate(Y), qid=np.repeat(range(4), sizes)
     )
     return {"scores": model.predict(np.vstack(X_test)), **of_model(model.model_)}
@@ -213,7 +213,7 @@ def ranker(**parameters):
 def sets_of_labels(**parameters):
     _, X, y, X_test = split("digits")
     labels = np.column_stack((y > 0, y > 1, y == 1)).astype(int)
-    model = StructBoostMultiLabelClassifier(max_rounds=15, **parameters).fit(X, labels)
+    model = StructBoostMultiLabelClassifier(max_iter=15, **parameters).fit(X, labels)
     return {"predictions": np.asarray(model.predict(X_test)), **of_model(model.model_)}
 
 
@@ -298,15 +298,19 @@ def fixed_models():
         "binned table": binned,
         "ranker": lambda: ranker(C=20.0),
         "stage-wise ranker": ranker,
-        "stage-wise classifier": lambda: estimator(StructBoostClassifier(max_rounds=15)),
+        "stage-wise classifier": lambda: estimator(StructBoostClassifier(max_iter=15)),
         "stage-wise chain": lambda: trained(
             sequences(), formulation=StageWiseRandomField(), weak_learner="tree", C=np.inf
         ),
         "stage-wise sets": sets_of_labels,
         "likelihood chain": lambda: trained(sequences(), formulation="log"),
-        "classifier": lambda: estimator(StructBoostClassifier(C=20.0, max_rounds=15)),
+        "classifier": lambda: estimator(
+            StructBoostClassifier(objective="hinge", C=20.0, max_iter=15)
+        ),
         "classifier early": lambda: estimator(
-            StructBoostClassifier(C=20.0, max_rounds=15, early_stopping=True, random_state=0)
+            StructBoostClassifier(
+                objective="hinge", C=20.0, max_iter=15, early_stopping=True, random_state=0
+            )
         ),
         "multiboost": lambda: estimator(MultiBoostClassifier(max_rounds=60)),
         "multiboost cw": lambda: estimator(MultiBoostCWClassifier(max_rounds=15, random_state=0)),

@@ -58,7 +58,9 @@ def noisy():
 @pytest.mark.parametrize("weak_learner", SEARCHES)
 def test_where_pricing_is_a_search_there_is_no_bound(weak_learner):
     X, y = load_wine(return_X_y=True)
-    model = StructBoostClassifier(C=20, weak_learner=weak_learner, max_rounds=3).fit(X, y)
+    model = StructBoostClassifier(
+        objective="hinge", C=20, weak_learner=weak_learner, max_iter=3
+    ).fit(X, y)
     assert [(r["bound"], r["gap"], r["certified"], r["bound_all"]) for r in model.history_] == [
         (None, None, False, None)
     ] * 3
@@ -107,14 +109,18 @@ def test_the_bound_over_all_stumps_holds_for(noisy, settings):
 
 def test_with_few_distinct_values_the_family_is_all_stumps():
     X, y = load_breast_cancer(return_X_y=True)
-    last = StructBoostClassifier(C=30, tol=0.05).fit(np.round(X, 0)[:200], y[:200]).history_[-1]
+    last = (
+        StructBoostClassifier(objective="hinge", C=30, tol=0.05)
+        .fit(np.round(X, 0)[:200], y[:200])
+        .history_[-1]
+    )
     assert last["bound_all"] == last["bound"]
 
 
 def test_a_table_on_disk_has_no_bound_over_thresholds_it_dropped(noisy, tmp_path):
     X, y = noisy
     table = BinnedTable.from_array(tmp_path / "table", X)
-    last = StructBoostClassifier(C=60, tol=0.05).fit(table, y).history_[-1]
+    last = StructBoostClassifier(objective="hinge", C=60, tol=0.05).fit(table, y).history_[-1]
     assert last["certified"]
     assert last["bound_all"] is None
 
@@ -200,4 +206,4 @@ def test_a_path_that_falls_to_an_empty_model_knows_the_smallest_C():
 
 def test_features_that_say_nothing_are_named():
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
-        StructBoostClassifier(C=50).fit(np.ones((20, 2)), np.arange(20) % 2)
+        StructBoostClassifier(objective="hinge", C=50).fit(np.ones((20, 2)), np.arange(20) % 2)

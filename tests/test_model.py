@@ -31,7 +31,7 @@ X, y = load_iris(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def classifier():
-    return StructBoostClassifier(C=50).fit(X, np.array(["a", "b", "c"])[y])
+    return StructBoostClassifier(objective="hinge", C=50).fit(X, np.array(["a", "b", "c"])[y])
 
 
 def summed_answers(model):
@@ -75,7 +75,9 @@ def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
 
 @pytest.mark.parametrize("family", ["stump", "tree", "perceptron", "feature", "piecewise"])
 def test_predictions_and_stages_are_those_of_the_learners(family):
-    fitted = StructBoostClassifier(C=20, max_rounds=6, weak_learner=family).fit(X, y)
+    fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
+        X, y
+    )
     stages = [*fitted.model_.staged(), fitted.model_]
     predicted = [*fitted.staged_predict(X), fitted.predict(X)]
     for model, labels in zip(stages, predicted, strict=True):
@@ -87,7 +89,9 @@ def test_predictions_and_stages_are_those_of_the_learners(family):
 @pytest.mark.parametrize("family", ["stump", "tree"])
 def test_scores_do_not_depend_on_the_type_of_the_table(family):
     whole = np.round(10 * X).astype(np.uint8)
-    fitted = StructBoostClassifier(C=20, max_rounds=6, weak_learner=family).fit(whole, y)
+    fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
+        whole, y
+    )
     expected = fitted.model_.scores(whole.astype(float))
     for dtype in (np.uint8, np.int16, np.int64, np.float32):
         np.testing.assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
@@ -112,7 +116,7 @@ def test_files_give_equal_predictions(classifier, tmp_path):
     assert loaded.get_params() == classifier.get_params()
     for a, b in zip(loaded.staged_predict(X), classifier.staged_predict(X), strict=True):
         assert np.array_equal(a, b)
-    ranker = StructBoostRanker(C=5).fit(X, y)
+    ranker = StructBoostRanker(objective="hinge", C=5).fit(X, y)
     ranker.save(tmp_path / "ranker.model")
     assert np.array_equal(
         StructBoostRanker.load(tmp_path / "ranker.model").predict(X), ranker.predict(X)
@@ -180,7 +184,11 @@ def test_a_file_of_no_features_or_channels_is_refused(name, tmp_path):
 def test_importances_find_the_feature_that_matters():
     rng = np.random.default_rng(0)
     made = rng.normal(size=(200, 5))
-    importances = StructBoostClassifier(C=10).fit(made, made[:, 3] > 0).feature_importances_
+    importances = (
+        StructBoostClassifier(objective="hinge", C=10)
+        .fit(made, made[:, 3] > 0)
+        .feature_importances_
+    )
     assert importances.sum() == pytest.approx(1)
     assert importances.argmax() == 3
     assert importances[3] > 0.8

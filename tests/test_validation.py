@@ -320,23 +320,29 @@ def test_relevance_that_is_no_numbers_is_refused(kind):
 
 
 def test_relevance_of_any_numbers_or_bool_is_taken():
-    expected = StructBoostRanker(C=100.0, max_rounds=2).fit(X, y > 0).predict(X)
-    assert StructBoostRanker(C=100.0, max_rounds=2).fit(X, y > 0).score(X, y > 0) > 0.5
+    expected = StructBoostRanker(objective="hinge", C=100.0, max_iter=2).fit(X, y > 0).predict(X)
+    assert (
+        StructBoostRanker(objective="hinge", C=100.0, max_iter=2).fit(X, y > 0).score(X, y > 0)
+        > 0.5
+    )
     for relevance in (
         np.where(y > 0, 7.5, -2.0),
         pandas.Series(y > 0, dtype="Int64"),
         (y > 0).astype(np.uint8),
     ):
         np.testing.assert_array_equal(
-            StructBoostRanker(C=100.0, max_rounds=2).fit(X, relevance).predict(X), expected
+            StructBoostRanker(objective="hinge", C=100.0, max_iter=2).fit(X, relevance).predict(X),
+            expected,
         )
     with pytest.raises(ValueError, match="y holds <U4, such as 'low'"):
-        StructBoostRanker(C=100.0, max_rounds=2).fit(X, y).score(X, np.where(y > 0, "high", "low"))
+        StructBoostRanker(objective="hinge", C=100.0, max_iter=2).fit(X, y).score(
+            X, np.where(y > 0, "high", "low")
+        )
 
 
 def test_a_ranker_holds_out_what_it_can():
     ranker = StructBoostRanker(
-        early_stopping=True, validation_fraction=0.05, max_rounds=2, random_state=0
+        early_stopping=True, validation_fraction=0.05, max_iter=2, random_state=0
     )
     assert ranker.fit(X, y).n_iter_ >= 1
 
@@ -371,16 +377,23 @@ def test_the_ranker_takes_weights_whose_sum_overflows():
     qid = np.repeat(np.arange(3), 10)
     weights = np.tile([1.0, 2.0, 4.0, 2.0, 1.0], 6)
     plain, huge = (
-        StructBoostRanker(C=100.0, max_rounds=3).fit(X, y, qid, np.ldexp(weights, by))
+        StructBoostRanker(objective="hinge", C=100.0, max_iter=3).fit(
+            X, y, qid, np.ldexp(weights, by)
+        )
         for by in (0, 1020)
     )
     np.testing.assert_array_equal(plain.predict(X), huge.predict(X))
 
 
 def test_class_weights_and_sample_weights_do_not_overflow_together():
-    plain = StructBoostClassifier(C=100.0, max_rounds=2, class_weight={2: 4.0}).fit(X, y)
+    plain = StructBoostClassifier(
+        objective="hinge", C=100.0, max_iter=2, class_weight={2: 4.0}
+    ).fit(X, y)
     huge = StructBoostClassifier(
-        C=100.0, max_rounds=2, class_weight={0: 2.0**1000, 1: 2.0**1000, 2: 2.0**1002}
+        objective="hinge",
+        C=100.0,
+        max_iter=2,
+        class_weight={0: 2.0**1000, 1: 2.0**1000, 2: 2.0**1002},
     )
     assert huge.fit(X, y, sample_weight=np.full(30, 2.0**1000)).objective_ == plain.objective_
 

@@ -138,10 +138,10 @@ def sparse_fit(report: Report, shape: tuple[int, int, int]) -> Result:
     values = rng.random(rows.size) + 0.5
     X = sparse.csr_array((values, (rows, columns.ravel())), shape=(n_rows, n_columns))
     y = X @ rng.normal(size=n_columns) > 0
-    StructBoostClassifier(C=300.0, max_rounds=2).fit(X[:100], y[:100])  # compiles
+    StructBoostClassifier(objective="hinge", C=300.0, max_iter=2).fit(X[:100], y[:100])  # compiles
     report({})
     reset_peak_memory()
-    model, seconds = timed(StructBoostClassifier(C=300.0, max_rounds=50).fit, X, y)
+    model, seconds = timed(StructBoostClassifier(objective="hinge", C=300.0, max_iter=50).fit, X, y)
     facts = {"seconds": seconds, "rounds": model.n_iter_}
     return {"value": 1 - float(model.score(X, y)), "peak": peak_memory(), **facts}
 

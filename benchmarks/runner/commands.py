@@ -19,7 +19,7 @@ from benchmarks.runner.records import write_json
 from benchmarks.runner.units import Runner, Unit, share
 
 NAMES = (
-    *("auc", "multiclass", "speed", "scale", "defaults", "multiboost-cw"),
+    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "multiboost-cw"),
     *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
     *("searches", "unions", "tables", "learners", "tools"),
 )

@@ -99,7 +99,7 @@ def trees_on_blurred(data: tuple[Words, Words], quick: bool) -> list[Row]:
     train, test = (Words(soft_letters(part.X), part.Y) for part in data)
     facts: dict[str, Any] = {}
     with cpu_seconds(facts):
-        model = StructBoostTagger(max_rounds=QUICK_ROUNDS if quick else 200).fit(*train)
+        model = StructBoostTagger(max_iter=QUICK_ROUNDS if quick else 200).fit(*train)
     return [Row(JOINT_TREES, RIGHT, right(model.predict(test.X), test.Y), facts)]
 
 
@@ -181,7 +181,7 @@ def viterbi(answers: Sequence[np.ndarray], pairs: np.ndarray) -> Sequence[np.nda
 def chain(C: float) -> StructBoostTagger:
     """The linear chain on standardised features."""
     settings = {"tol": TOL, "max_rounds": MAX_PASSES, "random_state": 0}
-    return StructBoostTagger(weak_learner="linear", C=C, **settings)
+    return StructBoostTagger(objective="svm", C=C, **settings)
 
 
 def chain_as_is(C: float) -> StructuredSVM:

@@ -270,7 +270,9 @@ def linear(loss: str, outputs: str, C: float) -> StructBoostMultiLabelClassifier
         wanted = {"weak_learner": ["linear"], "formulation": "log", "tol": 0.02, "max_rounds": 20}
         wanted["pairs"] = outputs == PAIRED
     sets = "all" if outputs == "all" else "seen"
-    return StructBoostMultiLabelClassifier(C=C, outputs=sets, random_state=0, **wanted)
+    return StructBoostMultiLabelClassifier(
+        objective="hinge", C=C, outputs=sets, random_state=0, **wanted
+    )
 
 
 def targets(made: Sequence[Record]) -> list[Target]:

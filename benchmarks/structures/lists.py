@@ -82,13 +82,13 @@ def stumps(shrinkage: float) -> StructBoostRanker:
 
 def _stage_wise(family: Any, shrinkage: float, max_rounds: int) -> StructBoostRanker:
     return StructBoostRanker(
-        formulation=StageWiseRanking(shrinkage=shrinkage, largest_step=1.0), weak_learner=family,
-        C=float("inf"), max_rounds=max_rounds, random_state=0,
+        objective=StageWiseRanking(shrinkage=shrinkage, largest_step=1.0), weak_learner=family,
+        C=float("inf"), max_iter=max_rounds, random_state=0,
     )  # fmt: skip
 
 
 def certified(C: float) -> StructBoostRanker:
-    return StructBoostRanker(loss="ndcg", C=C, tol=0.02, max_rounds=100)
+    return StructBoostRanker(objective="hinge", loss="ndcg", C=C, tol=0.02, max_iter=100)
 
 
 def tuned(

@@ -13,7 +13,9 @@ from structboost import ConvergenceDisplay, ShapeDisplay, StructBoostClassifier
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
-classifier = StructBoostClassifier(C=20, tol=0.01, weak_learner=["linear", "stump"])
+classifier = StructBoostClassifier(
+    objective="hinge", C=20, tol=0.01, weak_learner=["linear", "stump"]
+)
 classifier.fit(X_train, y_train)
 last = classifier.history_[-1]
 print(f"test accuracy {classifier.score(X_test, y_test):.3f}, certified gap {last['gap']:.2%}")

@@ -17,7 +17,9 @@ from structboost import StructBoostClassifier
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
-model = StructBoostClassifier(C=20, weak_learner=["linear", "stump"]).fit(X_train, y_train)
+model = StructBoostClassifier(objective="hinge", C=20, weak_learner=["linear", "stump"]).fit(
+    X_train, y_train
+)
 values, base = model.contributions(X_test, background=X_train)
 error = np.abs(base + values.sum(axis=1) - model.decision_function(X_test)).max()
 print(f"test accuracy {model.score(X_test, y_test):.3f}; the sums differ by {error:.0e}")

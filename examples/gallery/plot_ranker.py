@@ -26,7 +26,7 @@ train = queries < n_queries // 2
 precisions = {}
 for loss in ("pairs", "map", "ndcg"):
     ranker = StructBoostRanker(
-        loss=loss, weak_learner="stump", tol=0.1, max_rounds=30, random_state=0
+        objective="hinge", loss=loss, weak_learner="stump", tol=0.1, max_iter=30, random_state=0
     )
     ranker.fit(X[train], relevant[train], qid=queries[train])
     scores = ranker.predict(X[~train])

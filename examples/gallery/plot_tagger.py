@@ -31,7 +31,9 @@ def word(part):
 
 
 train, test = ([word(part) for _ in range(150)] for part in (0, 1))
-tagger = StructBoostTagger(C=100, tol=0.1, max_rounds=30, weak_learner=["linear", "stump"])
+tagger = StructBoostTagger(
+    objective="hinge", C=100, tol=0.1, max_iter=30, weak_learner=["linear", "stump"]
+)
 tagger.fit(*zip(*train, strict=True))
 print(f"letters right: {tagger.score(*zip(*test, strict=True)):.3f}")
 

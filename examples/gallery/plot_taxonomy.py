@@ -30,7 +30,9 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=500, random
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 for axis, tree in zip(axes, (None, taxonomy), strict=True):
-    model = StructBoostClassifier(C=30, tol=0.05, taxonomy=tree).fit(X_train, y_train)
+    model = StructBoostClassifier(objective="hinge", C=30, tol=0.05, taxonomy=tree).fit(
+        X_train, y_train
+    )
     found = model.predict(X_test)
     error = np.mean(found != y_test)
     other_branch = np.mean(branch[found] != branch[y_test])

@@ -16,6 +16,7 @@ from structboost.boosting import AUTO, Callback, StructBoost
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.ensemble import Ensemble, load_model
 from structboost.estimators.early_stopping import EarlyStopping
+from structboost.estimators.objectives import parameters_of_0_2
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
@@ -139,7 +140,8 @@ class BoostedEstimator(Documented, BaseEstimator):
         check_is_fitted(self)
         return self.model_.feature_importances()
 
-    def _check_early_stopping(self) -> None:
+    def _check_parameters(self) -> None:
+        """Raise if a parameter is out of its range before any work is done."""
         checked_flag(self.early_stopping, "early_stopping")
         checked_share(self.validation_fraction, "validation_fraction")
         checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
@@ -245,7 +247,7 @@ class BoostedEstimator(Documented, BaseEstimator):
                 "that class."
             )
         with MODEL_FORMAT.damage(path):
-            made = cls(**metadata["parameters"])
+            made = cls(**parameters_of_0_2(cls.__name__, metadata["parameters"]))
             made.model_ = model
             made.history_ = list(metadata["history"])
             made.objective_ = float(metadata["objective"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -13,50 +14,83 @@ from structboost.boosting import AUTO
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.classifiers import TaxonomyClassifier
+from structboost.estimators.objectives import (
+    EXPONENTIAL,
+    HINGE,
+    L1_LOG_LOSS,
+    LOG_LOSS,
+    STAGE_WISE,
+    SVM,
+    check_parameters,
+    checked_objective,
+    is_linear,
+)
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
+from structboost.exceptions import warn_user
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
-from structboost.masters.exponential import Exponential
+from structboost.masters.newton_steps import NewtonSteps
+from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.task import Task
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import checked_choice, shown
+from structboost.validation import checked_choice, checked_positive, checked_whole_number, shown
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
 from structboost.weak.tree import TreeFamily
 
-# The stage-wise defaults grow the trees of a round on half of the rows.
+# Trees of stage-wise boosting are grown on half of the rows.
 _ROW_SHARE = 0.5
-# No step of the exponential loss is above this over the stumps of sparse tables, or one without
-# errors would outvote all others.
-_LARGEST_STEP = 1.0
-
-# What only boosting reads, not the fit of one linear function.
-_OF_BOOSTING = (
-    "formulation", "stabilize", "exact", "pricing", "columns_per_channel", "spread", "engine",
-    "checkpoint", "early_stopping", "callbacks",
-)  # fmt: skip
 
 
 @estimator
 class StructBoostEstimator(BoostedEstimator):
-    """The parameters that the classifier and the ranker share.
+    """The parameters that the four faces of StructBoost share.
+
+    ``objective`` alone says what is minimised.  A parameter that the objective does not read is
+    refused.
 
     Parameters
     ----------
+    objective : {"log_loss", "hinge", "svm", "exponential", "l1_log_loss"} or Formulation
+        Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
+        the true output, by stage-wise boosting, without a certificate.  ``"hinge"``: C times the
+        mean hinge of the loss plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C
+        times the same plus half the squared norm of one linear function.  ``"exponential"`` and
+        ``"l1_log_loss"``: C times these losses plus the l1 norm of the weights.  A
+        :class:`structboost.Formulation` of your own is minimised as it is.
+    learning_rate : float or "auto"
+        Fraction of each step that is taken.  ``"auto"`` is that of the objective
+        (``learning_rate_`` says which).  Read by stage-wise objectives.
+    max_iter : int
+        Most rounds of boosting; for one linear function, most passes.
+    max_depth : int
+        Depth of the trees.  Read by stage-wise objectives.
+    min_samples_leaf : int
+        Fewest rows in a leaf of a tree.  Read by stage-wise objectives.
+    l2_regularization : float
+        Weight of the squared leaves of a tree.  Read by stage-wise objectives.
+    max_features : float
+        Fraction of the features that each node of a tree may split, drawn anew for each node.  Read
+        by stage-wise objectives.
     C : float or "auto"
-        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the C of
+        Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the C of
         the smallest loss on held-out samples, and then trains on all of them.  With
-        ``early_stopping`` the part that is held out for it serves for both.
+        ``early_stopping`` the part that is held out for it serves for both.  Not read by
+        stage-wise objectives.
     tol : float
-        Relative gap ``(primal - bound) / primal``, below 1, at which training stops.
-    formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
-        Which restricted master is solved, as in :class:`structboost.StructBoost`.
+        Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  Not read by
+        stage-wise objectives.
+    formulation : {"auto", "one_slack", "m_slack"}
+        Program that is solved for the hinge, with the same optimum.  ``"auto"`` is ``"one_slack"``.
     stabilize : bool
-        Whether the 1-slack master is stabilised; False is Algorithm 2 as printed.
+        Whether the 1-slack program is stabilised; False is Algorithm 2 as printed.
+    weak_learner : str, callable or list of these
+        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees for
+        stage-wise objectives, one linear function for ``"svm"``, else stumps.
     pricing : {"own", "best"} or PricingRule
         Whether each channel has weak learners of its own, or all share them.
     columns_per_channel : int
@@ -68,51 +102,208 @@ class StructBoostEstimator(BoostedEstimator):
         Who computes on the training set; the result does not depend on it.
     checkpoint : str, path or Checkpoint, optional
         File that the run is written to; if it exists, :meth:`fit` resumes from it.
+    random_state : int, RandomState or None
+        Seed for all that is drawn.  With None stage-wise boosting still draws the same rows in
+        every fit.
+    max_rounds : int, optional
+        Former name of ``max_iter``.
 
     Attributes
     ----------
     C_path_ : list of dict
         Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
         held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
+    learner_ : str
+        Names of the families of weak learners in the model.
+    learning_rate_ : float
+        Fraction of each step that was taken.  Missing where no steps are shrunk.
     """
 
+    objective: str | Formulation = LOG_LOSS
+    learning_rate: float | str = AUTO
+    max_iter: int = 200
+    max_depth: int = 5
+    min_samples_leaf: int = 1
+    l2_regularization: float = 0.0
+    max_features: float = 1.0
     C: float | str = AUTO
     tol: float = 0.01
-    formulation: str | Formulation = "one_slack"
+    formulation: str = AUTO
     stabilize: bool = True
+    weak_learner: WeakLearners = AUTO
     pricing: str | PricingRule = "own"
     columns_per_channel: int = 5
     spread: float = 0.0
     engine: str | Engine = "threads"
     checkpoint: str | PathLike[str] | Checkpoint | None = None
+    max_rounds: int | None = None  # type: ignore[assignment]
 
-    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> LinearTrainer:
-        """The trainer of one linear function.
+    # Objectives by name.
+    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS)
+
+    def _check_parameters(self) -> None:
+        self._check_objective()
+        super()._check_parameters()
+
+    @property
+    def learner_(self) -> str:
+        """Names of the families of weak learners in the model."""
+        members = self.model_.members.values()
+        return ", ".join(dict.fromkeys(member.family for member in members))
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = str(super().__repr__(N_CHAR_MAX))
+        if "objective=" not in text:
+            name, arguments = text.split("(", 1)
+            comma = "" if arguments.startswith(")") else ", "
+            text = f"{name}(objective={self.objective!r}{comma}{arguments}"
+        return f"{text}  # {self._summary()}" if hasattr(self, "model_") else text
+
+    def _summary(self) -> str:
+        """Objective, weak learners and C of the fit, in words."""
+        name = self._fitted_objective
+        words = f"minimised {name} over {self.learner_}, {self.n_iter_} rounds"
+        if hasattr(self, "learning_rate_"):
+            words += f", learning rate {self.learning_rate_:.3g}"
+        if np.isfinite(self.C_):
+            words += f", C = {self.C_:.4g}"
+        gap = self.history_[-1].get("gap") if self.history_ else None
+        return words if gap is None else f"{words}, gap {100 * gap:.2g} %"
+
+    def _check_objective(self) -> str:
+        """Name of the objective, where all parameters are read.
 
         Raises
         ------
-        ValueError
-            If a parameter is given that only boosting reads.
+        ValueError, TypeError
+            If there is no such objective, or a parameter is given that it does not read.
         """
-        own = self.get_params(deep=False)
-        for name in _OF_BOOSTING:
-            if not is_same(own[name], getattr(type(self), name)):
-                raise ValueError(
-                    f"{name} is {shown(own[name])}, which weak_learner='linear', a single linear "
-                    f"function, does not read; leave it out, or boost linear functions by "
-                    "weak_learner=['linear']."
-                )
-        names = ("C", "tol", "max_rounds", "random_state", "verbose")
-        return LinearTrainer(task, **{name: own[name] for name in names}, active=active)
+        objective = checked_objective(self.objective, self._objectives)
+        checked_whole_number(self.max_iter, "max_iter")
+        given = self.get_params(deep=False)
+        defaults = {name: getattr(type(self), name) for name in given}
+        check_parameters(objective, given, defaults, self._objectives)
+        if self.max_rounds is not None:
+            if not is_same(self.max_iter, type(self).max_iter):
+                raise ValueError("max_iter and max_rounds are given; give max_iter alone.")
+            warn_user("max_rounds is called max_iter now; 0.4 will not take it.", FutureWarning)
+        return objective
 
-    def _settings(self, task: Task) -> dict[str, Any]:
-        return {
-            "pricing": self._pricing(task),
-            "spread": 0.0 if self.early_stopping else self.spread,
-        }
+    def _is(self, *names: str) -> bool:
+        """Whether the objective is one of these."""
+        return isinstance(self.objective, str) and self.objective in names
+
+    @property
+    def _is_stage_wise(self) -> bool:
+        """Whether columns are added by shrunken steps."""
+        return self._is(*STAGE_WISE) and not self._is_one_linear_function
+
+    @property
+    def _is_one_linear_function(self) -> bool:
+        """Whether one linear function is fitted, without boosting."""
+        return self._is(SVM) or (self._is(LOG_LOSS) and is_linear(self._weak_learners()))
+
+    def _stage_wise(self) -> NewtonSteps:
+        """Formulation of the stage-wise objective, with its own learning rate."""
+        raise NotImplementedError
 
     def _formulation(self) -> str | Formulation:
-        return self.formulation
+        if isinstance(self.objective, Formulation):
+            return self.objective
+        if self._is(*STAGE_WISE):
+            made = self._stage_wise()
+            if is_same(self.learning_rate, AUTO):
+                return made
+            return replace(made, shrinkage=checked_positive(self.learning_rate, "learning_rate"))
+        if self.objective == EXPONENTIAL:
+            return "exponential"
+        if self.objective == L1_LOG_LOSS:
+            return "log"
+        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        formulation = self._formulation()
+        settings: dict[str, Any] = {
+            "formulation": formulation,
+            "weak_learner": self._weak_learners(),
+            "pricing": self._pricing(task),
+            "spread": 0.0 if self.early_stopping else self.spread,
+            "max_rounds": self.max_iter if self.max_rounds is None else self.max_rounds,
+        }
+        if isinstance(formulation, Formulation) and not formulation.can_choose_C:
+            if is_same(self.C, AUTO) and formulation.takes_infinite_C:
+                settings["C"] = np.inf
+        if self._is_stage_wise:
+            settings["columns_per_channel"] = 1
+            settings["weak_learner"] = self._grown(settings["weak_learner"])
+        return settings
+
+    def _grown(self, weak_learner: Any) -> Any:
+        """Weak learners of stage-wise boosting, with trees as the parameters describe them."""
+        if isinstance(weak_learner, list | tuple):
+            return [self._grown(member) for member in weak_learner]
+        if not is_same(weak_learner, "tree"):
+            return weak_learner
+        return partial(
+            TreeFamily,
+            depth=self.max_depth,
+            confident=True,
+            row_share=_ROW_SHARE,
+            random_state=0 if self.random_state is None else self.random_state,
+        )
+
+    def _weak_learners(self) -> WeakLearners:
+        if not is_same(self.weak_learner, AUTO):
+            return self.weak_learner
+        if self._is(*STAGE_WISE):
+            return "stump" if getattr(self, "_is_sparse", False) else "tree"
+        return "linear" if self._is(SVM) else "stump"
+
+    def _trainer(self, task: Task, **settings: Any) -> Any:
+        if self._is_one_linear_function:
+            return self._linear_trainer(task)
+        trainer = super()._trainer(task, **settings)
+        formulation = formulation_of(trainer.formulation, stabilize=trainer.stabilize)
+        if not formulation.works_on_shards and trainer.engine in ("processes", "dask"):
+            raise ValueError(
+                f"engine is {trainer.engine!r}, and objective={shown(self.objective)} supports "
+                "threads only; take engine='threads', or write objective='hinge'."
+            )
+        return trainer
+
+    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> LinearTrainer:
+        """Trainer of one linear function."""
+        if getattr(self, "_directions", None) is not None:
+            raise ValueError(
+                "monotonic_cst needs stumps or trees, and one linear function is fitted; leave it "
+                "out, or write weak_learner='tree' with a stage-wise objective."
+            )
+        own = self._settings(task) | {"random_state": self.random_state, "verbose": self.verbose}
+        names = ("max_rounds", "random_state", "verbose")
+        settings = {name: own[name] for name in names} | {"C": self.C, "tol": self.tol}
+        return LinearTrainer(task, **settings, active=active)
+
+    def _train(
+        self,
+        task: Task,
+        train: tuple[Any, Any],
+        validation: tuple[Any, Any] | None,
+        sample_weight: Any,
+    ) -> None:
+        super()._train(task, train, validation, sample_weight)
+        self._fitted_objective = shown(self.objective).strip("'")
+        self.__dict__.pop("learning_rate_", None)
+        if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
+            self.learning_rate_ = float(formulation.shrinkage)
+
+    @classmethod
+    def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
+        made, metadata = super()._load(path)
+        made._fitted_objective = metadata.get("objective_name", str(made.objective))
+        return made, metadata
+
+    def _save(self, path: str | PathLike[str], **facts: Any) -> None:
+        super()._save(path, objective_name=self._fitted_objective, **facts)
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """The pricing rule for ``task``, or its name."""
@@ -120,93 +311,16 @@ class StructBoostEstimator(BoostedEstimator):
 
 
 @estimator
-class StageWiseByDefault(StructBoostEstimator):
-    """Estimators that boost trees stage-wise unless something is said of the objective.
-
-    Parameters
-    ----------
-    formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
-        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
-        stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
-    weak_learner : str, callable or list of these
-        Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees if
-        nothing is given (see above), else stumps.
-    random_state : int, RandomState or None
-        Seed for all that is drawn.  With None the stage-wise default still draws the same rows in
-        every fit.
-    """
-
-    formulation: str | Formulation = AUTO
-    weak_learner: WeakLearners = AUTO
-
-    # What is said of the objective, the weak learners and the solver.
-    _objective: ClassVar[tuple[str, ...]] = (
-        "C", "formulation", "weak_learner", "stabilize", "exact", "pricing", "columns_per_channel",
-        "spread", "taxonomy", "loss",
-    )  # fmt: skip
-    # Depth of the trees that are boosted stage-wise.
-    _depth: ClassVar[int]
-
-    @property
-    def _is_left_open(self) -> bool:
-        """Whether nothing is said of what is minimised, over which weak learners, and how."""
-        own = [name for name in self._objective if hasattr(type(self), name)]
-        return all(is_same(getattr(self, name), getattr(type(self), name)) for name in own)
-
-    def _stage_wise(self) -> Formulation:
-        """What is minimised where nothing is said of it."""
-        raise NotImplementedError
-
-    def _formulation(self) -> str | Formulation:
-        if self._is_left_open:
-            return self._stage_wise()
-        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
-
-    def _settings(self, task: Task) -> dict[str, Any]:
-        settings = super()._settings(task) | {"formulation": self._formulation()}
-        settings["weak_learner"] = self._weak_learners()
-        if self._is_left_open:
-            random_state = 0 if self.random_state is None else self.random_state
-            trees = partial(
-                TreeFamily,
-                depth=self._depth,
-                confident=True,
-                row_share=_ROW_SHARE,
-                random_state=random_state,
-            )
-            learners = self._stage_wise_learners(trees)
-            return settings | {"C": np.inf, "weak_learner": learners, "columns_per_channel": 1}
-        return settings
-
-    def _stage_wise_learners(self, trees: Any) -> Any:
-        """What is boosted where nothing is said of it."""
-        return "stump" if getattr(self, "_is_sparse", False) else trees
-
-    def _weak_learners(self) -> WeakLearners:
-        if not is_same(self.weak_learner, AUTO):
-            return self.weak_learner
-        return "tree" if self._is_left_open else "stump"
-
-
-@estimator
-class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault, TableEstimator):
+class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstimator):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     By default it boosts trees stage-wise for the likelihood of the labels
     (:class:`structboost.StageWiseLikelihood`), each round on half of the rows, which needs no C and
-    has no certificate (docs/decisions/default-classifier.md).  As soon as C,
-    ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel``, ``spread`` or ``taxonomy`` is given, it minimises the hinge loss over
-    stumps, to a certified gap.  Engines of several processes need one of these.  Sparse tables are
-    boosted over stumps in any case.
+    has no certificate (docs/decisions/default-classifier.md).  ``objective="hinge"`` minimises the
+    hinge loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------
-    C : float or "auto"
-        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the C of
-        the smallest loss on held-out samples, and then trains on all of them.  With
-        ``early_stopping`` the part that is held out for it serves for both.  The stage-wise default
-        is not regularised: there ``C_`` is infinite.
     pricing : {"own", "best", "label_augmented"} or PricingRule
         Whether each channel has weak learners of its own, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
@@ -214,21 +328,18 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault, TableEstimat
     """
 
     # Again, because the other base class says otherwise.
+    max_rounds: int | None = None  # type: ignore[assignment]
     weak_learner: WeakLearners = AUTO
 
-    _depth: ClassVar[int] = 5
-
     def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if self._is_left_open:
+        if self._is(*STAGE_WISE):
             raise ValueError(
-                f"X is a {type(X).__name__}, on which the default, trees that are boosted "
-                "stage-wise, cannot be trained; give C, such as C=10, to train stumps."
+                f"X is a {type(X).__name__}, on which objective={self.objective!r} cannot be "
+                "trained; write objective='hinge' and give C, such as C=10."
             )
         return super()._fit_in_place(X, y, sample_weight)
 
-    def _stage_wise(self) -> Formulation:
-        if getattr(self, "_is_sparse", False):
-            return Exponential(tau_max=1, largest_weight=_LARGEST_STEP)
+    def _stage_wise(self) -> NewtonSteps:
         return StageWiseLikelihood()
 
     def _pricing(self, task: Task) -> str | PricingRule:

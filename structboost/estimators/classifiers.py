@@ -81,7 +81,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         SolverError
             If a restricted master cannot be solved.
         """
-        self._check_early_stopping()
+        self._check_parameters()
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
             for name in ("categories_", "_directions", "_is_sparse"):
                 self.__dict__.pop(name, None)

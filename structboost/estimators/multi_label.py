@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
-from structboost.estimators.boosted import StageWiseByDefault
+from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.explained import Explained
 from structboost.estimators.labels import (
     FORMS,
@@ -25,15 +25,16 @@ from structboost.estimators.labels import (
     label_sets,
     labels_of,
 )
+from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
-from structboost.masters.base import Formulation
+from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.selection.folds import Fold, random_folds
-from structboost.task import StackedParts, Task
+from structboost.task import StackedParts
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.validation import checked_choice, checked_weights, shown
@@ -44,29 +45,34 @@ _MOST_PAIRED = 14
 
 @estimator
 class StructBoostMultiLabelClassifier(
-    ClassifierMixin, Explained, StageWiseByDefault, TableEstimator
+    ClassifierMixin, Explained, StructBoostEstimator, TableEstimator
 ):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets
     (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate, and
-    predicts the set whose expected ``loss`` is least.  As soon as C, ``formulation``,
-    ``weak_learner``, ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel``, ``spread`` or
-    ``hierarchy`` is given, or X is sparse, it minimises the hinge of the loss over stumps, to a
-    certified gap.  Engines of several processes need one of these.
+    predicts the set whose expected ``loss`` is least.  ``objective="hinge"`` minimises the hinge of
+    the loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------
+    objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
+        Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
+        the true set, by stage-wise boosting, or with half the squared norm of one linear function.
+        ``"hinge"``: C times the mean hinge of ``loss`` plus the l1 norm of the weights, to a
+        certified gap; that of the subset loss has the empty model for its optimum where no set has
+        a probability above a half.  ``"svm"``: C times the same plus half the squared norm of one
+        linear function.  ``"l1_log_loss"``: C times the log-loss plus the l1 norm of the weights.
     loss : {"hamming", "subset", "f1"}
-        What is minimised: the share of wrong labels, the share of wrong sets, or 1 minus the F1 of
-        each set.
+        Loss that predictions are to have: the fraction of wrong labels, the fraction of wrong sets,
+        or 1 minus the F1 of each set.
     outputs : {"auto", "all", "seen"}
         Whether any set of labels is predicted, or only sets that were seen in training.  ``"auto"``
-        is ``"seen"`` for the subset loss by default (see above), else ``"all"``.
+        is ``"seen"`` for the subset loss with ``objective="log_loss"``, else ``"all"``.
     pairs : bool or "auto"
         Whether pairs of labels have scores of their own.  With ``outputs="all"`` for at most 10
-        labels.  ``"auto"`` is True for the subset loss by default (see above), if there are at most
-        14 labels, and else False.
+        labels.  ``"auto"`` is True for the subset loss with ``objective="log_loss"``, if there are
+        at most 14 labels, and else False.
     hierarchy : sequence of (parent, child), optional
         Pairs of labels, at least one, of which the second implies the first; a label may have
         several parents.
@@ -76,16 +82,10 @@ class StructBoostMultiLabelClassifier(
     label_costs : dict, optional
         What a wrong label costs, with ``loss="hamming"`` only: a number for each label, or a pair
         of what it costs where it is missing and where it is too many.  Others cost 1.
-    formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
-        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
-        stage-wise boosting if nothing is given (see above).  Otherwise it is ``"one_slack"``, the
-        hinge of the loss, except for the subset loss: ``"log"``, the likelihood of sets. The hinge
-        of that loss has the empty model for its optimum where no set has a probability above a
-        half.
     weak_learner : str, callable or list of these
-        Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` is one linear
-        function of the standardised features, by :class:`structboost.StructuredSVM`.  ``"auto"``
-        is trees if nothing is given (see above), else stumps.
+        Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` with
+        ``objective="log_loss"`` is one linear function of the standardised features.  ``"auto"`` is
+        trees for ``objective="log_loss"``, one linear function for ``"svm"``, else stumps.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its loss has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
@@ -104,10 +104,7 @@ class StructBoostMultiLabelClassifier(
     hierarchy: Any = None
     label_costs: Any = None
 
-    _objective: ClassVar[tuple[str, ...]] = (
-        *(name for name in StageWiseByDefault._objective if name != "loss"), "hierarchy",
-    )  # fmt: skip
-    _depth: ClassVar[int] = 5
+    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and the labels of its rows.
@@ -127,7 +124,7 @@ class StructBoostMultiLabelClassifier(
         ValueError
             If an argument is out of its range.
         """
-        self._check_early_stopping()
+        self._check_parameters()
         checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
         # scikit-learn's own message if there is no y.
         X = self._table(X, None if y is None else "no_validation")
@@ -413,32 +410,18 @@ class StructBoostMultiLabelClassifier(
         self.classes_ = labels
         return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
 
-    @property
-    def _is_left_open(self) -> bool:
-        return super()._is_left_open and not getattr(self, "_is_sparse", False)
-
-    def _stage_wise(self) -> Formulation:
+    def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
 
-    def _formulation(self) -> str | Formulation:
-        is_likelihood = self.loss == "subset" and is_same(self.formulation, AUTO)
-        return "log" if is_likelihood and not self._is_left_open else super()._formulation()
-
     def _or_auto(self, given: Any, of_sets: Any, else_: Any) -> Any:
-        """What is given; "auto" is ``of_sets`` where sets are learned as wholes by default."""
+        """The value given; "auto" is ``of_sets`` where sets are learned as wholes."""
         if not is_same(given, AUTO):
             return given
-        return of_sets if self.loss == "subset" and self._is_left_open else else_
+        return of_sets if self.loss == "subset" and self._is(LOG_LOSS) else else_
 
     def _is_by_likelihood(self) -> bool:
-        """Whether sets have probabilities, of which predictions follow."""
-        is_linear = is_same(self.weak_learner, "linear")
-        return not is_linear and formulation_of(self._formulation()).has_probabilities
-
-    def _trainer(self, task: Task, **settings: Any) -> Any:
-        if is_same(self.weak_learner, "linear"):
-            return self._linear_trainer(task)
-        return super()._trainer(task, **settings)
+        """Whether sets have probabilities, from which predictions follow."""
+        return not self._is(SVM) and formulation_of(self._formulation()).has_probabilities
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts without regard to the labels: sets of labels hardly repeat."""

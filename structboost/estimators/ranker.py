@@ -13,11 +13,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from structboost._typing import FloatArray, IntArray
-from structboost.estimators.boosted import StageWiseByDefault
+from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.explained import Explained
-from structboost.estimators.parameters import estimator
+from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
+from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
 from structboost.masters.base import Formulation
+from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
@@ -28,7 +30,7 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
+class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
     """Ranker that optimises the share of pairs in the right order (section 3.2).
 
     With two levels of relevance that share is the AUC.
@@ -36,32 +38,45 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
     By default it boosts trees stage-wise on the exponential loss of the pairs of a query
     (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
     has no certificate (docs/decisions/default-ranker.md).  There a pair weighs the difference
-    of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.  As soon as C,
-    ``loss``, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel`` or ``spread`` is given, it minimises the hinge loss over stumps, to a
-    certified gap.  Engines of several processes need one of these.
+    of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
+    ``objective="hinge"`` minimises the hinge of ``loss`` over stumps, to a certified gap.  Engines
+    of several processes need it.
 
     Parameters
     ----------
+    objective : {"pairwise", "hinge", "svm"} or Formulation
+        Function that is minimised.  ``"pairwise"``: the exponential loss of the pairs, by
+        stage-wise boosting, without a certificate.  ``"hinge"``: C times the mean hinge of ``loss``
+        plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C times the same plus half
+        the squared norm of one linear function.
     loss : {"pairs", "map", "ndcg"} or str
-        What is minimised: the share of pairs in the wrong order; 1 minus the mean normalised
-        discounted gain, with ``"ndcg@10"`` that of the first 10 places; or, with two levels of
-        relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus the
-        number of relevant items among the first 10, over the largest that can be there.
-    formulation : {"auto", "one_slack", "m_slack"} or Formulation
-        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
-        stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
+        Loss whose hinge is minimised: the fraction of pairs in the wrong order; 1 minus the mean
+        normalised discounted gain, with ``"ndcg@10"`` that of the first 10 places; or, with two
+        levels of relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus
+        the number of relevant items among the first 10, over the largest that can be there.  Not
+        read by ``objective="pairwise"``.
     early_stopping : bool
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
         then speaks of the last round trained.
     """
 
+    objective: str | Formulation = PAIRWISE
+    max_depth: int = 4
     loss: str = "pairs"
 
-    _depth: ClassVar[int] = 4
+    _objectives: ClassVar[tuple[str, ...]] = (PAIRWISE, HINGE, SVM)
 
-    def _stage_wise(self) -> Formulation:
+    def _check_objective(self) -> str:
+        objective = super()._check_objective()
+        if objective == PAIRWISE and not is_same(self.loss, "pairs"):
+            raise ValueError(
+                f"loss is {shown(self.loss)}, which objective='pairwise' does not read; leave it "
+                f"out, or write objective='hinge', loss={shown(self.loss)}."
+            )
+        return objective
+
+    def _stage_wise(self) -> NewtonSteps:
         if getattr(self, "_is_sparse", False):
             return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
         return StageWiseRanking()
@@ -93,7 +108,7 @@ class StructBoostRanker(Explained, StageWiseByDefault, TableEstimator):
         SolverError
             If a restricted master cannot be solved.
         """
-        self._check_early_stopping()
+        self._check_parameters()
         check_relevance(y)
         X, y = self._table(X, y, y_numeric=True)
         queries = _split_queries(y, _query_ids(len(y), qid, group))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
-from structboost.estimators.boosted import StageWiseByDefault
+from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes, saved_names
 from structboost.estimators.tokens import (
@@ -27,7 +28,7 @@ from structboost.estimators.tokens import (
     warn_of_unknown_tags,
 )
 from structboost.files.schema import DamagedFileError, whole_number
-from structboost.masters.base import Formulation
+from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.selection.folds import Fold, random_folds
 from structboost.task import StackedParts, Task
@@ -37,7 +38,7 @@ from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTa
 
 
 @estimator
-class StructBoostTagger(StageWiseByDefault):
+class StructBoostTagger(StructBoostEstimator):
     """Tagger of sequences: a boosted first-order chain (:class:`structboost.ChainTask`).
 
     A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
@@ -45,26 +46,28 @@ class StructBoostTagger(StageWiseByDefault):
     binary features.  Its tags are strings or numbers.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  Sparse or
-    dict tokens of zeros and ones are boosted over single features in any case.  There, and as soon
-    as C, ``formulation``, ``weak_learner``, ``stabilize``, ``exact``, ``pricing``,
-    ``columns_per_channel`` or ``spread`` is given, it minimises the hinge of the share of wrong
-    tags, to a certified gap.  Engines of several processes need one of these.
+    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  For
+    sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood.
+    ``objective="hinge"`` minimises the hinge of the fraction of wrong tags, to a certified gap.
+    Engines of several processes need it.
 
     Parameters
     ----------
     forbidden : sequence of (tag, tag), optional
         Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
         None)`` a last one.  A tag that is not in ``y`` is ignored, with a warning.
-    formulation : {"auto", "one_slack", "m_slack", "log"} or Formulation
-        Which restricted master is solved, as in :class:`structboost.StructBoost`.  ``"auto"`` is
-        stage-wise boosting if nothing is given (see above), else ``"one_slack"``.
+    objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
+        Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
+        the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
+        ``"hinge"``: C times the mean hinge of the fraction of wrong tags plus the l1 norm of the
+        weights, to a certified gap.  ``"svm"``: C times the same plus half the squared norm of one
+        linear function.  ``"l1_log_loss"``: C times the log-loss plus the l1 norm of the weights.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
-        tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"`` is
-        one linear function by :class:`structboost.StructuredSVM`: of such features as they are, of
-        others standardised.  Other families make such tokens dense.  ``"auto"`` is trees for
-        tokens of other numbers if nothing is given (see above), else stumps.
+        tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"``
+        with ``objective="log_loss"`` is one linear function: of such features as they are, of
+        others standardised.  Other families make such tokens dense.  ``"auto"`` with
+        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
@@ -82,7 +85,7 @@ class StructBoostTagger(StageWiseByDefault):
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
 
-    _depth: ClassVar[int] = 5
+    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
         """Train on sequences and their tags.
@@ -101,7 +104,7 @@ class StructBoostTagger(StageWiseByDefault):
         ValueError, TypeError
             If a sequence and its tags do not fit; the message names the sequence.
         """
-        self._check_early_stopping()
+        self._check_parameters()
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
@@ -311,23 +314,14 @@ class StructBoostTagger(StageWiseByDefault):
     @property
     def _takes_active(self) -> bool:
         """Whether sparse tokens of zeros and ones may stay sparse."""
-        return any(is_same(self.weak_learner, name) for name in (AUTO, "stump", "linear"))
+        names = (AUTO, "stump", "linear")
+        return any(is_same(self.weak_learner, name) for name in names)
 
-    @property
-    def _is_left_open(self) -> bool:
-        is_active = hasattr(self, "_reader") and self._reader.is_active
-        return super()._is_left_open and not is_active
-
-    def _stage_wise(self) -> Formulation:
+    def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
 
-    def _stage_wise_learners(self, trees: Any) -> Any:
-        return {"token": trees, "step": "stump"}
-
-    def _trainer(self, task: Task, **settings: Any) -> Any:
-        if is_same(self.weak_learner, "linear"):
-            return self._linear_trainer(task, ["token"] if self._reader.is_active else ())
-        return super()._trainer(task, **settings)
+    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
+        return super()._linear_trainer(task, ["token"] if self._reader.is_active else ())
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of whole sequences, or of their labelled pieces."""
@@ -335,7 +329,12 @@ class StructBoostTagger(StageWiseByDefault):
 
     def _settings(self, task: Task) -> dict[str, Any]:
         own = super()._settings(task)
-        return own | {"weak_learner": ActiveFeatureFamily} if self._reader.is_active else own
+        if self._reader.is_active:
+            return own | {"weak_learner": ActiveFeatureFamily}
+        if self._is_stage_wise and not isinstance(own["weak_learner"], Mapping):
+            # Pairs of tags have one constant feature, on which trees are constants, too.
+            return own | {"weak_learner": {"token": own["weak_learner"], "step": "stump"}}
+        return own
 
     def _scored(self, X: Sequence[Any]) -> tuple[list[NDArray[Any]], StackedParts]:
         """Rows of the sequences, and their scores."""

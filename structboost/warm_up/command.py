@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 import structboost
 from structboost import Knapsack, estimators, tracking
-from structboost.estimators.boosted import StageWiseByDefault
+from structboost.estimators.boosted import StructBoostEstimator
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
 from structboost.progress import ProgressLine
@@ -137,10 +137,13 @@ def _estimator(name: str) -> None:
     first = [_FIRST_ARGUMENT[name]] if name in _FIRST_ARGUMENT else []
     made = getattr(estimators, name)(*first)
     given = made.get_params()
-    small: dict[str, Any] = {"max_rounds": 5} if "max_rounds" in given else {}
-    options: list[dict[str, Any]] = [{"C": 10.0}] if given.get("C") == "auto" else [{}]
-    if issubclass(type(made), StageWiseByDefault):
+    if isinstance(made, StructBoostEstimator):
+        small: dict[str, Any] = {"max_iter": 5}
+        options: list[dict[str, Any]] = [{"objective": "hinge", "C": 10.0}]
         options.insert(0, {"loss": "f1"} if "outputs" in given else {})
+    else:
+        small = {"max_rounds": 5} if "max_rounds" in given else {}
+        options = [{"C": 10.0}] if given.get("C") == "auto" else [{}]
     for own in options:
         made.set_params(**small, **own).fit(X, Y)
         if hasattr(made, "predict"):
@@ -148,7 +151,7 @@ def _estimator(name: str) -> None:
 
 
 def _classifier(**parameters: Any) -> None:
-    made = estimators.StructBoostClassifier(C=10.0, max_rounds=5, **parameters)
+    made = estimators.StructBoostClassifier(objective="hinge", C=10.0, max_iter=5, **parameters)
     is_active = parameters.get("weak_learner") == "active_feature"
     X: Any = active_features(csr_array(_X > 0)) if is_active else _X
     made.fit(X, _CLASSES).predict(X)
@@ -156,17 +159,17 @@ def _classifier(**parameters: Any) -> None:
 
 def _categories() -> None:
     X = np.column_stack((_X, _CLASSES))
-    estimators.StructBoostClassifier(max_rounds=5, categorical_features=[3]).fit(X, _CLASSES)
+    estimators.StructBoostClassifier(max_iter=5, categorical_features=[3]).fit(X, _CLASSES)
 
 
 def _directions() -> None:
-    estimators.StructBoostClassifier(max_rounds=5, monotonic_cst=[1, 0, -1]).fit(_X, _CLASSES > 0)
+    estimators.StructBoostClassifier(max_iter=5, monotonic_cst=[1, 0, -1]).fit(_X, _CLASSES > 0)
 
 
 def _many_values() -> None:
     """More values than bins, so that a fit ends with a pass over all thresholds."""
     X = _rng.normal(size=(600, 1))
-    estimators.StructBoostClassifier(C=10.0, max_rounds=2).fit(X, X[:, 0] > 0)
+    estimators.StructBoostClassifier(objective="hinge", C=10.0, max_iter=2).fit(X, X[:, 0] > 0)
 
 
 def _segmenter() -> None:

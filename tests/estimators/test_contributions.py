@@ -24,8 +24,11 @@ QUICK = {"C": 20, "max_rounds": 6, "tol": 0.2}
 MODELS = {
     "stumps": (StructBoostClassifier(**QUICK), Y),
     "two classes": (StructBoostClassifier(**QUICK), Y == 1),
-    "both": (StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK), Y),
-    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "both": (
+        StructBoostClassifier(objective="hinge", weak_learner=["linear", "stump"], **QUICK),
+        Y,
+    ),
+    "taxonomy": (StructBoostClassifier(objective="hinge", taxonomy=[[0, 1], [2]], **QUICK), Y),
     "ranker": (StructBoostRanker(**QUICK), Y),
     "sets": (StructBoostMultiLabelClassifier(**QUICK), np.column_stack((Y > 0, Y > 1, Y == 1))),
     "features": (ShareBoostClassifier(max_rounds=3), Y),
@@ -79,10 +82,10 @@ def test_contributions_are_the_shapley_values_of_the_decision_function(name):
 
 def test_models_of_several_features_are_refused_by_name():
     for model in (
-        StructBoostClassifier(max_rounds=2),
-        StructBoostClassifier(weak_learner=["stump", "tree"], **QUICK),
-        StructBoostClassifier(weak_learner="lda", **QUICK),
-        StructBoostClassifier(weak_learner="piecewise", **QUICK),
+        StructBoostClassifier(max_iter=2),
+        StructBoostClassifier(objective="hinge", weak_learner=["stump", "tree"], **QUICK),
+        StructBoostClassifier(objective="hinge", weak_learner="lda", **QUICK),
+        StructBoostClassifier(objective="hinge", weak_learner="piecewise", **QUICK),
     ):
         with pytest.raises(TypeError, match="exact for 'stump', 'linear', 'feature'"):
             model.fit(X, Y).contributions(X)

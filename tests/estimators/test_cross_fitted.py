@@ -165,12 +165,12 @@ def test_a_pipeline_trains_the_chain_on_cross_fitted_answers():
 def test_faces_take_answers():
     X, Y = chains()
     tags = [[f"t{tag}" for tag in y] for y in Y]
-    face = StructBoostTagger(weak_learner="linear", C=10)
+    face = StructBoostTagger(objective="svm", C=10)
     tagger = make_pipeline(CrossFitted(LogisticRegression(), folds=3), face)
     tagger.fit(X[:25], tags[:25])
     assert tagger.score(X[25:], tags[25:]) > 0.6
     rows, sets = np.concatenate(X), np.eye(3, dtype=int)[np.concatenate(Y)]
-    face = StructBoostMultiLabelClassifier(weak_learner="linear", outputs="seen", C=10)
+    face = StructBoostMultiLabelClassifier(objective="svm", outputs="seen", C=10)
     labels = make_pipeline(CrossFitted(LogisticRegression(), folds=3), face)
     assert labels.fit(rows[:120], sets[:120]).score(rows[120:], sets[120:]) > 0.6
     assert labels.get_params()["crossfitted__estimator__C"] == 1.0
@@ -182,10 +182,10 @@ def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     settings = {"C": 10, "tol": 1e-3, "random_state": 0}
     svm = StructuredSVM(MultiLabelTask(3), **settings).fit(scaled, sets)
-    face = StructBoostMultiLabelClassifier(weak_learner="linear", **settings).fit(rows, sets)
+    face = StructBoostMultiLabelClassifier(objective="svm", **settings).fit(rows, sets)
     assert face.objective_ == pytest.approx(svm.objective_)
     assert face.decision_function(rows) == pytest.approx(svm.scores(scaled).rows["x"])
-    tagger = StructBoostTagger(weak_learner="linear", C=10, random_state=0).fit(X, Y)
+    tagger = StructBoostTagger(objective="svm", C=10, random_state=0).fit(X, Y)
     tagger.save(tmp_path / "tagger")
     loaded = StructBoostTagger.load(tmp_path / "tagger")
     assert loaded.predict(X) == tagger.predict(X)
@@ -195,15 +195,15 @@ def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
 
 def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_not_read():
     X, Y = chains()
-    tagger = StructBoostTagger(weak_learner="linear", random_state=0).fit(X, Y)
+    tagger = StructBoostTagger(objective="svm", random_state=0).fit(X, Y)
     losses = [entry["loss"] for entry in tagger.C_path_]
     assert len(losses) > 2
     assert tagger.C_ == tagger.C_path_[int(np.argmin(losses))]["C"]
     assert tagger.n_iter_ == 1
     with pytest.raises(ValueError, match=r"spread is 0\.1, which weak_learner='linear'"):
-        StructBoostTagger(weak_learner="linear", spread=0.1).fit(X, Y)
+        StructBoostTagger(objective="svm", spread=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="early_stopping is True"):
-        StructBoostTagger(weak_learner="linear", early_stopping=True).fit(X, Y)
+        StructBoostTagger(objective="svm", early_stopping=True).fit(X, Y)
 
 
 def test_a_task_says_how_its_parts_are_labelled():

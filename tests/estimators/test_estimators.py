@@ -35,9 +35,9 @@ X, y = load_iris(return_X_y=True)
 @pytest.mark.parametrize(
     ("estimator", "n_checks"),
     [
-        (StructBoostClassifier(max_rounds=10), 61),
-        (StructBoostClassifier(max_rounds=5, weak_learner="stump"), 61),
-        (StructBoostRanker(max_rounds=10), 41),
+        (StructBoostClassifier(max_iter=10), 61),
+        (StructBoostClassifier(objective="hinge", max_iter=5, weak_learner="stump"), 61),
+        (StructBoostRanker(max_iter=10), 41),
         (StructuredSVMClassifier(), 62),
     ],
 )
@@ -50,42 +50,42 @@ def test_labels_pipelines_grids_and_frames():
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     frame = pandas.DataFrame(X, columns=list("abcd"))
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), StructBoostClassifier(C=1.0)),
+        make_pipeline(StandardScaler(), StructBoostClassifier(objective="hinge", C=1.0)),
         {"structboostclassifier__C": [5.0, 50.0]},
         cv=3,
     ).fit(X, names)
     assert search.best_score_ > 0.9
-    model = clone(StructBoostClassifier(C=20)).fit(frame, names)
+    model = clone(StructBoostClassifier(objective="hinge", C=20)).fit(frame, names)
     assert list(model.feature_names_in_) == list("abcd")
     assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
     assert model.score(frame, names) > 0.95
 
 
 def test_stage_wise_trees_are_the_default_until_something_is_said_of_the_objective():
-    default = StructBoostClassifier(max_rounds=20).fit(X, y)
+    default = StructBoostClassifier(max_iter=20).fit(X, y)
     same = StructBoostClassifier(
         C=float("inf"),
-        formulation=StageWiseLikelihood(),
+        objective=StageWiseLikelihood(),
         weak_learner=partial(TreeFamily, depth=5, confident=True, row_share=0.5, random_state=0),
         columns_per_channel=1,
-        max_rounds=20,
+        max_iter=20,
     ).fit(X, y)
     np.testing.assert_array_equal(default.decision_function(X), same.decision_function(X))
-    other = StructBoostClassifier(max_rounds=20, random_state=1).fit(X, y)
+    other = StructBoostClassifier(max_iter=20, random_state=1).fit(X, y)
     assert (other.decision_function(X) != default.decision_function(X)).any()
     assert default.C_ == np.inf
     assert default.history_[-1]["gap"] is None
     assert not hasattr(default, "C_path_")
     said = {"C": 5.0, "formulation": "one_slack", "weak_learner": "stump", "spread": 0.1}
     for name, value in said.items():
-        model = StructBoostClassifier(**{"C": 5.0, name: value}, max_rounds=5).fit(X, y)
+        model = StructBoostClassifier(**{"C": 5.0, name: value}, max_iter=5).fit(X, y)
         assert model.history_[-1]["bound"] is not None
-    trainer = StructBoostClassifier(exact=True, max_rounds=5).fit(X, y)
+    trainer = StructBoostClassifier(objective="hinge", exact=True, max_iter=5).fit(X, y)
     assert trainer.C_path_
 
 
 def test_the_default_outlives_a_copy_and_a_file(tmp_path):
-    model = clone(StructBoostClassifier(max_rounds=5)).fit(X, y)
+    model = clone(StructBoostClassifier(max_iter=5)).fit(X, y)
     model.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -96,7 +96,9 @@ def test_early_stopping_is_true_or_false():
         StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
     for name, value in (("exact", "no"), ("stabilize", 2)):
         with pytest.raises(TypeError, match=f"{name} is {value!r}; give True or False"):
-            StructBoostClassifier(C=10.0, **{name: value}).fit([[0.0], [1.0]], [0, 1])
+            StructBoostClassifier(objective="hinge", C=10.0, **{name: value}).fit(
+                [[0.0], [1.0]], [0, 1]
+            )
 
 
 def test_weights_that_leave_one_class_are_named():
@@ -107,7 +109,7 @@ def test_weights_that_leave_one_class_are_named():
 def test_early_stopping_keeps_the_best_round():
     data = load_breast_cancer(return_X_y=True)
     model = StructBoostClassifier(
-        C=1000, early_stopping=True, n_iter_no_change=3, random_state=0
+        objective="hinge", C=1000, early_stopping=True, n_iter_no_change=3, random_state=0
     ).fit(*data)
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
     assert len(model.validation_losses_) - model.n_iter_ <= 3
@@ -123,7 +125,7 @@ def test_early_stopping_watches_the_likelihood(parameters, n_classes):
     stopping = EarlyStopping(made[200:], label[200:])
     if n_classes == 2:
         stopping.Y = 2 * stopping.Y - 1  # as the trainer has them
-    model = StructBoostClassifier(callbacks=[stopping], max_rounds=8, **parameters)
+    model = StructBoostClassifier(callbacks=[stopping], max_iter=8, **parameters)
     model.fit(made[:200], label[:200])
     expected = log_loss(label[200:], model.predict_proba(made[200:]))
     assert stopping.losses[-1] == pytest.approx(expected)
@@ -162,11 +164,13 @@ def test_class_weight_moves_the_balance():
     rng = np.random.default_rng(0)
     made = rng.normal(size=(300, 2))
     label = (made[:, 0] + rng.normal(size=300) > 1).astype(int)
-    plain = StructBoostClassifier(C=10).fit(made, label)
-    weighted = StructBoostClassifier(C=10, class_weight={0: 1, 1: 10}).fit(made, label)
+    plain = StructBoostClassifier(objective="hinge", C=10).fit(made, label)
+    weighted = StructBoostClassifier(objective="hinge", C=10, class_weight={0: 1, 1: 10}).fit(
+        made, label
+    )
     assert weighted.predict(made).sum() > plain.predict(made).sum()
-    by_default = StructBoostClassifier(max_rounds=5, class_weight={0: 1, 1: 10}).fit(made, label)
-    of_samples = StructBoostClassifier(max_rounds=5).fit(made, label, 1.0 + 9.0 * label)
+    by_default = StructBoostClassifier(max_iter=5, class_weight={0: 1, 1: 10}).fit(made, label)
+    of_samples = StructBoostClassifier(max_iter=5).fit(made, label, 1.0 + 9.0 * label)
     scores = by_default.decision_function(made)
     np.testing.assert_array_equal(scores, of_samples.decision_function(made))
 
@@ -179,9 +183,9 @@ def test_the_default_says_what_a_table_on_disk_needs(tmp_path):
 
 def test_who_computes_does_not_change_the_default():
     data = load_breast_cancer(return_X_y=True)
-    by_default = StructBoostClassifier(max_rounds=3).fit(*data)
+    by_default = StructBoostClassifier(max_iter=3).fit(*data)
     for engine in ("serial", Threads(2)):
-        model = StructBoostClassifier(max_rounds=3, engine=engine).fit(*data)
+        model = StructBoostClassifier(max_iter=3, engine=engine).fit(*data)
         np.testing.assert_array_equal(
             model.predict_proba(data[0]), by_default.predict_proba(data[0])
         )
@@ -189,7 +193,7 @@ def test_who_computes_does_not_change_the_default():
 
 def test_ranker_optimises_auc_and_respects_queries():
     data, label = load_breast_cancer(return_X_y=True)
-    ranker = StructBoostRanker(C=50).fit(data[::2], label[::2])
+    ranker = StructBoostRanker(objective="hinge", C=50).fit(data[::2], label[::2])
     auc = roc_auc_score(label[1::2], ranker.predict(data[1::2]))
     assert auc > 0.98
     assert ranker.score(data[1::2], label[1::2]) == pytest.approx(auc)
@@ -199,7 +203,7 @@ def test_ranker_optimises_auc_and_respects_queries():
     within = rng.normal(size=200)
     made = np.column_stack((within, 5.0 * qid))
     relevance = np.digitize(within, [-0.5, 0.5]) + 10 * (19 - qid)
-    with_queries = StructBoostRanker(C=50).fit(made, relevance, qid=qid)
+    with_queries = StructBoostRanker(objective="hinge", C=50).fit(made, relevance, qid=qid)
     assert with_queries.score(made, relevance, qid=qid) > 0.99
     assert with_queries.feature_importances_[0] == pytest.approx(1.0)
 
@@ -276,10 +280,10 @@ def test_bad_input_is_named():
     alone = "'auto', .* each of the 3 distinct examples is the only one of its class; give columns"
     alone += r" that vary \(all columns of X are constant\), or give C"
     with pytest.raises(ValueError, match=alone):
-        StructBoostClassifier(weak_learner="stump").fit(np.ones((len(y), 2)), y)
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(np.ones((len(y), 2)), y)
     few = "the only one of its class; give more examples, or give C"
     with pytest.raises(ValueError, match=few):
-        StructBoostClassifier(weak_learner="stump").fit(X[:2], [0, 1])
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[:2], [0, 1])
     with pytest.raises(ValueError, match=r"1 class only, 0\.0; a classifier needs"):
         StructBoostClassifier().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="one level of relevance"):
@@ -294,13 +298,13 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\)"):
         StructBoostRanker().fit(X, y, sample_weight=[1, 2, 3])
     with pytest.raises(ValueError, match="C is -1"):
-        StructBoostClassifier(C=-1).fit(X, y)
+        StructBoostClassifier(objective="hinge", C=-1).fit(X, y)
 
 
 def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 3, size=60), np.repeat(np.arange(6), 10)
-    ranker = StructBoostRanker(max_rounds=5).fit(X, y + (X[:, 0] > 1), qid=qid)
+    ranker = StructBoostRanker(max_iter=5).fit(X, y + (X[:, 0] > 1), qid=qid)
 
     def of_query(q):
         return ranker.score(X[qid == q], y[qid == q])

@@ -49,14 +49,14 @@ def fold_scores(ranker, folds):
 def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits():
     folds = list(GroupKFold(3).split(X, groups=QID))
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = StructBoostRanker(max_rounds=3).set_fit_request(qid=True)
+        ranker = StructBoostRanker(max_iter=3).set_fit_request(qid=True)
         ranker.set_score_request(qid=True)
         found = cross_validate(ranker, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID})[
             "test_score"
         ]
         search = GridSearchCV(ranker, {"max_rounds": [1, 3]}, cv=GroupKFold(3))
         search.fit(X, Y, qid=QID, groups=QID)
-        weighted = StructBoostClassifier(max_rounds=3).set_fit_request(sample_weight=True)
+        weighted = StructBoostClassifier(max_iter=3).set_fit_request(sample_weight=True)
         weighted.set_score_request(sample_weight=True)
         few = (QID < 6).astype(float)
         of_few = cross_validate(
@@ -69,7 +69,7 @@ def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits(
     assert search.cv_results_["mean_test_score"][1] == pytest.approx(by_hand)
     kept = [(a[QID[a] < 6], b[QID[b] < 6]) for a, b in folds]
     expected = [
-        StructBoostClassifier(max_rounds=3).fit(X[a], Y[a]).score(X[b], Y[b]) for a, b in kept
+        StructBoostClassifier(max_iter=3).fit(X[a], Y[a]).score(X[b], Y[b]) for a, b in kept
     ]
     np.testing.assert_allclose(of_few, expected)
 
@@ -79,7 +79,7 @@ OF_STRUCTURES = pytest.mark.parametrize(
     [
         StructBoost(RankingTask(), C=50, max_rounds=3),
         StructuredSVM(RankingTask(), tol=0.3, random_state=0),
-        StructBoostTagger(C=50, max_rounds=3),
+        StructBoostTagger(objective="hinge", C=50, max_iter=3),
     ],
     ids=lambda trainer: type(trainer).__name__,
 )
@@ -124,7 +124,7 @@ def test_weights_are_routed_to_the_scores_of_structures(trainer):
 
 
 def test_scores_do_not_depend_on_the_jobs_of_joblib():
-    model = StructBoostClassifier(C=30, max_rounds=4, n_jobs=2)
+    model = StructBoostClassifier(objective="hinge", C=30, max_iter=4, n_jobs=2)
     alone = cross_val_predict(model, X, Y, cv=3, method="decision_function")
     with joblib.parallel_config("threading", n_jobs=2):
         both = cross_val_predict(model, X, Y, cv=3, method="decision_function", n_jobs=2)
@@ -179,7 +179,7 @@ def test_answers_of_classifiers_come_out_as_frames_with_names():
         crossed.transform(frame[["b", "a", "c"]])
     binary = CrossFitted(LogisticRegression(), folds=2).fit(X, Y)
     assert binary.get_feature_names_out().tolist() == ["logisticregression_1"]
-    piped = make_pipeline(crossed, StructBoostClassifier(max_rounds=3)).fit(frame, labels)
+    piped = make_pipeline(crossed, StructBoostClassifier(max_iter=3)).fit(frame, labels)
     assert list(piped[-1].feature_names_in_) == list(found.columns)
     inputs, outputs = zip(*QUERIES, strict=True)
     of_tokens = CrossFitted(LogisticRegression(), folds=2)

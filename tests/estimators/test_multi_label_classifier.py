@@ -37,7 +37,7 @@ def names(Y):
 def test_all_forms_of_y_give_one_model(tmp_path):
     X, Y = data()
     fits = [
-        StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], y)
+        StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(X[:100], y)
         for y in (Y[:100], sparse.csr_array(Y[:100]), names(Y[:100]), Y[:100].tolist())
     ]
     found = fits[0].predict(X)
@@ -68,7 +68,7 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
 
     costs = {"dog": (8, 1)}
     plain, of_costs = (
-        StructBoostMultiLabelClassifier(max_rounds=15, random_state=0, label_costs=given, **options)
+        StructBoostMultiLabelClassifier(max_iter=15, random_state=0, label_costs=given, **options)
         for given in (None, costs)
     )
     found = [fit.fit(X[:150], names(Y[:150])).predict(X) for fit in (plain, of_costs)]
@@ -97,7 +97,7 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
 )
 def test_wrong_costs_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        StructBoostMultiLabelClassifier(C=1, **options).fit(*data(10))
+        StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit(*data(10))
 
 
 def test_an_unfitted_classifier_says_so():
@@ -113,7 +113,7 @@ def test_an_unfitted_classifier_says_so():
 def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
     X, Y = data(240)
     classifier = StructBoostMultiLabelClassifier(
-        C=30, loss=loss, outputs="seen", pairs=True, max_rounds=8, early_stopping=True,
+        objective="hinge", C=30, loss=loss, outputs="seen", pairs=True, max_iter=8, early_stopping=True,
         random_state=0,
     ).fit(X[:160], Y[:160])  # fmt: skip
     found = classifier.predict(X)
@@ -127,7 +127,9 @@ def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
 
 def test_sets_of_which_none_is_likely_are_learned_as_wholes():
     X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
-    classifier = StructBoostMultiLabelClassifier(C=100, loss="subset", max_rounds=10)
+    classifier = StructBoostMultiLabelClassifier(
+        objective="l1_log_loss", C=100, loss="subset", max_iter=10
+    )
     assert classifier.fit(X[:300], Y[:300]).score(X[300:], Y[300:]) > 0.22
     assert classifier.get_params()["formulation"] == "auto"
     # The empty model, which the hinge of this loss may have for its optimum, predicts no label.
@@ -138,7 +140,9 @@ def test_one_label_for_each_sample_gives_one_of_the_labels(tmp_path):
     X, Y = data()
     single = NAMES[np.where(Y[:, 0] == 1, 0, np.where(Y[:, 1] == 1, 1, 2))]
     for y in (single, single == "cat"):
-        fit = StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], y[:100])
+        fit = StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(
+            X[:100], y[:100]
+        )
         assert fit.predict(X).dtype == y.dtype
         assert np.mean(fit.predict(X[100:]) == y[100:]) == fit.score(X[100:], y[100:]) > 0.85
         fit.save(tmp_path / "model")
@@ -146,9 +150,11 @@ def test_one_label_for_each_sample_gives_one_of_the_labels(tmp_path):
         np.testing.assert_array_equal(loaded.predict(X), fit.predict(X))
         *_, last = fit.staged_predict(X)
         np.testing.assert_array_equal(last, fit.predict(X))
-    lists = StructBoostMultiLabelClassifier(C=50, max_rounds=10, outputs="seen")
+    lists = StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10, outputs="seen")
     lists.fit(X[:100], [[label] for label in single[:100]])
-    of_labels = StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X[:100], single[:100])
+    of_labels = StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(
+        X[:100], single[:100]
+    )
     assert [labels for (labels,) in lists.predict(X)] == of_labels.predict(X).tolist()
     with pytest.raises(ValueError, match="hierarchy gives a sample several"):
         of_labels.set_params(hierarchy=[("animal", "cat")]).fit(X, single)
@@ -156,14 +162,16 @@ def test_one_label_for_each_sample_gives_one_of_the_labels(tmp_path):
 
 def test_the_whole_scikit_learn_battery():
     # Trees, because stumps with the hinge loss have several optima: rounding chooses among them.
-    trees = StructBoostMultiLabelClassifier(C=30, weak_learner="tree", max_rounds=5)
+    trees = StructBoostMultiLabelClassifier(
+        objective="hinge", C=30, weak_learner="tree", max_iter=5
+    )
     check_battery(trees, 64)
 
 
 def test_weights_are_routed_through_a_grid_search():
     X, Y = data(120)
     few = np.r_[np.ones(60), np.zeros(60)]
-    face = StructBoostMultiLabelClassifier(C=20, max_rounds=3)
+    face = StructBoostMultiLabelClassifier(objective="hinge", C=20, max_iter=3)
     folds = KFold(2, shuffle=True, random_state=0)
     with sklearn.config_context(enable_metadata_routing=True):
         face.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
@@ -172,7 +180,9 @@ def test_weights_are_routed_through_a_grid_search():
     expected = []
     for train, held in folds.split(X):
         train, held = train[train < 60], held[held < 60]
-        model = StructBoostMultiLabelClassifier(C=20, max_rounds=3).fit(X[train], Y[train])
+        model = StructBoostMultiLabelClassifier(objective="hinge", C=20, max_iter=3).fit(
+            X[train], Y[train]
+        )
         expected.append(model.score(X[held], Y[held]))
     found = [search.cv_results_[f"split{i}_test_score"][0] for i in range(2)]
     np.testing.assert_allclose(found, expected)
@@ -181,9 +191,9 @@ def test_weights_are_routed_through_a_grid_search():
 def test_c_is_chosen_and_weights_count():
     X, Y = data(120)
     weights = np.r_[np.ones(60), np.zeros(60)]
-    classifier = StructBoostMultiLabelClassifier(max_rounds=4, random_state=0)
+    classifier = StructBoostMultiLabelClassifier(max_iter=4, random_state=0)
     classifier.fit(X, Y, sample_weight=weights)
-    half = StructBoostMultiLabelClassifier(max_rounds=4, random_state=0).fit(X[:60], Y[:60])
+    half = StructBoostMultiLabelClassifier(max_iter=4, random_state=0).fit(X[:60], Y[:60])
     assert classifier.C_ == half.C_
     assert np.array_equal(classifier.predict(X), half.predict(X))
     peer = MultiOutputClassifier(DecisionTreeClassifier(max_depth=1)).fit(X[:60], Y[:60])
@@ -210,13 +220,15 @@ def test_c_is_chosen_and_weights_count():
 )
 def test_wrong_labels_are_named(y, message):
     with pytest.raises(ValueError, match=message):
-        StructBoostMultiLabelClassifier(C=1, pairs=True).fit(np.zeros((2, 1)), y)
+        StructBoostMultiLabelClassifier(objective="hinge", C=1, pairs=True).fit(np.zeros((2, 1)), y)
 
 
 def test_a_hierarchy_closes_what_is_given_and_predicted(tmp_path):
     X, Y = data()
     kinds = [("animal", "cat"), ("animal", "dog"), ("pet", "cat"), ("alive", "animal")]
-    classifier = StructBoostMultiLabelClassifier(C=50, max_rounds=10, hierarchy=kinds)
+    classifier = StructBoostMultiLabelClassifier(
+        objective="hinge", C=50, max_iter=10, hierarchy=kinds
+    )
     classifier.fit(X[:100], names(Y[:100]))
     labels = ["alive", "animal", "cat", "dog", "fish", "pet"]
     assert classifier.classes_.tolist() == labels
@@ -233,7 +245,10 @@ def test_a_hierarchy_closes_what_is_given_and_predicted(tmp_path):
     assert loaded.predict(X) == found
     assert set(loaded.hierarchy) == set(kinds)
     numbered = StructBoostMultiLabelClassifier(
-        C=50, max_rounds=10, hierarchy=[(labels.index(a), labels.index(b)) for a, b in kinds]
+        objective="hinge",
+        C=50,
+        max_iter=10,
+        hierarchy=[(labels.index(a), labels.index(b)) for a, b in kinds],
     ).fit(X[:100], np.pad(Y[:100], ((0, 0), (2, 1))))
     assert np.array_equal(numbered.predict(X), table)
 
@@ -243,7 +258,9 @@ def test_marginals_are_probabilities_that_agree_with_the_hierarchy():
     settings = {"C": 100, "max_rounds": 15, "formulation": "log", "random_state": 0}
     Y = np.column_stack((Y[:, 0] | Y[:, 1], Y))
     kinds = [(0, 1), (0, 2)]
-    closed = StructBoostMultiLabelClassifier(hierarchy=kinds, **settings).fit(X[:200], Y[:200])
+    closed = StructBoostMultiLabelClassifier(objective="hinge", hierarchy=kinds, **settings).fit(
+        X[:200], Y[:200]
+    )
     found = closed.predict_marginals(X)
     assert (found[:, [0, 0]] >= found[:, 1:3]).all()
     seen = StructBoostMultiLabelClassifier(outputs="seen", pairs=True, **settings)
@@ -257,7 +274,9 @@ def test_marginals_are_probabilities_that_agree_with_the_hierarchy():
 
 def test_a_set_with_a_label_that_training_had_not_is_wrong():
     X, Y = data(100)
-    classifier = StructBoostMultiLabelClassifier(C=50, max_rounds=10).fit(X, names(Y))
+    classifier = StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(
+        X, names(Y)
+    )
     found = classifier.predict(X)
     assert classifier.score(X, found) == 1.0
     assert classifier.score(X, [(*labels, "zebra") for labels in found]) == 0.0
@@ -269,7 +288,7 @@ def test_a_set_with_a_label_that_training_had_not_is_wrong():
 @pytest.mark.parametrize("parameters", [{}, {"C": 10.0}, {"loss": "f1"}, {"loss": "subset"}])
 def test_training_may_have_empty_sets_only(parameters):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    classifier = StructBoostMultiLabelClassifier(max_rounds=30, **parameters)
+    classifier = StructBoostMultiLabelClassifier(max_iter=30, **parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyModelWarning)
         assert not classifier.fit(X, np.zeros((30, 3))).predict(X).any()
@@ -289,4 +308,4 @@ def test_training_may_have_empty_sets_only(parameters):
 )
 def test_wrong_hierarchies_are_named(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        StructBoostMultiLabelClassifier(C=1, **options).fit(*data(10))
+        StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit(*data(10))

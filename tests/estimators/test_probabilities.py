@@ -72,7 +72,7 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
     "classifier",
     [
         MultiBoostCWClassifier(C=1e7, tol=1e-6, tau_max=50, epsilon=1e-7),
-        StructBoostClassifier(C=1e7, tol=1e-6, formulation=Exponential(tau_max=50, epsilon=1e-7)),
+        StructBoostClassifier(C=1e7, tol=1e-6, objective=Exponential(tau_max=50, epsilon=1e-7)),
         ShareBoostClassifier(C=1e7, weak_learner="stump", gradient_tolerance=1e-6),
     ],
     ids=lambda value: type(value).__name__,
@@ -90,13 +90,13 @@ def test_losses_without_probabilities_have_no_such_method():
     with_them = (
         MultiBoostCWClassifier(), MultiBoostClassifier(), AdaBoostECCClassifier(),
         MultiBoostECCClassifier(), ShareBoostClassifier(),
-        StructBoostClassifier(formulation="exponential"), StructBoostClassifier(),
+        StructBoostClassifier(objective="exponential"), StructBoostClassifier(),
     )  # fmt: skip
     without = (
-        StructBoostClassifier(C=1.0), StructBoostClassifier(formulation="m_slack"),
+        StructBoostClassifier(objective="hinge", C=1.0), StructBoostClassifier(objective="hinge", formulation="m_slack"),
         MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
         AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
-        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]), StructBoostClassifier(formulation="none"),
+        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]), StructBoostClassifier(objective="hinge", formulation="none"),
     )  # fmt: skip
     assert all(hasattr(model, "predict_proba") for model in with_them)
     assert not any(hasattr(model, "predict_proba") for model in without)
@@ -113,7 +113,7 @@ def test_probabilities_agree_with_the_predictions_and_outlive_a_file(tmp_path):
 
 
 def test_hinge_scores_can_be_calibrated():
-    hinge = StructBoostClassifier(C=20.0, max_rounds=10)
+    hinge = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10)
     calibrated = CalibratedClassifierCV(hinge, cv=3).fit(X, y)
     assert calibrated.score(X, y) > 0.9
     true = calibrated.predict_proba(X)[np.arange(len(y)), y]
@@ -130,7 +130,7 @@ def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_pa
         {"formulation": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
         {},
     ):
-        model = StructBoostClassifier(max_rounds=5, **parameters).fit(X, y)
+        model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
         model.save(tmp_path / "model")
         found = model.predict_proba(X)
         again = StructBoostClassifier.load(tmp_path / "model")
@@ -138,7 +138,7 @@ def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_pa
         model.set_params(formulation="log", C=3.0)
         np.testing.assert_array_equal(model.predict_proba(X), found)
     for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": Best()}):
-        model = StructBoostClassifier(max_rounds=5, **parameters).fit(X, y)
+        model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
         model.save(tmp_path / "model")
         assert not hasattr(model, "predict_proba")
         assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")

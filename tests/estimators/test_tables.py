@@ -52,7 +52,7 @@ def names_are_known(frame):
 def test_a_batch_of_arrow_is_taken_as_its_table_is():
     made, y = columns()
     batch, table = pyarrow.RecordBatch.from_pydict(made), pyarrow.table(made)
-    model = StructBoostClassifier(max_rounds=5).fit(batch, y)
+    model = StructBoostClassifier(max_iter=5).fit(batch, y)
     assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
     np.testing.assert_array_equal(model.decision_function(batch), model.decision_function(table))
 
@@ -83,9 +83,9 @@ def test_frames_of_narwhals_are_taken_without_a_warning():
     for native in (polars.DataFrame(made), polars.DataFrame(made).drop("colour")):
         if not names_are_known(native):
             pytest.skip("this scikit-learn does not know the names of columns of this library")
-        expected = StructBoostClassifier(max_rounds=5).fit(native, y)
+        expected = StructBoostClassifier(max_iter=5).fit(native, y)
         frame = narwhals.from_native(native)
-        model = StructBoostClassifier(max_rounds=5).fit(frame, y)
+        model = StructBoostClassifier(max_iter=5).fit(frame, y)
         assert list(model.feature_names_in_) == native.columns
         scores = model.decision_function(frame)
         np.testing.assert_array_equal(scores, expected.decision_function(native))
@@ -109,7 +109,7 @@ def test_unknown_and_missing_categories_are_the_same():
     made, y = columns()
     made["colour"] = np.where(np.arange(len(y)) % 9 == 0, None, made["colour"].astype(object))
     frame = pandas.DataFrame(made)
-    model = StructBoostClassifier(C=50.0, max_rounds=20).fit(frame, y)
+    model = StructBoostClassifier(objective="hinge", C=50.0, max_iter=20).fit(frame, y)
     strange = frame.assign(colour=frame.colour.fillna("grey"))
     np.testing.assert_array_equal(model.decision_function(strange), model.decision_function(frame))
 
@@ -117,11 +117,11 @@ def test_unknown_and_missing_categories_are_the_same():
 def test_categorical_features_by_name_number_and_mask():
     made, y = columns()
     frame = pandas.DataFrame(made)
-    by_name = StructBoostClassifier(max_rounds=5, categorical_features=["colour", "size"])
+    by_name = StructBoostClassifier(max_iter=5, categorical_features=["colour", "size"])
     assert by_name.fit(frame, y).categories_[2] == [0.0, 1.0, 2.0]
     table = frame[["length", "size"]].to_numpy()
     for given in ([1], [False, True]):
-        model = StructBoostClassifier(max_rounds=5, categorical_features=given).fit(table, y)
+        model = StructBoostClassifier(max_iter=5, categorical_features=given).fit(table, y)
         assert model.categories_ == {1: [0.0, 1.0, 2.0]}
     for given, said in (
         (["hue"], "names 'hue'"),
@@ -133,20 +133,20 @@ def test_categorical_features_by_name_number_and_mask():
     with pytest.raises(ValueError, match=r"Column 'colour' of X holds .*encode it as numbers"):
         StructBoostClassifier(categorical_features=None).fit(frame, y)
     many = frame.assign(colour=[f"c{i}" for i in range(len(y))])
-    StructBoostClassifier(max_rounds=2).fit(many, y)
+    StructBoostClassifier(max_iter=2).fit(many, y)
     twice = pandas.concat([many, many.assign(colour="d" + many.colour)])
     with pytest.raises(ValueError, match="'colour' of X has 320 categories; at most 255"):
         StructBoostClassifier().fit(twice, np.append(y, y))
     with pytest.raises(ValueError, match="which weak_learner='svm' cannot take"):
-        StructBoostClassifier(weak_learner="svm").fit(frame, y)
+        StructBoostClassifier(objective="hinge", weak_learner="svm").fit(frame, y)
 
 
 def test_rankers_and_sets_of_labels_take_categories():
     made, y = columns()
     frame = pandas.DataFrame(made)
-    assert StructBoostRanker(max_rounds=20).fit(frame, y).score(frame, y) > 0.9
+    assert StructBoostRanker(max_iter=20).fit(frame, y).score(frame, y) > 0.9
     sets = np.column_stack((y, 1 - y))
-    model = StructBoostMultiLabelClassifier(C=50.0, max_rounds=20).fit(frame, sets)
+    model = StructBoostMultiLabelClassifier(objective="hinge", C=50.0, max_iter=20).fit(frame, sets)
     assert (model.predict(frame) == sets).mean() > 0.85
 
 
@@ -192,7 +192,9 @@ def test_directions_that_cannot_be_kept_are_refused():
     with pytest.raises(ValueError, match="for two classes and for rankers"):
         StructBoostClassifier(monotonic_cst=[1, 0]).fit(numbers, np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match="needs stumps or trees, and weak_learner is 'svm'"):
-        StructBoostClassifier(monotonic_cst=[1, 0], weak_learner="svm").fit(numbers, y)
+        StructBoostClassifier(objective="hinge", monotonic_cst=[1, 0], weak_learner="svm").fit(
+            numbers, y
+        )
 
 
 def test_columns_of_one_name_are_refused():
@@ -203,7 +205,7 @@ def test_columns_of_one_name_are_refused():
 
 def test_columns_are_checked_before_their_categories():
     frame, (_, y) = frames()["pandas strings"], columns()
-    model = StructBoostClassifier(max_rounds=5).fit(frame, y)
+    model = StructBoostClassifier(max_iter=5).fit(frame, y)
     with pytest.raises(ValueError, match=r"seen at fit time, yet now missing:\s+- size"):
         model.predict(frame[["colour", "length"]])
     with pytest.raises(ValueError, match="must be in the same order"):
@@ -236,7 +238,7 @@ def test_given_categories_may_be_objects_with_all_kinds_of_missing_values():
     colours = made["colour"].astype(object)
     colours[:4] = pandas.NA, pandas.NaT, None, np.nan
     frame = pandas.DataFrame({**made, "colour": colours})
-    model = StructBoostClassifier(max_rounds=10, categorical_features=["colour"]).fit(frame, y)
+    model = StructBoostClassifier(max_iter=10, categorical_features=["colour"]).fit(frame, y)
     assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
     table = np.column_stack((colours, made["length"], made["size"])).astype(object)
     same = clone(model).set_params(categorical_features=[0]).fit(table, y)
@@ -250,7 +252,7 @@ def test_given_categories_may_be_objects_with_all_kinds_of_missing_values():
 def test_categories_that_no_file_holds_are_named(tmp_path):
     frame, (_, y) = frames()["pandas strings"], columns()
     frame["part"] = pandas.cut(frame["length"], 3)
-    model = StructBoostClassifier(max_rounds=5).fit(frame, y)
+    model = StructBoostClassifier(max_iter=5).fit(frame, y)
     with pytest.raises(TypeError, match=r"Column 3 of X has the category Interval.*joblib.dump"):
         model.save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
@@ -258,7 +260,7 @@ def test_categories_that_no_file_holds_are_named(tmp_path):
 
 def test_a_fit_that_fails_leaves_no_model_of_other_columns():
     frame, (_, y) = frames()["pandas strings"], columns()
-    model = StructBoostClassifier(max_rounds=5).fit(frame, y)
+    model = StructBoostClassifier(max_iter=5).fit(frame, y)
     with pytest.raises(ValueError, match="1 class only"):
         model.fit(np.zeros((4, 3)), [1, 1, 1, 1])
     with pytest.raises(NotFittedError):
@@ -270,7 +272,7 @@ def test_missing_and_infinite_numbers_of_nullable_columns_are_named(dtype):
     column = pandas.Series([1.0, 2.0, None, 4.0], dtype=dtype)
     frame, y = pandas.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": column}), [0, 1, 0, 1]
     with pytest.raises(ValueError, match="X contains NaN, first in sample 2, feature 1"):
-        StructBoostClassifier(weak_learner="linear", C=1.0).fit(frame, y)
+        StructBoostClassifier(objective="hinge", weak_learner="linear", C=1.0).fit(frame, y)
     frame["a"] = [1.0, 2.0, 3.0, np.inf]
     with pytest.raises(ValueError, match="X contains infinity, first in sample 3, feature 0"):
         StructBoostClassifier().fit(frame, y)

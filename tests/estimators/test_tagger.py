@@ -42,7 +42,8 @@ def forms(X):
 def test_dicts_sparse_matrices_and_arrays_give_one_model():
     X, y = sentences(60)
     fits = [
-        StructBoostTagger(C=30, tol=1e-4, max_rounds=60).fit(tokens, y) for tokens in (X, *forms(X))
+        StructBoostTagger(objective="hinge", C=30, tol=1e-4, max_iter=60).fit(tokens, y)
+        for tokens in (X, *forms(X))
     ]
     assert fits[0].objective_ == fits[1].objective_
     # Stumps on 0/1 features span the same functions; a constant may stand apart.
@@ -64,7 +65,7 @@ def test_dicts_sparse_matrices_and_arrays_give_one_model():
 
 def test_the_likelihood_gives_probabilities_of_tags_that_hold():
     X, y = sentences(150)
-    tagger = StructBoostTagger(C=300, tol=1e-2, formulation="log", max_rounds=60).fit(X, y)
+    tagger = StructBoostTagger(C=300, tol=1e-2, objective="l1_log_loss", max_iter=60).fit(X, y)
     assert tagger.history_[-1]["certified"]
     new, tags = sentences(150, seed=1)
     found = tagger.predict_marginals(new)
@@ -110,7 +111,7 @@ def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
 
 def test_c_is_chosen_on_whole_sequences():
     X, y = sentences(60)
-    tagger = StructBoostTagger(max_rounds=10, tol=0.05).fit(X, y)
+    tagger = StructBoostTagger(max_iter=10, tol=0.05).fit(X, y)
     assert tagger.C_ in [record["C"] for record in tagger.C_path_]
     assert tagger.score(X, y) > 0.9
 
@@ -122,11 +123,13 @@ def test_the_default_learns_what_stumps_cannot_from_numbers(tmp_path):
         x = rng.normal(size=(rng.integers(1, 9), 3))
         X.append(x)
         y.append(np.where(x[:, 0] * x[:, 1] > 0, "same", "other"))
-    tagger = StructBoostTagger(max_rounds=40).fit(X[:60], y[:60])
+    tagger = StructBoostTagger(max_iter=40).fit(X[:60], y[:60])
     assert tagger.C_ == np.inf
     assert tagger.history_[-1]["bound"] is None
     assert tagger.score(X[60:], y[60:]) > 0.85
-    assert StructBoostTagger(C=30).fit(X[:60], y[:60]).score(X[60:], y[60:]) < 0.75
+    assert (
+        StructBoostTagger(objective="hinge", C=30).fit(X[:60], y[:60]).score(X[60:], y[60:]) < 0.75
+    )
     tagger.save(tmp_path / "model")
     loaded = StructBoostTagger.load(tmp_path / "model")
     assert loaded.predict(X[60:]) == tagger.predict(X[60:])
@@ -137,7 +140,7 @@ def test_the_default_learns_what_stumps_cannot_from_numbers(tmp_path):
 
 def test_words_and_rows_fuller_than_in_training():
     X, y = sentences(40)
-    tagger = StructBoostTagger(C=30, max_rounds=10).fit(X, y)
+    tagger = StructBoostTagger(objective="hinge", C=30, max_iter=10).fit(X, y)
     new = [[{"word": "the", "last": "e", "new": "x", "other": True}, {"word": "zebra"}]]
     assert tagger.predict(new)[0][0] == "D"
     matrices, _ = forms(X)
@@ -154,7 +157,7 @@ def test_values_that_are_no_zeros_and_ones_are_kept():
     rng = np.random.default_rng(0)
     X = [[{"size": float(v), "bias": True} for v in rng.normal(size=5)] for _ in range(30)]
     y = [[int(token["size"] > 0.5) for token in x] for x in X]
-    tagger = StructBoostTagger(C=30, max_rounds=10).fit(X, y)
+    tagger = StructBoostTagger(objective="hinge", C=30, max_iter=10).fit(X, y)
     assert tagger.score(X, y) > 0.95
     assert tagger.classes_.tolist() == [0, 1]
 
@@ -164,7 +167,7 @@ def test_unknown_tags_and_forbidden_pairs(tmp_path):
     rng = np.random.default_rng(1)
     partial = [[tag if rng.random() < 0.7 else None for tag in tags] for tags in y]
     forbidden = [("D", "D"), ("D", "V"), (None, "V")]
-    tagger = StructBoostTagger(C=30, max_rounds=10, forbidden=forbidden)
+    tagger = StructBoostTagger(objective="hinge", C=30, max_iter=10, forbidden=forbidden)
     tagger.fit(X, partial, sample_weight=rng.random(60))
     new, tags = sentences(40, seed=2)
     assert tagger.score(new, tags) > 0.85
@@ -185,7 +188,12 @@ def test_early_stopping_and_other_families(tmp_path):
     _, arrays = forms(X)
     for weak_learner, tokens in (("tree", X), ("stump", X), ("stump", arrays)):
         tagger = StructBoostTagger(
-            C=30, max_rounds=8, weak_learner=weak_learner, early_stopping=True, random_state=0
+            objective="hinge",
+            C=30,
+            max_iter=8,
+            weak_learner=weak_learner,
+            early_stopping=True,
+            random_state=0,
         ).fit(tokens, y)
         assert tagger.score(tokens, y) > 0.9
         assert len(tagger.validation_losses_) <= 8
@@ -248,19 +256,19 @@ def test_forbidden_pairs_that_are_no_list_are_named():
 
 def test_forbidden_tags_that_do_not_occur_are_named():
     X, y = [[{"a": 1}, {"a": 2}]] * 2, [["D", "N"]] * 2
-    tagger = StructBoostTagger(forbidden=[("N", "D"), ("d", None)], C=10.0)
+    tagger = StructBoostTagger(objective="hinge", forbidden=[("N", "D"), ("d", None)], C=10.0)
     with pytest.warns(UserWarning, match=r"forbidden has 'd', .* tags of y are \['D', 'N'\]"):
         tagger.fit(X, y)
     assert tagger.predict(X) == y
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        StructBoostTagger(forbidden=[("N", "D"), ("D", None)], C=10.0).fit(X, y)
+        StructBoostTagger(objective="hinge", forbidden=[("N", "D"), ("D", None)], C=10.0).fit(X, y)
 
 
 @pytest.mark.parametrize("pair", [("D", "N"), (None, "D"), ("N", None)])
 def test_true_tags_that_are_forbidden_are_named(pair):
     X = [[{"a": 1}], [{"a": 1}, {"a": 2}]]
-    tagger = StructBoostTagger(forbidden=[pair], C=10.0)
+    tagger = StructBoostTagger(objective="hinge", forbidden=[pair], C=10.0)
     with pytest.raises(ValueError, match=rf"y\[1\] has the pair {re.escape(str(pair))}"):
         tagger.fit(X, [[None], ["D", "N"]])
     # Where the tag beside it is not known, nothing is wrong.
@@ -270,15 +278,17 @@ def test_true_tags_that_are_forbidden_are_named(pair):
 def test_sequences_may_be_dense_and_sparse_and_tags_nan():
     X, y = sentences(30)
     matrices, arrays = forms(X)
-    mixed = StructBoostTagger(C=30, max_rounds=5).fit(arrays[:15] + matrices[15:], y)
-    assert mixed.predict(arrays) == StructBoostTagger(C=30, max_rounds=5).fit(arrays, y).predict(
-        arrays
+    mixed = StructBoostTagger(objective="hinge", C=30, max_iter=5).fit(
+        arrays[:15] + matrices[15:], y
     )
+    assert mixed.predict(arrays) == StructBoostTagger(objective="hinge", C=30, max_iter=5).fit(
+        arrays, y
+    ).predict(arrays)
     numbers = [["DNV".index(tag) for tag in tags] for tags in y]
     unknown = [[None, *tags[1:]] for tags in numbers]
     nan = [[np.nan, *tags[1:]] for tags in numbers]
     found = [
-        StructBoostTagger(C=30, max_rounds=5).fit(arrays, own).predict(arrays)
+        StructBoostTagger(objective="hinge", C=30, max_iter=5).fit(arrays, own).predict(arrays)
         for own in (unknown, nan)
     ]
     assert found[0] == found[1]
@@ -289,7 +299,9 @@ def test_sequences_may_be_dense_and_sparse_and_tags_nan():
 )
 def test_a_sequence_may_be_empty(parameters):
     X, y = sentences(20)
-    tagger = StructBoostTagger(C=30, max_rounds=20, **parameters).fit([*X, []], [*y, []])
+    tagger = StructBoostTagger(objective="hinge", C=30, max_iter=20, **parameters).fit(
+        [*X, []], [*y, []]
+    )
     assert tagger.predict([[]]) == [[]]
     assert tagger.predict([[], X[0]])[1] == tagger.predict(X[:1])[0]
     assert tagger.predict_marginals([[]]) == [[]]
@@ -298,7 +310,9 @@ def test_a_sequence_may_be_empty(parameters):
 def test_numbers_of_active_features_are_not_features_as_they_are():
     X, y = sentences(10)
     with pytest.raises(ValueError, match="'active_feature' takes numbers of active features"):
-        StructBoostTagger(weak_learner="active_feature", C=10.0).fit(forms(X)[1], y)
+        StructBoostTagger(objective="hinge", weak_learner="active_feature", C=10.0).fit(
+            forms(X)[1], y
+        )
 
 
 def test_scikit_learn_is_told_that_inputs_are_no_tables():
@@ -309,7 +323,7 @@ def test_scikit_learn_is_told_that_inputs_are_no_tables():
 def test_all_sequences_may_have_one_token(parameters):
     X = np.random.default_rng(0).normal(size=(40, 1, 2))
     y = [["a" if x[0, 0] > 0 else "b"] for x in X]
-    tagger = StructBoostTagger(max_rounds=10, **parameters).fit(X, y)
+    tagger = StructBoostTagger(max_iter=10, **parameters).fit(X, y)
     assert tagger.score(X, y) > 0.9
 
 
@@ -317,7 +331,7 @@ def test_zeros_that_are_stored_are_no_values_of_their_own():
     X, y = sentences(20)
     # As features of words are often written: a dict has an entry for what is not so.
     told = [[{**token, "is the": "the" in token.values()} for token in x] for x in X]
-    tagger = StructBoostTagger(C=30, max_rounds=5).fit(told, y)
+    tagger = StructBoostTagger(objective="hinge", C=30, max_iter=5).fit(told, y)
     assert tagger.model_.members["token"].family == "active_feature"
     for form in (sparse.csr_array, sparse.csr_matrix):
         plain = [form(rng.integers(2, size=(4, 3)).astype(float)) for rng in rngs(10)]
@@ -325,7 +339,10 @@ def test_zeros_that_are_stored_are_no_values_of_their_own():
         for x in stored:
             x.data[x.data == 2] = 0
         tags = [x.toarray()[:, 0].astype(int).tolist() for x in plain]
-        found = [StructBoostTagger(C=30, max_rounds=5).fit(own, tags) for own in (plain, stored)]
+        found = [
+            StructBoostTagger(objective="hinge", C=30, max_iter=5).fit(own, tags)
+            for own in (plain, stored)
+        ]
         assert found[0].predict(plain) == found[1].predict(stored) == found[0].predict(stored)
 
 
@@ -337,12 +354,12 @@ def rngs(n):
 def test_features_that_are_missing_are_named_by_the_sequence_as_given(as_given):
     X = list(np.random.default_rng(0).normal(size=(6, 3, 2)))
     y = [["a", "b", "a"]] * 6
-    tagger = StructBoostTagger(C=10.0, max_rounds=2).fit(X, y)
+    tagger = StructBoostTagger(objective="hinge", C=10.0, max_iter=2).fit(X, y)
     X[4][1, 0] = np.nan
     given = [as_given(x) for x in X]
     # Sequences without tags do not count.
     with pytest.raises(ValueError, match=r"X\[4\] has NaN or infinite features for token 1"):
-        StructBoostTagger(C=10.0).fit(given, [[None] * 3, *y[1:]])
+        StructBoostTagger(objective="hinge", C=10.0).fit(given, [[None] * 3, *y[1:]])
     with pytest.raises(ValueError, match=r"X\[4\] has NaN or infinite features for token 1"):
         tagger.predict(given)
 
@@ -350,7 +367,9 @@ def test_features_that_are_missing_are_named_by_the_sequence_as_given(as_given):
 def test_forbidden_tags_of_numpy_types_are_saved(tmp_path):
     X = [np.array([[0.0], [1.0]])] * 4
     tags = np.array([1, 2])
-    tagger = StructBoostTagger(C=10.0, forbidden=[(tags[1], tags[0])]).fit(X, [tags] * 4)
+    tagger = StructBoostTagger(objective="hinge", C=10.0, forbidden=[(tags[1], tags[0])]).fit(
+        X, [tags] * 4
+    )
     tagger.save(tmp_path / "model")
     loaded = StructBoostTagger.load(tmp_path / "model")
     assert loaded.predict(X) == tagger.predict(X) == [[1, 2]] * 4

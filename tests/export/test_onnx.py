@@ -68,18 +68,24 @@ def rows_at_thresholds(model, table):
 MODELS = {
     "stumps": (StructBoostClassifier(**QUICK), NAMES),
     "two classes": (StructBoostClassifier(**QUICK), Y == 1),
-    "trees": (StructBoostClassifier(max_rounds=20), NAMES.astype(object)),
-    "trees, two classes": (StructBoostClassifier(max_rounds=20), (Y == 1).astype(float)),
-    "deep trees and stumps": (StructBoostClassifier(weak_learner=["tree", "stump"], **QUICK), Y),
-    "linear and stumps": (StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK), Y),
-    "log loss": (StructBoostClassifier(formulation="log", C=30, max_rounds=5), Y),
-    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "trees": (StructBoostClassifier(max_iter=20), NAMES.astype(object)),
+    "trees, two classes": (StructBoostClassifier(max_iter=20), (Y == 1).astype(float)),
+    "deep trees and stumps": (
+        StructBoostClassifier(objective="hinge", weak_learner=["tree", "stump"], **QUICK),
+        Y,
+    ),
+    "linear and stumps": (
+        StructBoostClassifier(objective="hinge", weak_learner=["linear", "stump"], **QUICK),
+        Y,
+    ),
+    "log loss": (StructBoostClassifier(objective="l1_log_loss", C=30, max_iter=5), Y),
+    "taxonomy": (StructBoostClassifier(objective="hinge", taxonomy=[[0, 1], [2]], **QUICK), Y),
     "codes": (AdaBoostMHClassifier(max_rounds=5), Y),
     "features": (ShareBoostClassifier(max_rounds=5), Y),
     "features, two classes": (ShareBoostClassifier(max_rounds=3), Y == 1),
-    "empty": (StructBoostClassifier(C=1e-3, max_rounds=3), Y),
+    "empty": (StructBoostClassifier(objective="hinge", C=1e-3, max_iter=3), Y),
     "ranker": (StructBoostRanker(**QUICK), Y),
-    "ranker of trees": (StructBoostRanker(max_rounds=10), Y),
+    "ranker of trees": (StructBoostRanker(max_iter=10), Y),
     "sets": (StructBoostMultiLabelClassifier(**QUICK), SETS),
     "svm": (StructuredSVMClassifier(tol=0.3), Y),
     "svm, two classes": (StructuredSVMClassifier(tol=0.3), Y == 1),
@@ -137,8 +143,10 @@ def test_many_rounds_on_breast_cancer():
     table, y = load_breast_cancer(return_X_y=True)
     rows = table.astype(np.float32)
     for model in (
-        StructBoostClassifier(max_rounds=100),
-        StructBoostClassifier(C=100, weak_learner=["linear", "stump"], max_rounds=40),
+        StructBoostClassifier(max_iter=100),
+        StructBoostClassifier(
+            objective="hinge", C=100, weak_learner=["linear", "stump"], max_iter=40
+        ),
     ):
         model.fit(table, y)
         near = rows_at_thresholds(model.model_, rows)
@@ -149,7 +157,7 @@ def test_many_rounds_on_breast_cancer():
 
 
 def test_models_without_a_form_are_refused(monkeypatch):
-    hyperplanes = StructBoostClassifier(weak_learner="lda", **QUICK).fit(X, Y)
+    hyperplanes = StructBoostClassifier(objective="hinge", weak_learner="lda", **QUICK).fit(X, Y)
     with pytest.raises(TypeError, match="'stump', 'tree', 'linear', 'feature'"):
         to_onnx(hyperplanes)
     with pytest.raises(TypeError, match="give a fitted classifier or ranker"):
@@ -173,14 +181,14 @@ def test_formulations_say_how_probabilities_follow_from_scores():
 
         has_probabilities = True
 
-    model = StructBoostClassifier(formulation=Cautious(), C=30, max_rounds=5).fit(X, Y)
+    model = StructBoostClassifier(objective=Cautious(), C=30, max_iter=5).fit(X, Y)
     rows = X.astype(np.float32)
     found = model.predict_proba(rows)
     share = softmax(0.5 * model.decision_function(rows), axis=1)
     expected = share * (np.exp(0.7) - (np.exp(0.7) - 1) * share)
     np.testing.assert_allclose(found, expected / expected.sum(axis=1)[:, None])
     np.testing.assert_allclose(run(model, rows)["probabilities"], found, atol=1e-5)
-    even = StructBoostClassifier(formulation=Even(), C=30, max_rounds=5).fit(X, Y)
+    even = StructBoostClassifier(objective=Even(), C=30, max_iter=5).fit(X, Y)
     assert (even.predict_proba(rows) == 1 / 3).all()
     with pytest.raises(TypeError, match="whose probabilities have no form in ONNX"):
         to_onnx(even)

@@ -143,7 +143,7 @@ def test_files_of_other_models_are_named(tmp_path):
         StructuredSVMClassifier.load(tmp_path / "svm")
     with pytest.raises(ModelFileError, match="structboost-linear-model"):
         load_model(tmp_path / "svm")
-    StructBoostClassifier(C=5, max_rounds=2).fit(X, Y).save(tmp_path / "boosted")
+    StructBoostClassifier(objective="hinge", C=5, max_iter=2).fit(X, Y).save(tmp_path / "boosted")
     for load in (StructuredSVM, PredictThenOptimize):
         with pytest.raises(ModelFileError, match="'structboost-model', not a"):
             load.load(tmp_path / "boosted", MulticlassTask(3) if load is StructuredSVM else ROUTES)

@@ -64,7 +64,7 @@ def linear():
 def ranker():
     from structboost import StructBoostRanker
 
-    fitted(StructBoostRanker(C=1e3, tol=0.0, max_rounds=2000), *noisy(n_classes=3))
+    fitted(StructBoostRanker(objective="hinge", C=1e3, tol=0.0, max_iter=2000), *noisy(n_classes=3))
 
 
 def own_task(seconds, n, **parameters):

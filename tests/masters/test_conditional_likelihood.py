@@ -192,7 +192,9 @@ def test_a_classifier_gives_the_probabilities_that_it_was_trained_for():
     X = rng.normal(size=(150, 3))
     for n_classes in (2, 3):
         y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=150), [0.0, 1.0][: n_classes - 1])
-        model = StructBoostClassifier(C=50, formulation="log", tol=1e-3, max_rounds=40).fit(X, y)
+        model = StructBoostClassifier(C=50, objective="l1_log_loss", tol=1e-3, max_iter=40).fit(
+            X, y
+        )
         proba = model.predict_proba(X)
         loss = -np.log(proba[np.arange(150), y]).mean()
         total = float(model.model_.weights.sum())

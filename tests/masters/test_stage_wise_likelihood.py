@@ -92,7 +92,7 @@ def test_training_ends_where_the_loss_is_low_enough():
     X = np.arange(40.0)[:, None]
     y = X[:, 0] > 19
     ends = [
-        StructBoostClassifier(C=np.inf, formulation=StageWiseLikelihood(enough=enough)).fit(X, y)
+        StructBoostClassifier(C=np.inf, objective=StageWiseLikelihood(enough=enough)).fit(X, y)
         for enough in (0.1, 0.01)
     ]
     lengths = [len(model.history_) for model in ends]
@@ -108,7 +108,7 @@ def test_the_default_withstands_wrong_labels_better_than_the_exponential_loss():
     exponential = Exponential(tau_max=1, largest_weight=1.0)
     models = [
         StructBoostClassifier(random_state=0),
-        StructBoostClassifier(C=np.inf, formulation=exponential, weak_learner=trees),
+        StructBoostClassifier(C=np.inf, objective=exponential, weak_learner=trees),
     ]
     default, other = [model.fit(X[::2], y[::2]) for model in models]
     assert default.score(X[1::2], y[1::2]) > other.score(X[1::2], y[1::2])

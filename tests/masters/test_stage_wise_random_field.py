@@ -140,7 +140,7 @@ def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
     }
     models, found = {}, {}
     for loss, measure in measures.items():
-        model = models[loss] = StructBoostMultiLabelClassifier(loss=loss, max_rounds=60)
+        model = models[loss] = StructBoostMultiLabelClassifier(loss=loss, max_iter=60)
         found[loss] = model.fit(X[train], Y[train]).predict(X[test])
         assert model.history_[-1]["bound"] is None
         assert model.C_ == np.inf
@@ -155,7 +155,9 @@ def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
     assert -np.mean(np.log(np.where(Y[test], shares, 1 - shares))) < 0.9 * np.log(2)
     assert models["subset"].task_.pairs
     assert models["subset"].task_.sets is not None
-    said = StructBoostMultiLabelClassifier(loss="subset", C=30, max_rounds=3).fit(X, Y)
+    said = StructBoostMultiLabelClassifier(
+        objective="l1_log_loss", loss="subset", C=30, max_iter=3
+    ).fit(X, Y)
     assert said.history_[-1]["bound"] is not None
     assert said.task_.sets is None
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_ranked_stage_wise_is_refused():
         StructBoost(RankingTask(), formulation=StageWiseRanking(), C=np.inf).fit([X], [y[:-1]])
     for wrong in (StageWiseRanking(shrinkage=0), StageWiseRanking(largest_step=-1.0)):
         with pytest.raises(ValueError, match="must be finite and above 0"):
-            StructBoostRanker(formulation=wrong, C=np.inf).fit(X, y)
+            StructBoostRanker(objective=wrong, C=np.inf).fit(X, y)
 
 
 def test_the_default_ranker_is_stage_wise_until_something_is_said():
@@ -114,15 +114,15 @@ def test_the_default_ranker_is_stage_wise_until_something_is_said():
     X = rng.normal(size=(200, 4))
     y = np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])
     group = [10] * 20
-    ranker = StructBoostRanker(max_rounds=40).fit(X, y, group=group)
-    again = StructBoostRanker(max_rounds=40).fit(X, y, group=group)
+    ranker = StructBoostRanker(max_iter=40).fit(X, y, group=group)
+    again = StructBoostRanker(max_iter=40).fit(X, y, group=group)
     np.testing.assert_array_equal(ranker.predict(X), again.predict(X))
     assert ranker.C_ == np.inf
     assert ranker.history_[-1]["gap"] is None
     losses = [entry["primal"] for entry in ranker.history_]
     assert losses == sorted(losses, reverse=True)
     assert ranker.score(X, y, np.repeat(np.arange(20), 10)) > 0.95
-    certified = StructBoostRanker(C=10.0, max_rounds=5).fit(X, y, group=group)
+    certified = StructBoostRanker(objective="hinge", C=10.0, max_iter=5).fit(X, y, group=group)
     assert certified.history_[-1]["gap"] is not None
 
 
@@ -135,7 +135,7 @@ def test_the_default_ranks_noisy_grades_among_useless_features_better_than_sure_
     default = StructBoostRanker().fit(X[:1000], y[:1000], group=group)
     # What the default was before.
     sure = StructBoostRanker(
-        formulation=StageWiseRanking(shrinkage=0.3), C=np.inf, random_state=0,
+        objective=StageWiseRanking(shrinkage=0.3), C=np.inf, random_state=0,
         weak_learner=partial(TreeFamily, row_share=0.5, random_state=0),
     ).fit(X[:1000], y[:1000], group=group)  # fmt: skip
     scores = [model.score(X[1000:], y[1000:], test_qid) for model in (default, sure)]

@@ -159,7 +159,9 @@ def test_a_family_is_made_with_what_it_declares_to_take():
     StructBoostClassifier(categorical_features=[1], **common).fit(table, labels)
     assert [tuple(given[0][0]), given[0][1]] == [(0, -1), None]
     assert [given[1][0], tuple(given[1][1])] == [None, (1,)]
-    refused = StructBoostClassifier(weak_learner=BandFamily, C=10.0, monotonic_cst=[0, -1])
+    refused = StructBoostClassifier(
+        objective="hinge", weak_learner=BandFamily, C=10.0, monotonic_cst=[0, -1]
+    )
     with pytest.raises(ValueError, match="monotonic_cst needs stumps or trees"):
         refused.fit(table, labels)
 

@@ -63,7 +63,9 @@ def no_figure_stays_open():
 def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     frame = pd.DataFrame(X, columns=HOSTILE)
     names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
-    model = StructBoostClassifier(weak_learner="stump", max_rounds=8).fit(frame[::2], names[::2])
+    model = StructBoostClassifier(objective="hinge", weak_learner="stump", max_iter=8).fit(
+        frame[::2], names[::2]
+    )
     save_report(tmp_path / "r.html", model, frame[1::2], names[1::2], title="Irises <&>")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     page = Page(text)
@@ -105,13 +107,13 @@ def test_reports_leave_out_what_a_model_has_not(tmp_path):
     qid = np.repeat(np.arange(15), 10)
     shuffled = np.random.default_rng(0).permutation(150)
     data = X[shuffled], Y[shuffled]
-    trees = StructBoostRanker(max_rounds=2).fit(*data, qid=qid)
+    trees = StructBoostRanker(max_iter=2).fit(*data, qid=qid)
     found = headings(trees, *data, qid=qid)
     assert found == ["Model", "Score", "Importances", "Convergence", "Parameters"]
     assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in (tmp_path / "r.html").read_text()
     linear = StructuredSVMClassifier(tol=0.5).fit(X, Y)
     assert headings(linear) == ["Model", "Convergence", "Parameters"]
-    empty = StructBoostClassifier(C=1e-3, max_rounds=2).fit(X, Y)
+    empty = StructBoostClassifier(objective="hinge", C=1e-3, max_iter=2).fit(X, Y)
     assert headings(empty) == ["Model", "Convergence", "Parameters"]
     trainer = StructBoost(MulticlassTask(3), C=20, max_rounds=3).fit(X, Y)
     assert headings(trainer, X, Y) == ["Model", "Score", "Shapes", "Convergence", "Parameters"]
@@ -120,7 +122,7 @@ def test_reports_leave_out_what_a_model_has_not(tmp_path):
 def test_a_report_that_fails_leaves_the_old_one(tmp_path):
     path = tmp_path / "r.html"
     path.write_text("old")
-    model = StructBoostClassifier(max_rounds=2)
+    model = StructBoostClassifier(max_iter=2)
     with pytest.raises(ValueError, match="not fitted yet"):
         save_report(path, model)
     model.fit(X, Y)

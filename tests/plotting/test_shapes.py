@@ -29,14 +29,16 @@ def test_shapes_add_up_to_the_scores():
 
 def test_a_taxonomy_is_shown_by_class():
     X, y = load_iris(return_X_y=True)
-    model = StructBoostClassifier(C=10, taxonomy=[0, [1, 2]]).fit(X, y)
+    model = StructBoostClassifier(objective="hinge", C=10, taxonomy=[0, [1, 2]]).fit(X, y)
     display = ShapeDisplay.from_estimator(model)
     assert [line.get_label() for line in display.axes_[0].get_lines()][:3] == ["0", "1", "2"]
 
 
 def test_chosen_features_and_one_channel(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
-    display = ShapeDisplay.from_estimator(StructBoostClassifier(C=10).fit(X, y), features=[21, 3])
+    display = ShapeDisplay.from_estimator(
+        StructBoostClassifier(objective="hinge", C=10).fit(X, y), features=[21, 3]
+    )
     assert [axis.get_xlabel() for axis in display.axes_] == ["feature 21", "feature 3"]
     display.figure_.savefig(tmp_path / "shapes.png")
     with pytest.raises(ValueError, match="features is"):
@@ -49,7 +51,9 @@ def test_slopes_and_steps_add_up_to_the_scores():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 3)) + 100.0
     y = (X @ [1.0, 1.0, 1.0] > 300.0).astype(int) + (X[:, 2] > 101.0)
-    model = StructBoostClassifier(C=30, tol=0.05, weak_learner=["linear", "stump"]).fit(X, y)
+    model = StructBoostClassifier(
+        objective="hinge", C=30, tol=0.05, weak_learner=["linear", "stump"]
+    ).fit(X, y)
     display = ShapeDisplay.from_estimator(model)
     assert display.slope(0).any()
     assert sum(len(display.shape(f)[0]) for f in range(3)) > 0
@@ -83,7 +87,7 @@ def test_holes_and_categories_are_drawn_beside_the_numbers():
     y = (frame.colour == "red") ^ (frame["size"] > 0.5)
     frame.loc[rng.random(200) < 0.2, "size"] = np.nan
     frame.loc[:9, "colour"] = None
-    model = StructBoostClassifier(C=50.0, max_rounds=20).fit(frame, y)
+    model = StructBoostClassifier(objective="hinge", C=50.0, max_iter=20).fit(frame, y)
     display = ShapeDisplay.from_estimator(model)
     colours, sizes = sorted(display.axes_, key=lambda axis: axis.get_xlabel())
     assert [label.get_text() for label in colours.get_xticklabels()] == [

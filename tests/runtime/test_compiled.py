@@ -86,7 +86,7 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
 
 def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
     X, y = load_iris(return_X_y=True)
-    StructBoostClassifier(C=5, max_rounds=3).fit(X, y)
+    StructBoostClassifier(objective="hinge", C=5, max_iter=3).fit(X, y)
     StructuredSVMClassifier(max_epochs=20, tol=0.1, random_state=0).fit(X, y)
     plain = types.Array | types.Number | types.Boolean | types.NoneType | types.Omitted
 

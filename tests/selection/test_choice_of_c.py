@@ -186,7 +186,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     both.fit(made, label, may_part=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
-    face = StructBoostClassifier(weak_learner=union, **QUICK).fit(made, label)
+    face = StructBoostClassifier(objective="hinge", weak_learner=union, **QUICK).fit(made, label)
     assert face.model_.members["x"].family == "linear"
     face.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
@@ -273,17 +273,19 @@ def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is one distinct example; give more"):
         StructBoost(task, C="auto").fit(X[:1], y[:1])
     with pytest.raises(ValueError, match="give C as a number"):
-        StructBoostClassifier(weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
     with pytest.raises(ValueError, match="give C as a number"):
-        StructBoostRanker(weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
+        StructBoostRanker(objective="hinge", weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
     table = BinnedTable.from_array(tmp_path / "table", X)
     with pytest.raises(ValueError, match="X is a BinnedTable; give C as a number"):
-        StructBoostClassifier(weak_learner="stump").fit(table, y)
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(table, y)
 
 
 def test_a_class_with_one_member_is_trained_on():
     rows = np.r_[0:30, 50:80, 100]
-    model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK)
+    model = StructBoostClassifier(
+        objective="hinge", weak_learner="stump", class_weight="balanced", **QUICK
+    )
     model.fit(X[rows], y[rows])
     assert len(model.classes_) == 3
     assert model.predict(X[[100]]) == 2
@@ -312,7 +314,12 @@ def test_constant_columns_never_end_in_an_error_of_the_solver(C):
 def test_early_stopping_and_c_share_one_held_out_part():
     data, label = load_breast_cancer(return_X_y=True)
     model = StructBoostClassifier(
-        weak_learner="stump", early_stopping=True, n_iter_no_change=3, random_state=0, **QUICK
+        objective="hinge",
+        weak_learner="stump",
+        early_stopping=True,
+        n_iter_no_change=3,
+        random_state=0,
+        **QUICK,
     ).fit(data, label)
     assert all(len(record["losses"]) == 1 for record in model.C_path_)
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
@@ -320,7 +327,9 @@ def test_early_stopping_and_c_share_one_held_out_part():
 
 def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
     search = GridSearchCV(
-        StructBoostClassifier(weak_learner="stump", **QUICK), {"C": [0.5, "auto"]}, cv=3
+        StructBoostClassifier(objective="hinge", weak_learner="stump", **QUICK),
+        {"C": [0.5, "auto"]},
+        cv=3,
     )
     best = search.fit(X, y).best_estimator_
     assert search.best_params_ == {"C": "auto"}
@@ -405,16 +414,18 @@ def test_a_broken_run_resumes_with_the_same_c(tmp_path):
 
 def test_the_path_is_drawn():
     pytest.importorskip("matplotlib").use("Agg")
-    model = StructBoostClassifier(weak_learner="stump", **QUICK).fit(X, y)
+    model = StructBoostClassifier(objective="hinge", weak_learner="stump", **QUICK).fit(X, y)
     display = CPathDisplay.from_estimator(model, name="iris")
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
     np.testing.assert_array_equal(mean.get_ydata(), [r["loss"] for r in model.C_path_])
-    union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK).fit(*sloped())
+    union = StructBoostClassifier(objective="hinge", weak_learner=["stump", "linear"], **QUICK).fit(
+        *sloped()
+    )
     display = CPathDisplay.from_estimator(union)
     labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]
     assert [label for label in labels if label[0] != "_"][:-1] == [
         "stump+linear", "stump", "linear",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="has no C_path_"):
-        CPathDisplay.from_estimator(StructBoostClassifier(C=1.0))
+        CPathDisplay.from_estimator(StructBoostClassifier(objective="hinge", C=1.0))

@@ -136,7 +136,8 @@ def test_exponential_loss_weighs_pairs_by_the_tree():
 
 
 @pytest.mark.parametrize(
-    "estimator", [StructBoostClassifier(C=50), MultiBoostCWClassifier(C=1e3, max_rounds=40)]
+    "estimator",
+    [StructBoostClassifier(objective="hinge", C=50), MultiBoostCWClassifier(C=1e3, max_rounds=40)],
 )
 def test_classifiers_with_a_taxonomy(estimator, tmp_path):
     X, y = load_digits(return_X_y=True)

@@ -131,7 +131,7 @@ def queries(rng, n_queries):
 @pytest.mark.parametrize("loss", ["map", "ndcg"])
 def test_the_ranker_minimises_the_loss_it_is_given(loss, tmp_path):
     X, y, qid = queries(np.random.default_rng(1), 30)
-    ranker = StructBoostRanker(C=30, loss=loss, max_rounds=8).fit(X, y, qid=qid)
+    ranker = StructBoostRanker(objective="hinge", C=30, loss=loss, max_iter=8).fit(X, y, qid=qid)
     task, scores = RankingTask(loss), ranker.predict(X)
     mean_loss = np.mean([task.loss(y[qid == q], scores[qid == q]) for q in range(30)])
     # The hinge is above the loss, and the model is better than chance.
@@ -140,7 +140,9 @@ def test_the_ranker_minimises_the_loss_it_is_given(loss, tmp_path):
     assert ranker.history_[-1]["certified"]
     ranker.save(tmp_path / "model")
     assert StructBoostRanker.load(tmp_path / "model").task_.loss_name == loss
-    by_group = StructBoostRanker(C=30, loss=loss, max_rounds=8).fit(X, y, group=[12] * 30)
+    by_group = StructBoostRanker(objective="hinge", C=30, loss=loss, max_iter=8).fit(
+        X, y, group=[12] * 30
+    )
     assert by_group.objective_ == ranker.objective_
 
 
@@ -155,11 +157,11 @@ def test_wrong_relevance_and_groups_are_named():
         RankingTask("auc")
     X, y = np.zeros((3, 1)), [0, 1, 0]
     with pytest.raises(ValueError, match="add up to the 3 samples"):
-        StructBoostRanker(C=1).fit(X, y, group=[1, 1])
+        StructBoostRanker(objective="hinge", C=1).fit(X, y, group=[1, 1])
     with pytest.raises(ValueError, match="give one of them"):
-        StructBoostRanker(C=1).fit(X, y, qid=[0, 0, 0], group=[3])
+        StructBoostRanker(objective="hinge", C=1).fit(X, y, qid=[0, 0, 0], group=[3])
     with pytest.raises(TaskError, match="weighs queries only"):
-        StructBoostRanker(C=1, loss="map").fit(X, y, sample_weight=[1, 2, 3])
+        StructBoostRanker(objective="hinge", C=1, loss="map").fit(X, y, sample_weight=[1, 2, 3])
 
 
 @pytest.mark.parametrize("loss", ["pairs", "map", "ndcg", "ndcg@2", "precision@2"])

@@ -33,15 +33,21 @@ def test_nothing_is_compiled_after_it(capsys):
     with event.install_recorder("numba:compile") as recorded:
         StructBoostClassifier().fit(X, y).predict(X)
         StructBoostClassifier(categorical_features=[0]).fit(X // 1, y).predict(X // 1)
-        StructBoostClassifier(C=100, tol=0.01, spread=0.02, max_rounds=30).fit(X, y).predict(X)
-        StructBoostClassifier(C=1, weak_learner=["linear", "stump"]).fit(X, y).predict(X)
+        StructBoostClassifier(objective="hinge", C=100, tol=0.01, spread=0.02, max_iter=30).fit(
+            X, y
+        ).predict(X)
+        StructBoostClassifier(objective="hinge", C=1, weak_learner=["linear", "stump"]).fit(
+            X, y
+        ).predict(X)
         StructBoostClassifier(monotonic_cst=[1, 0, 0, -1]).fit(X, y > 0)
         many = np.random.default_rng(1).normal(size=(800, 2))
-        StructBoostClassifier(C=100, max_rounds=3).fit(many, many[:, 0] > many[:, 1])
-        StructBoostRanker(C=10, max_rounds=10).fit(X, y).predict(X)
-        StructBoostRanker(max_rounds=10).fit(X, y).predict(X)
-        StructBoostTagger(max_rounds=5).fit([X[:9], X[50:]], [y[:9], y[50:]]).predict([X])
-        StructBoostMultiLabelClassifier(loss="f1", max_rounds=5).fit(X, X > 3).predict(X)
+        StructBoostClassifier(objective="hinge", C=100, max_iter=3).fit(
+            many, many[:, 0] > many[:, 1]
+        )
+        StructBoostRanker(objective="hinge", C=10, max_iter=10).fit(X, y).predict(X)
+        StructBoostRanker(max_iter=10).fit(X, y).predict(X)
+        StructBoostTagger(max_iter=5).fit([X[:9], X[50:]], [y[:9], y[50:]]).predict([X])
+        StructBoostMultiLabelClassifier(loss="f1", max_iter=5).fit(X, X > 3).predict(X)
     compiled = {new.data["dispatcher"].py_func.__qualname__ for _, new in recorded.buffer}
     assert not compiled
 

@@ -216,9 +216,9 @@ def test_it_learns_and_loads(tmp_path):
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
     tree = [["setosa"], ["versicolor", "virginica"]]
-    model = StructBoostClassifier(C=50, taxonomy=tree, pricing="label_augmented").fit(
-        X[::2], names[y[::2]]
-    )
+    model = StructBoostClassifier(
+        objective="hinge", C=50, taxonomy=tree, pricing="label_augmented"
+    ).fit(X[::2], names[y[::2]])
     assert model.history_[-1]["certified"]
     assert model.history_[-1]["gap"] <= 0.01
     losses = TaxonomyTask(FLOWERS).tree.losses()
@@ -245,11 +245,11 @@ def test_a_flat_code_and_features_whose_least_value_is_zero():
 def test_what_it_does_not_do_is_named():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="give taxonomy="):
-        StructBoostClassifier(pricing="label_augmented").fit(X, y)
+        StructBoostClassifier(objective="hinge", pricing="label_augmented").fit(X, y)
     with pytest.raises(ValueError, match="'label_augmented'"):
-        StructBoostClassifier(pricing="augmented").fit(X, y)
+        StructBoostClassifier(objective="hinge", pricing="augmented").fit(X, y)
     with pytest.raises(ValueError, match="pricing is 'label_augmented'"):
-        StructBoostRanker(pricing="label_augmented").fit(X, y)
+        StructBoostRanker(objective="hinge", pricing="label_augmented").fit(X, y)
     with pytest.raises(TypeError, match="'tree'"):
         LabelAugmented().columns(TreeFamily(X, (-1.0, 1.0)), np.ones((150, 2)), 1, 0.0)
     with pytest.raises(TaskError, match="one weak learner on one channel"):

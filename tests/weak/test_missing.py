@@ -143,7 +143,7 @@ def test_a_table_on_disk_keeps_its_holes(tmp_path):
     BinnedTable.from_array(tmp_path / "table", X)
     on_disk = BinnedTable.open(tmp_path / "table")
     assert on_disk.shape == X.shape
-    found = StructBoostClassifier(C=20.0, max_rounds=8).fit(on_disk, y)
+    found = StructBoostClassifier(objective="hinge", C=20.0, max_iter=8).fit(on_disk, y)
     expected = StructBoost(MulticlassTask(3), C=20.0, max_rounds=8).fit(X, y)
     np.testing.assert_allclose(found.decision_function(X), expected.model_.scores(X), atol=1e-9)
 
@@ -151,8 +151,8 @@ def test_a_table_on_disk_keeps_its_holes(tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        StructBoostClassifier(max_rounds=40),
-        StructBoostClassifier(C=50.0, max_rounds=40),
+        StructBoostClassifier(max_iter=40),
+        StructBoostClassifier(objective="hinge", C=50.0, max_iter=40),
         AdaBoostMHClassifier(max_rounds=40),
     ],
 )
@@ -171,16 +171,19 @@ def test_classifiers_learn_from_what_is_missing_and_keep_it_in_files(model, tmp_
 
 def test_rankers_and_sets_of_labels_take_holes():
     X, y = labelled()
-    for ranker in (StructBoostRanker(max_rounds=20), StructBoostRanker(C=50.0, max_rounds=20)):
+    for ranker in (
+        StructBoostRanker(max_iter=20),
+        StructBoostRanker(objective="hinge", C=50.0, max_iter=20),
+    ):
         assert ranker.fit(X, y == 2).score(X, y == 2) > 0.85
     sets = np.eye(3, dtype=int)[y]
-    model = StructBoostMultiLabelClassifier(C=50.0, max_rounds=20).fit(X, sets)
+    model = StructBoostMultiLabelClassifier(objective="hinge", C=50.0, max_iter=20).fit(X, sets)
     assert (model.predict(X) == sets).mean() > 0.8
 
 
 def test_contributions_of_what_is_missing_add_up_to_the_scores():
     X, y = labelled()
-    model = StructBoostClassifier(C=20.0, max_rounds=10).fit(X, y)
+    model = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10).fit(X, y)
     values, base = model.contributions(X)
     np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(X), atol=1e-9)
 
@@ -188,7 +191,10 @@ def test_contributions_of_what_is_missing_add_up_to_the_scores():
 def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
     X, y = labelled()
     X = np.nan_to_num(X)
-    for model in (StructBoostClassifier(max_rounds=10), StructBoostClassifier(C=20.0)):
+    for model in (
+        StructBoostClassifier(max_iter=10),
+        StructBoostClassifier(objective="hinge", C=20.0),
+    ):
         model.set_params(max_rounds=10).fit(X, y)
         holed, large = X[:20].copy(), X[:20].copy()
         holed[:, 1], large[:, 1] = np.nan, 1e6
@@ -208,7 +214,7 @@ def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
         )
     with pytest.raises(ValueError, match=r"X\[0\] has NaN features"):
         StructBoost(RankingTask(), C=1.0, weak_learner="lda").fit([X], [y])
-    classifier = StructBoostClassifier(weak_learner="svm")
+    classifier = StructBoostClassifier(objective="hinge", weak_learner="svm")
     assert not classifier.__sklearn_tags__().input_tags.allow_nan
     with pytest.raises(ValueError, match="X contains NaN, first in sample 4, feature 0"):
         classifier.fit(X, y)

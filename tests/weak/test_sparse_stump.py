@@ -64,8 +64,8 @@ def labelled(n=300):
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
 def test_a_sparse_fit_reaches_the_objective_of_the_dense_one(kind, tmp_path):
     X, y = labelled()
-    model = StructBoostClassifier(C=20.0, tol=1e-4).fit(kind(X), y)
-    dense = StructBoostClassifier(C=20.0, tol=1e-4, exact=True).fit(X, y)
+    model = StructBoostClassifier(objective="hinge", C=20.0, tol=1e-4).fit(kind(X), y)
+    dense = StructBoostClassifier(objective="hinge", C=20.0, tol=1e-4, exact=True).fit(X, y)
     assert model.objective_ == pytest.approx(dense.objective_, rel=2e-4)
     assert model.history_[-1]["certified"]
     np.testing.assert_array_equal(model.decision_function(kind(X)), model.decision_function(X))
@@ -73,15 +73,15 @@ def test_a_sparse_fit_reaches_the_objective_of_the_dense_one(kind, tmp_path):
     model.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.decision_function(kind(X)), model.decision_function(X))
-    trees = StructBoostClassifier(max_rounds=10).fit(X, y)
+    trees = StructBoostClassifier(max_iter=10).fit(X, y)
     np.testing.assert_array_equal(trees.decision_function(kind(X)), trees.decision_function(X))
 
 
 def test_frames_of_sparse_columns_are_sparse_tables():
     X, y = labelled()
     frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
-    model = StructBoostClassifier(C=20.0).fit(frame, y)
-    expected = StructBoostClassifier(C=20.0).fit(sparse.csr_array(X), y)
+    model = StructBoostClassifier(objective="hinge", C=20.0).fit(frame, y)
+    expected = StructBoostClassifier(objective="hinge", C=20.0).fit(sparse.csr_array(X), y)
     assert model.objective_ == expected.objective_
     assert list(model.feature_names_in_) == list("abcd")
     np.testing.assert_array_equal(model.decision_function(frame), expected.decision_function(X))
@@ -98,21 +98,28 @@ def test_faces_take_sparse_tables_with_held_out_parts():
     rows = sparse.csr_array(X)
     qid = np.arange(len(y)) // 60
     for model, fit in (
-        (StructBoostClassifier(max_rounds=40, early_stopping=True, random_state=0), {}),
-        (StructBoostClassifier(C=20.0, max_rounds=20, early_stopping=True, random_state=0), {}),
-        (StructBoostRanker(max_rounds=20), {}),
+        (StructBoostClassifier(max_iter=40, early_stopping=True, random_state=0), {}),
         (
-            StructBoostRanker(C=20.0, max_rounds=20, early_stopping=True, random_state=0),
+            StructBoostClassifier(
+                objective="hinge", C=20.0, max_iter=20, early_stopping=True, random_state=0
+            ),
+            {},
+        ),
+        (StructBoostRanker(max_iter=20), {}),
+        (
+            StructBoostRanker(
+                objective="hinge", C=20.0, max_iter=20, early_stopping=True, random_state=0
+            ),
             {"qid": qid},
         ),
-        (StructBoostRanker(C=20.0, max_rounds=20), {"qid": qid}),
+        (StructBoostRanker(objective="hinge", C=20.0, max_iter=20), {"qid": qid}),
     ):
         assert model.fit(rows, y, **fit).score(rows, y) > 0.85
         assert model.feature_importances_.shape == (4,)
     sets = np.column_stack((y, 1 - y))
     for stopping in (False, True):
         model = StructBoostMultiLabelClassifier(
-            C=20.0, max_rounds=20, early_stopping=stopping, random_state=0
+            objective="hinge", C=20.0, max_iter=20, early_stopping=stopping, random_state=0
         )
         assert (model.fit(rows, sets).predict(rows) == sets).mean() > 0.85
 
@@ -121,11 +128,11 @@ def test_what_a_sparse_table_cannot_have_is_named():
     X, y = labelled()
     rows = sparse.csr_array(X)
     with pytest.raises(TypeError, match=r"[Ss]parse data was passed"):
-        StructBoostClassifier(weak_learner="tree").fit(rows, y)
+        StructBoostClassifier(objective="hinge", weak_learner="tree").fit(rows, y)
     with pytest.raises(ValueError, match="X is sparse, with which categorical_features"):
         StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
     with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
-        StructBoostClassifier(max_rounds=2, categorical_features=[1]).fit(X, y).predict(rows)
+        StructBoostClassifier(max_iter=2, categorical_features=[1]).fit(X, y).predict(rows)
     row, column = np.argwhere(X)[3]
     for kind in (sparse.csr_array, sparse.csc_array):
         for bad, message in ((np.nan, "NaN"), (np.inf, "infinity")):
@@ -134,6 +141,6 @@ def test_what_a_sparse_table_cannot_have_is_named():
             with pytest.raises(ValueError, match=where):
                 StructBoostClassifier().fit(kind(rows), y)
     rows.data[3] = 0.0
-    whole = StructBoostClassifier(C=1.0)._table(rows)
+    whole = StructBoostClassifier(objective="hinge", C=1.0)._table(rows)
     with pytest.raises(ValueError, match=r"weak_learner=\['svm'\] cannot take"):
         StructBoost(BinaryTask(), C=1.0, weak_learner="svm").fit(whole, 2 * y - 1)

@@ -257,7 +257,9 @@ def test_a_union_prices_what_its_members_do():
 @pytest.mark.parametrize("weak_learner", ["linear", ["linear", "stump"], ["stump", "feature"]])
 def test_models_score_from_a_file_as_learner_by_learner(weak_learner, tmp_path):
     X, y = WINE
-    model = StructBoostClassifier(C=30.0, tol=0.05, weak_learner=weak_learner).fit(X, y)
+    model = StructBoostClassifier(
+        objective="hinge", C=30.0, tol=0.05, weak_learner=weak_learner
+    ).fit(X, y)
     assert model.score(X, y) > 0.9
     ensemble = model.model_
     one_by_one = ensemble.members["x"].learners.responses(X).T @ ensemble.matrix()
@@ -272,7 +274,9 @@ def test_models_score_from_a_file_as_learner_by_learner(weak_learner, tmp_path):
 
 def test_a_union_is_a_list_of_names_or_callables():
     X, y = WINE
-    named = StructBoostClassifier(C=10.0, tol=0.05, weak_learner=["linear", "stump"])
+    named = StructBoostClassifier(
+        objective="hinge", C=10.0, tol=0.05, weak_learner=["linear", "stump"]
+    )
     assert clone(named).weak_learner == ["linear", "stump"]
     called = clone(named).set_params(weak_learner=(LinearFunctionFamily, StumpFamily))
     mixed = clone(named).set_params(weak_learner=[partial(LinearFunctionFamily), "stump"])
@@ -337,7 +341,7 @@ def test_negative_features_are_refused_where_scores_must_not_be_negative():
 def test_lists_that_are_no_union(weak_learner):
     message = "name at least one family, and none twice|choose one of"
     with pytest.raises(ValueError, match=message):
-        StructBoostClassifier(weak_learner=weak_learner).fit(*WINE)
+        StructBoostClassifier(objective="hinge", weak_learner=weak_learner).fit(*WINE)
 
 
 def test_the_exponential_loss_takes_linear_functions_by_quasi_newton_steps():
@@ -357,8 +361,10 @@ def test_a_ranker_learns_with_a_union():
     X = rng.normal(size=(300, 5))
     y = (X @ [1.0, 1.0, 1.0, 0.0, 0.0] + (X[:, 4] > 1) + 0.3 * rng.normal(size=300) > 0.5) * 1
     C = 30.0
-    union = StructBoostRanker(C=C, weak_learner=["linear", "stump"]).fit(X[::2], y[::2])
-    stumps = StructBoostRanker(C=C).fit(X[::2], y[::2])
+    union = StructBoostRanker(objective="hinge", C=C, weak_learner=["linear", "stump"]).fit(
+        X[::2], y[::2]
+    )
+    stumps = StructBoostRanker(objective="hinge", C=C).fit(X[::2], y[::2])
     assert union.history_[-1]["gap"] <= 0.01
     assert union.score(X[1::2], y[1::2]) > stumps.score(X[1::2], y[1::2])
 
@@ -366,7 +372,9 @@ def test_a_ranker_learns_with_a_union():
 def test_damaged_unions_are_refused(tmp_path):
     X = np.random.default_rng(0).normal(size=(150, 3))
     y = (X.sum(axis=1) > 0).astype(int) + (X[:, 2] > 1)
-    model = StructBoostClassifier(C=30.0, tol=0.05, weak_learner=["linear", "stump"]).fit(X, y)
+    model = StructBoostClassifier(
+        objective="hinge", C=30.0, tol=0.05, weak_learner=["linear", "stump"]
+    ).fit(X, y)
     path = tmp_path / "model.npz"
     model.save(path)
     header, arrays = taken_apart(path.read_bytes())

@@ -102,7 +102,7 @@ def test_a_falling_feature_is_learned(weak_learner, formulation):
     x = np.random.default_rng(0).normal(size=(120, 2))
     label = np.sign(-x[:, 0]).astype(int)
     falling, rising = (
-        StructBoostClassifier(C=500, weak_learner=weak_learner, formulation=formulation).fit(
+        StructBoostClassifier(C=500, weak_learner=weak_learner, objective=formulation).fit(
             way * x, label
         )
         for way in (1.0, -1.0)
@@ -135,7 +135,9 @@ def test_both_hinge_forms_have_the_same_optimum_over_real_answers(weak_learner):
 def test_pieces_of_both_signs_are_saved_and_old_files_have_none(tmp_path):
     X = made(3)[0]
     label = (X[:, 0] * X[:, 1] < 0).astype(int)
-    model = StructBoostClassifier(C=20, weak_learner="piecewise", max_rounds=10).fit(X, label)
+    model = StructBoostClassifier(
+        objective="hinge", C=20, weak_learner="piecewise", max_iter=10
+    ).fit(X, label)
     model.save(tmp_path / "pieces.model")
     again = StructBoostClassifier.load(tmp_path / "pieces.model")
     assert np.array_equal(again.decision_function(X), model.decision_function(X))
@@ -353,7 +355,7 @@ def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
 @pytest.mark.parametrize(
     "face",
     [
-        StructBoostClassifier(C=50, max_rounds=8),
+        StructBoostClassifier(objective="hinge", C=50, max_iter=8),
         MultiBoostCWClassifier(max_rounds=8),
         MultiBoostMOClassifier(max_rounds=5),
         AdaBoostECCClassifier(max_rounds=15),
@@ -379,7 +381,7 @@ def test_rankings_and_callables():
     with pytest.raises(ValueError, match="depth is 0"):
         TreeFamily(X, (-1.0, 1.0), depth=0)
     with pytest.raises(ValueError, match="weak_learner is 'net'"):
-        StructBoostClassifier(weak_learner="net").fit(X, y)
+        StructBoostClassifier(objective="hinge", weak_learner="net").fit(X, y)
 
 
 def test_stumps_priced_over_several_blocks_of_rows():

@@ -12,7 +12,9 @@ from tests.helpers.damaged_files.kind import Kind
 
 def classifier(**parameters):
     def make(folder):
-        StructBoostClassifier(C=50, max_rounds=3, **parameters).fit(X, Y).save(folder / "file")
+        StructBoostClassifier(objective="hinge", C=50, max_iter=3, **parameters).fit(X, Y).save(
+            folder / "file"
+        )
 
     def use(folder):
         loaded = StructBoostClassifier.load(folder / "file")
@@ -41,7 +43,7 @@ def use_patches(folder):
 
 
 def make_default(folder):
-    StructBoostClassifier(max_rounds=3).fit(mixed_table(), Y).save(folder / "file")
+    StructBoostClassifier(max_iter=3).fit(mixed_table(), Y).save(folder / "file")
 
 
 def use_default(folder):
@@ -55,7 +57,9 @@ def use_default(folder):
 
 
 def make_ranker(folder):
-    StructBoostRanker(C=10, max_rounds=3, loss="ndcg@2").fit(X, Y, group=[30]).save(folder / "file")
+    StructBoostRanker(objective="hinge", C=10, max_iter=3, loss="ndcg@2").fit(
+        X, Y, group=[30]
+    ).save(folder / "file")
 
 
 def use_ranker(folder):

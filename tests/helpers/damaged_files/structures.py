@@ -45,9 +45,9 @@ def sets_of_labels(**parameters):
     labels = np.column_stack((X[:, 0] > 6, X[:, 2] > 3, Y > 0)).astype(int)
 
     def make(folder):
-        StructBoostMultiLabelClassifier(C=10, max_rounds=3, **parameters).fit(X, labels).save(
-            folder / "file"
-        )
+        StructBoostMultiLabelClassifier(objective="hinge", C=10, max_iter=3, **parameters).fit(
+            X, labels
+        ).save(folder / "file")
 
     def use(folder):
         loaded = StructBoostMultiLabelClassifier.load(folder / "file")

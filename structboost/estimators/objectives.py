@@ -1,0 +1,193 @@
+"""Objectives by name: what the faces minimise, and which of their parameters each one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from structboost.boosting import AUTO
+from structboost.estimators.parameters import is_same
+from structboost.masters.base import Formulation
+from structboost.validation import shown
+
+LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
+HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS = "hinge", "svm", "exponential", "l1_log_loss"
+# An objective of the user's own, a Formulation.
+OWN = "a Formulation"
+# Objectives that are minimised stage-wise, by shrunken steps and without a bound.
+STAGE_WISE = (LOG_LOSS, PAIRWISE)
+
+# Parameters that only some objectives read.
+_OF_STEPS = ("learning_rate",)
+OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features")
+_OF_MASTERS = ("C", "tol", "exact", "pricing", "columns_per_channel", "spread")
+_OF_HINGE = ("formulation", "stabilize")
+# Parameters of boosting, not of the fit of one linear function.
+_OF_LOOP = ("engine", "checkpoint", "early_stopping", "callbacks")
+
+_READ: dict[str, tuple[str, ...]] = {
+    LOG_LOSS: (*_OF_STEPS, *OF_TREES, *_OF_LOOP),
+    PAIRWISE: (*_OF_STEPS, *OF_TREES, *_OF_LOOP),
+    HINGE: (*_OF_MASTERS, *_OF_HINGE, *_OF_LOOP),
+    SVM: ("C", "tol"),
+    EXPONENTIAL: (*_OF_MASTERS, *_OF_LOOP),
+    L1_LOG_LOSS: (*_OF_MASTERS, *_OF_LOOP),
+    OWN: (*_OF_MASTERS, *_OF_LOOP),
+}
+# The log-loss of one linear function.
+_READ_BY_LINEAR = ("C", "tol")
+_CHECKED = tuple(dict.fromkeys((*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP)))
+# Formulations of 0.2 whose names are objectives now.
+_RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
+
+
+def checked_objective(objective: Any, choices: Iterable[str]) -> str:
+    """Name of an objective, or ``OWN`` for a Formulation.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is neither a Formulation nor one of ``choices``.
+    """
+    if isinstance(objective, Formulation):
+        return OWN
+    if not isinstance(objective, str) or objective not in choices:
+        names = ", ".join(map(repr, choices))
+        error = ValueError if isinstance(objective, str) else TypeError
+        raise error(f"objective is {shown(objective)}; give one of {names}, or a Formulation.")
+    return objective
+
+
+def is_linear(weak_learner: Any) -> bool:
+    """Whether weak learners are one linear function."""
+    return is_same(weak_learner, "linear")
+
+
+def grows_trees(weak_learner: Any) -> bool:
+    """Whether trees are among the weak learners that a user names, or are chosen for the user."""
+    members = weak_learner
+    if isinstance(members, Mapping):
+        members = [own for given in members.values() for own in _members(given)]
+    return any(is_same(one, "tree") or is_same(one, AUTO) for one in _members(members))
+
+
+def _members(weak_learner: Any) -> list[Any]:
+    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
+
+
+def check_parameters(
+    objective: str,
+    given: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    choices: Iterable[str],
+) -> None:
+    """Raise ValueError if a parameter is given that the objective does not read.
+
+    Parameters
+    ----------
+    objective : str
+        Name of the objective, as :func:`checked_objective` returns it.
+    given : dict of str to object
+        Parameters of an estimator.
+    defaults : dict of str to object
+        Their defaults.
+    choices : sequence of str
+        Objectives of the estimator.
+    """
+    weak_learner = given["weak_learner"]
+    is_linear_loss = objective == LOG_LOSS and is_linear(weak_learner)
+    read = _READ_BY_LINEAR if is_linear_loss else _READ[objective]
+    about = f"objective={objective!r}" if objective != OWN else "an objective of your own"
+    if objective in STAGE_WISE and not is_linear_loss and not grows_trees(weak_learner):
+        read = tuple(name for name in read if name not in OF_TREES)
+    if is_linear_loss or (objective in STAGE_WISE and not is_same(weak_learner, AUTO)):
+        about += f" with weak_learner={shown(weak_learner)}"
+    for name in _CHECKED:
+        if name in read or name not in given or is_same(given[name], defaults[name]):
+            continue
+        raise ValueError(
+            f"{name} is {shown(given[name])}, which {about} does not read; "
+            f"{_remedy(name, given[name], choices)}"
+        )
+    _check_formulation(given.get("formulation"))
+    if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
+        raise ValueError(
+            f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "
+            "leave weak_learner out, or write objective='hinge' to boost weak learners."
+        )
+
+
+def _check_formulation(formulation: Any) -> None:
+    """Raise ValueError if a formulation is no way to minimise the hinge loss."""
+    if is_same(formulation, AUTO) or formulation in (None, "one_slack", "m_slack"):
+        return
+    raise ValueError(
+        f"formulation is {shown(formulation)}; give 'one_slack' or 'm_slack', two ways to minimise "
+        "the hinge loss."
+    )
+
+
+def _remedy(name: str, value: Any, choices: Iterable[str]) -> str:
+    """What to write instead of a parameter that is not read."""
+    choices = tuple(choices)
+    if name == "formulation" and isinstance(value, Formulation):
+        return "write objective= in place of formulation=."
+    if name == "formulation" and isinstance(value, str) and value in _RENAMED:
+        renamed = _RENAMED[value]
+        if renamed in choices:
+            return f"write objective={renamed!r} in place of formulation={value!r}."
+    if name in _OF_STEPS or name in OF_TREES:
+        default = PAIRWISE if PAIRWISE in choices else LOG_LOSS
+        return f"leave it out, or write objective={default!r} with trees, which reads it."
+    if name in _OF_LOOP:
+        return "leave it out, or write objective='hinge', which reads it."
+    return f"leave it out, or write objective='hinge', {name}={shown(value)}."
+
+
+def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a model file that was written before there were objectives.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the class.
+    parameters : dict of str to object
+        What the file holds.
+    """
+    made = dict(parameters)
+    of_objective = _OF_OBJECTIVE_IN_0_2.get(estimator)
+    if of_objective is None or "objective" in made:
+        return made
+    if "max_rounds" in made:
+        made["max_iter"] = made.pop("max_rounds")
+    formulation = made.pop("formulation", AUTO)
+    is_open = formulation == AUTO and all(
+        made.get(name, default) == default for name, default in of_objective.items()
+    )
+    if is_open:
+        made["objective"] = PAIRWISE if estimator == "StructBoostRanker" else LOG_LOSS
+    elif formulation in _RENAMED:
+        made["objective"] = _RENAMED[formulation]
+    elif made.get("weak_learner") == "linear" and estimator in _LINEAR_IN_0_2:
+        made["objective"] = SVM
+    elif formulation == AUTO and made.get("loss") == "subset":
+        made["objective"] = L1_LOG_LOSS
+    else:
+        made["objective"] = HINGE
+        if formulation != AUTO:
+            made["formulation"] = formulation
+    return made
+
+
+_OPEN_IN_0_2 = {
+    "C": AUTO, "weak_learner": AUTO, "stabilize": True, "exact": False, "pricing": "own",
+    "columns_per_channel": 5, "spread": 0.0,
+}  # fmt: skip
+# Parameters of 0.2 that changed the objective where they differed from these values.
+_OF_OBJECTIVE_IN_0_2: dict[str, dict[str, Any]] = {
+    "StructBoostClassifier": {**_OPEN_IN_0_2, "taxonomy": None},
+    "StructBoostRanker": {**_OPEN_IN_0_2, "loss": "pairs"},
+    "StructBoostTagger": _OPEN_IN_0_2,
+    "StructBoostMultiLabelClassifier": {**_OPEN_IN_0_2, "hierarchy": None},
+}
+_LINEAR_IN_0_2 = ("StructBoostTagger", "StructBoostMultiLabelClassifier")

@@ -1,0 +1,85 @@
+"""Files that version 0.2 wrote still load, say their objective, and predict as they did then."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import structboost
+
+FOLDER = Path(__file__).parent / "files_of_0_2"
+ANSWERS = json.loads((FOLDER / "answers.json").read_text())
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.integers(-8, 9, size=(60, 3)) / 8.0
+    return X, ((X[:, 0] > 0) + (X[:, 1] > X[:, 2])).astype(int)
+
+
+def dicts(X, y):
+    return [
+        [
+            {"w": "abc"[k], "long": bool(v > 0)}
+            for k, v in zip(y[i : i + 6], X[i : i + 6, 2], strict=True)
+        ]
+        for i in range(0, 60, 6)
+    ]
+
+
+# Class, objective, weak learners, and methods whose answers were kept.
+MODELS = {
+    "classifier": ("StructBoostClassifier", "log_loss", "auto", ["predict_proba"]),
+    "hinge": ("StructBoostClassifier", "hinge", "auto", ["decision_function"]),
+    "log": ("StructBoostClassifier", "l1_log_loss", "auto", ["predict_proba"]),
+    "taxonomy": ("StructBoostClassifier", "hinge", "auto", ["decision_function"]),
+    "ranker": ("StructBoostRanker", "pairwise", "auto", ["predict"]),
+    "ndcg": ("StructBoostRanker", "hinge", "auto", ["predict"]),
+    "tagger": ("StructBoostTagger", "log_loss", "auto", ["predict", "predict_marginals"]),
+    "linear_tagger": ("StructBoostTagger", "svm", "linear", ["predict", "predict_marginals"]),
+    "hamming_sets": (
+        "StructBoostMultiLabelClassifier", "log_loss", "auto", ["predict", "predict_marginals"],
+    ),
+    "subset_sets": (
+        "StructBoostMultiLabelClassifier", "log_loss", "auto", ["predict", "predict_marginals"],
+    ),
+    "hamming_sets_with_C": (
+        "StructBoostMultiLabelClassifier", "hinge", "auto", ["predict", "decision_function"],
+    ),
+    "subset_sets_with_C": (
+        "StructBoostMultiLabelClassifier", "l1_log_loss", "auto", ["predict", "decision_function"],
+    ),
+    "hierarchy_sets": (
+        "StructBoostMultiLabelClassifier", "hinge", "auto", ["predict", "decision_function"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_0_2_predicts_as_before_and_says_its_objective(name, tmp_path):
+    X, y = table()
+    face, objective, weak_learner, methods = MODELS[name]
+    inputs = X
+    if face == "StructBoostTagger":
+        inputs = dicts(X, y) if name == "linear_tagger" else [X[i : i + 6] for i in range(0, 60, 6)]
+    loaded = getattr(structboost, face).load(FOLDER / f"{name}.model")
+    assert (loaded.objective, loaded.weak_learner, loaded.max_iter) == (objective, weak_learner, 5)
+    assert objective in repr(loaded)
+    loaded.save(tmp_path / "again")
+    for model in (loaded, getattr(structboost, face).load(tmp_path / "again")):
+        found = [getattr(model, method)(inputs) for method in methods]
+        wanted = ANSWERS[name] if len(methods) > 1 else [ANSWERS[name]]
+        for own, then in zip(found, wanted, strict=True):
+            if isinstance(own, list) and isinstance(own[0][0], dict):
+                own = [[list(token.values()) for token in x] for x in own]
+                then = [[list(token.values()) for token in x] for x in then]
+            if isinstance(own, list) and isinstance(own[0][0], str):
+                assert own == then
+            else:
+                for a, b in zip(own, then, strict=True):
+                    assert np.allclose(a, b, atol=1e-8)
+
+
+def test_every_kept_model_is_tried():
+    assert {path.stem for path in FOLDER.glob("*.model")} == set(MODELS) == set(ANSWERS)
