@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,13 @@ from sklearn.utils import check_random_state
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_share, checked_whole_number
+from structboost.validation import (
+    checked_not_negative,
+    checked_number,
+    checked_share,
+    checked_whole_number,
+    shown,
+)
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, largest_norms
@@ -179,6 +186,19 @@ class TreeFamily(WeakLearnerFamily):
         Whether confident leaves count the rows that the tree was grown on only as far as the other
         rows agree with them, because the splits were chosen to fit the former: honest trees (Athey
         and Imbens, 2016).  Without ``row_share`` there are no other rows, and it changes nothing.
+    min_samples_leaf : int
+        Fewest rows of a leaf.  Only rows count that the tree is grown on: those drawn, whose dual
+        is not 0.
+    l2_regularization : float
+        So many rows of average absolute weight, half of them for either answer, are added to each
+        side of a split, and to each confident leaf.  So small leaves answer less surely, and a
+        split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum of the
+        hessians in the same places.  Duals bring no hessians, and shrink as training goes on, so
+        the absolute weight of a leaf stands for that sum, and the average row of the round is the
+        unit.
+    max_features : float
+        Share of the features, above 0 and at most 1, that a node may split, drawn anew for each
+        node from ``random_state``; at least one feature.
     """
 
     name = "tree"
@@ -204,7 +224,18 @@ class TreeFamily(WeakLearnerFamily):
         directions: Sequence[int] | None = None,
         confident: bool = False,
         honest: bool = False,
+        min_samples_leaf: int = 1,
+        l2_regularization: float = 0.0,
+        max_features: float = 1.0,
     ) -> None:
+        self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
+        self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
+        self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")
+        if not 0 < self.max_features <= 1:
+            raise ValueError(
+                f"max_features is {shown(max_features)}; give a share of the features, above 0 and "
+                "at most 1, such as 0.5."
+            )
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
@@ -239,7 +270,10 @@ class TreeFamily(WeakLearnerFamily):
         drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
-        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}"
+        limits = f"{self.min_samples_leaf} {self.l2_regularization}"
+        if self.max_features < 1:
+            limits += f" {self.max_features} by {self._seed}"
+        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
 
     def vary(self, random_state: Any) -> None:
         """Grow the trees of each round on half of the rows, unless a share was given."""
@@ -247,16 +281,18 @@ class TreeFamily(WeakLearnerFamily):
             self._draw_rows(_ROW_SHARE, 0 if random_state is None else random_state)
 
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw the rows of so many rounds."""
-        if self._draws:
-            for _ in range(n_rounds):
+        """Draw the rows and the features of so many rounds."""
+        for _ in range(n_rounds):
+            if self._draws:
                 self._draw()
+            self._draw_seed()
 
     def _draw_rows(self, row_share: float, random_state: Any) -> None:
         """Draw this share of the rows from now on."""
         self.row_share = row_share
         # A checkpoint does not know where a generator stands that others use, too.
-        self.can_resume = row_share == 1 or isinstance(random_state, Integral)
+        draws = row_share < 1 or self.max_features < 1
+        self.can_resume = not draws or isinstance(random_state, Integral)
         self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
@@ -276,6 +312,14 @@ class TreeFamily(WeakLearnerFamily):
         drawn = self._random.random_sample(n_distinct)
         return np.asarray((drawn < self.row_share)[numbers])
 
+    def _draw_seed(self) -> tuple[int, int, IntArray] | None:
+        """What the features of a round's nodes are drawn by; None where each may split all."""
+        if self.max_features == 1:
+            return None
+        n_drawn = math.ceil(self.max_features * self.n_features)
+        columns = self._feature(np.arange(self.binned.n_columns))
+        return int(self._random.randint(1 << 31)), n_drawn, columns
+
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """One tree per channel, best first.
 
@@ -285,11 +329,12 @@ class TreeFamily(WeakLearnerFamily):
         duals = drawn = np.ascontiguousarray(duals, np.float64)
         if self._draws:
             drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
+        draw = self._draw_seed()
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
-            found += self._grow(drawn, duals, first, min(first + at_once, n_channels))
+            found += self._grow(drawn, duals, first, min(first + at_once, n_channels), draw)
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
@@ -377,7 +422,14 @@ class TreeFamily(WeakLearnerFamily):
         words = np.array([words_of(t.sets) for t in learners], np.uint64)
         return words.reshape(-1, n_nodes, N_WORDS)
 
-    def _grow(self, drawn: FloatArray, duals: FloatArray, first: int, last: int) -> list[Candidate]:
+    def _grow(
+        self,
+        drawn: FloatArray,
+        duals: FloatArray,
+        first: int,
+        last: int,
+        draw: tuple[int, int, IntArray] | None,
+    ) -> list[Candidate]:
         """Trees of the channels ``first <= channel < last``, whose splits are of the drawn rows."""
         binned, n_bins = self.binned, self._n_bins
         own = drawn[:, first:last]
@@ -393,10 +445,17 @@ class TreeFamily(WeakLearnerFamily):
         if self._n_words:
             sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
             room = np.zeros(self._n_words, np.uint64)
+        ridges = np.zeros(n_channels)
+        if self.l2_regularization:
+            ridges = self.l2_regularization * np.abs(own).sum(axis=0) / self._equal_rows[1]
+        counts = None
+        if self.min_samples_leaf > 1:
+            counts = np.empty((self.depth, self._n_entries // 2), np.int64)
         grow(
             binned.codes, n_bins, binned.blocks, *binned.rare, drawn, first, roots,
             np.empty((self.depth, self._n_entries)), self.depth, self._is_category,
             self._directions.of_columns, features, bins, sets, room, weights,
+            ridges, self.min_samples_leaf, counts, draw,
         )  # fmt: skip
         if self.confident:
             of_rows = (duals, drawn, first)
@@ -439,7 +498,7 @@ class TreeFamily(WeakLearnerFamily):
         self._leaves_of_round |= zip(_as_bytes(features, bins, sets), numbers, strict=True)
         leaf_sums(numbers, duals, drawn, first, self.honest, weights, masses)
         of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
-        masses = np.maximum(masses + of_row, _TINY)
+        masses = np.maximum(masses + of_row * (1.0 + self.l2_regularization), _TINY)
         leaves = weights / masses
         if self._directions.of_columns.any():
             trees = self._nodes(features, bins, sets)

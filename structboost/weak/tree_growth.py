@@ -44,6 +44,10 @@ def grow(
     sets: NDArray[np.uint64] | None,
     room: NDArray[np.uint64] | None,
     weights: FloatArray,
+    ridges: FloatArray,
+    min_rows: int,
+    counts: IntArray | None,
+    draw: tuple[int, int, IntArray] | None,
 ) -> None:
     """Grow the trees of the channels from ``first`` on, each split of least Gini impurity.
 
@@ -68,6 +72,15 @@ def grow(
         Room for a set; None as ``sets`` is.
     weights : ndarray, shape (n_channels, 2^depth)
         Filled: sums of the duals in the leaves.
+    ridges : ndarray, shape (n_channels,)
+        Absolute weight that is added to each side of a split.
+    min_rows : int
+        Fewest rows of a leaf.
+    counts : ndarray of int64, shape (depth, sum of n_bins), optional
+        Room for the rows of each bin, on the way to a leaf; None where one row is enough.
+    draw : (int, int, ndarray of int64), optional
+        Seed, number of features that a node may split, and feature of each column; None where a
+        node may split all.
     """
     n_rows, n_nodes = len(duals), 2**depth - 1
     starts = np.empty(len(n_bins) + 1, np.int64)
@@ -80,6 +93,9 @@ def grow(
     halves = np.empty(n_rows, np.int64)
     # Nodes to split: number, place of the histogram, rows.
     todo = np.empty((depth + 1, 4), np.int64)
+    is_open = None
+    if draw is not None:
+        is_open = np.empty(len(n_bins), np.bool_)
     for c in range(len(features)):
         n = 0
         for i in range(n_rows):
@@ -89,6 +105,8 @@ def grow(
         for b in range(len(roots) - 1):
             histograms[0, 2 * b] = roots[b, c]
             histograms[0, 2 * b + 1] = roots[b, c + len(features)]
+        if counts is not None:
+            _count_rows(codes, starts, rows[:n], counts[0])
         features[c] = 0
         bins[c] = -1
         weights[c] = 0.0
@@ -108,9 +126,14 @@ def grow(
                     weights[c, node - n_nodes] += duals[rows[j], first + c]
                 continue
             smoothing = _SMOOTHING / max(1, end - begin)
+            of_node = None
+            if counts is not None:
+                of_node = counts[place]
+            if draw is not None and is_open is not None:
+                _draw_columns(draw, (first + c) * n_nodes + node, is_open)
             f, b = best_split(
                 histograms[place], n_bins, is_category, directions, positive, negative, smoothing,
-                room,
+                room, ridges[c], of_node, (end - begin, min_rows), is_open,
             )  # fmt: skip
             if b == -1:
                 # Its leftmost leaf gets all rows.
@@ -137,6 +160,10 @@ def grow(
                     histograms[place + 1],
                 )  # fmt: skip
                 _subtract(histograms[place], histograms[place + 1])
+                if counts is not None:
+                    _count_rows(codes, starts, rows[small_begin:small_end], counts[place + 1])
+                    for k in range(counts.shape[1]):
+                        counts[place, k] -= counts[place + 1, k]
             # The smaller child comes first: it uses no place but those below its own.
             is_left = places[0] > place
             for turn in range(2):
@@ -159,6 +186,10 @@ def best_split(
     negative: float,
     smoothing: float,
     left_set: NDArray[np.uint64] | None,
+    ridge: float,
+    counts: IntArray | None,
+    rows: tuple[int, int],
+    is_open: NDArray[np.bool_] | None,
 ) -> tuple[int, int]:
     """Feature and bin of the split of least impurity; bin -1 where none is below the node's.
 
@@ -169,39 +200,60 @@ def best_split(
     of a feature with a direction above 0 must not have the larger share of positive weight on the
     left, and one below 0 not on the right; the last split of a column is free of a direction of 2
     or -2 (:class:`structboost.weak.monotone_trees.Directions`).
+
+    Half of ``ridge`` is added to p and half to n, on each side and in the node.  So the impurity
+    falls by a fourth of the growth of ``(p - n)^2 / (p + n + ridge)``.  ``rows`` are those of the
+    node, and the fewest that a side may have, which ``counts``, the rows of each bin, tell.  Only
+    columns that are open are split.
     """
     best_feature, best_bin = 0, -1
     if positive <= 0.0 or negative <= 0.0:
         return best_feature, best_bin
-    impurity = positive * negative / (positive + negative)
+    half = 0.5 * ridge
+    impurity = (positive + half) * (negative + half) / (positive + negative + ridge)
     margin = _ROUNDING * impurity
     # What the next split must be below.
-    limit = impurity - margin
+    limit = impurity + 0.25 * ridge - margin
+    n_rows, min_rows = rows
     at = 0
     for f in range(len(n_bins)):
+        if is_open is not None and not is_open[f]:
+            at += n_bins[f]
+            continue
         left_positive, left_negative = 0.0, 0.0
         if left_set is not None and is_category[f]:
             own = histogram[2 * at : 2 * (at + n_bins[f])]
-            found = _best_set(own, positive, negative, limit, margin, smoothing, left_set)
+            own_counts = None
+            if counts is not None:
+                own_counts = counts[at : at + n_bins[f]]
+            found = _best_set(
+                own, positive, negative, limit, margin, smoothing, left_set, half, own_counts, rows
+            )
             if found < limit:
                 limit = found
                 best_feature, best_bin = f, -2
             at += n_bins[f]
             continue
+        n_left = 0
         for b in range(n_bins[f] - 1):
             left_positive += histogram[2 * (at + b)]
             left_negative += histogram[2 * (at + b) + 1]
             right_positive = max(positive - left_positive, 0.0)
             right_negative = max(negative - left_negative, 0.0)
-            left, right = left_positive + left_negative, right_positive + right_negative
+            if counts is not None:
+                n_left += counts[at + b]
+                if n_left < min_rows or n_rows - n_left < min_rows:
+                    continue
+            p, q = left_positive + half, right_positive + half
+            n, m = left_negative + half, right_negative + half
             # Multiplied by both weights, which saves two divisions.
-            value = left_positive * left_negative * right + right_positive * right_negative * left
-            if value < limit * (left * right):
+            value = p * n * (q + m) + q * m * (p + n)
+            if value < limit * ((p + n) * (q + m)):
                 if directions[f] != 0 and (abs(directions[f]) == 1 or b < n_bins[f] - 2):
                     falls = left_positive * right_negative - right_positive * left_negative
                     if falls * directions[f] > 0.0:
                         continue
-                limit = value / (left * right) - margin
+                limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin = f, b
         at += n_bins[f]
     return best_feature, best_bin
@@ -216,6 +268,9 @@ def _best_set(
     margin: float,
     smoothing: float,
     left_set: NDArray[np.uint64],
+    half: float,
+    counts: IntArray | None,
+    rows: tuple[int, int],
 ) -> float:
     """Put the best set of bins into ``left_set`` if it is below ``limit``; returns the new limit.
 
@@ -236,20 +291,24 @@ def _best_set(
             order[i] = order[i - 1]
             i -= 1
         order[i] = b
-    best, left_weight = 0, 0.0
+    best, left_weight, n_left = 0, 0.0, 0
     left_positive, left_negative = 0.0, 0.0
     for i in range(n_bins - 1):
         if orders[order[i + 1]] == np.inf:
             break
         left_positive += histogram[2 * order[i]]
         left_negative += histogram[2 * order[i] + 1]
-        right_positive = max(positive - left_positive, 0.0)
-        right_negative = max(negative - left_negative, 0.0)
-        left, right = left_positive + left_negative, right_positive + right_negative
-        value = left_positive * left_negative * right + right_positive * right_negative * left
-        if value < limit * (left * right):
-            limit = value / (left * right) - margin
-            best, left_weight = i + 1, left
+        if counts is not None:
+            n_left += counts[order[i]]
+            if n_left < rows[1] or rows[0] - n_left < rows[1]:
+                continue
+        p, n = left_positive + half, left_negative + half
+        q = max(positive - left_positive, 0.0) + half
+        m = max(negative - left_negative, 0.0) + half
+        value = p * n * (q + m) + q * m * (p + n)
+        if value < limit * ((p + n) * (q + m)):
+            limit = value / ((p + n) * (q + m)) - margin
+            best, left_weight = i + 1, left_positive + left_negative
     if best > 0:
         for w in range(len(left_set)):
             left_set[w] = np.uint64(0)
@@ -258,6 +317,28 @@ def _best_set(
             if i < best or (orders[b] == np.inf and 2.0 * left_weight > total):
                 left_set[b >> 6] |= np.uint64(1) << np.uint64(b & 63)
     return limit
+
+
+@compiled
+def _draw_columns(draw: tuple[int, int, IntArray], node: int, is_open: NDArray[np.bool_]) -> None:
+    """Open the columns of as many features as ``draw`` says, drawn anew for each node."""
+    seed, n_drawn, feature_of = draw
+    n_left = feature_of[-1] + 1
+    state = np.uint64(seed) + np.uint64(node) * np.uint64(0xBF58476D1CE4E5B9)
+    is_drawn = False
+    for j in range(len(feature_of)):
+        if j == 0 or feature_of[j] != feature_of[j - 1]:
+            # The features that are still to come share the places that are still free.
+            state += np.uint64(0x9E3779B97F4A7C15)
+            z = state ^ (state >> np.uint64(30))
+            z *= np.uint64(0xBF58476D1CE4E5B9)
+            z ^= z >> np.uint64(27)
+            z *= np.uint64(0x94D049BB133111EB)
+            z ^= z >> np.uint64(31)
+            is_drawn = np.int64(z >> np.uint64(33)) % n_left < n_drawn
+            n_drawn -= is_drawn
+            n_left -= 1
+        is_open[j] = is_drawn
 
 
 @compiled
@@ -342,6 +423,19 @@ def _count(
         own[2 * common[0, f] + 1] = max(left_negative, 0.0)
     for j in range(len(rows)):
         masked[rows[j]] = 0.0
+
+
+@compiled
+def _count_rows(
+    codes: NDArray[Any], starts: IntArray, rows: NDArray[np.int32], counts: IntArray
+) -> None:
+    """Fill the number of rows of each bin."""
+    for b in range(len(counts)):
+        counts[b] = 0
+    for f in range(len(codes)):
+        own, code = counts[starts[f] : starts[f + 1]], codes[f]
+        for j in range(len(rows)):
+            own[np.int64(code[rows[j]])] += 1
 
 
 @compiled
