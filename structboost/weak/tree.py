@@ -35,10 +35,17 @@ from structboost.weak.category_sets import (
     number_of,
     words_of,
 )
-from structboost.weak.histogram import histograms
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
-from structboost.weak.tree_growth import grow, leaf_numbers, leaf_sums, row_hashes
+from structboost.weak.tree_growth import (
+    count_roots,
+    counted_table,
+    grow,
+    leaf_numbers,
+    leaf_sums,
+    packed_duals,
+    row_hashes,
+)
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Most numbers in the histograms of the roots: 32 megabytes.
@@ -244,6 +251,7 @@ class TreeFamily(WeakLearnerFamily):
         self._is_category = np.isin(of_columns, categorical)
         given = np.zeros(features.shape[1]) if directions is None else directions
         self._directions = Directions(self.binned, np.asarray(given, np.int8))
+        self._is_directed = bool(self._directions.of_columns.any())
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.confident, self.honest = confident, honest
@@ -257,12 +265,12 @@ class TreeFamily(WeakLearnerFamily):
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
         self._n_words = N_WORDS if self._is_category.any() else 0
-        # Two histograms for each channel.
-        self._n_entries = 2 * int(self._n_bins.sum())
+        # Numbers in a histogram.
+        self._n_entries = int(self._n_bins.sum())
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
-        # Leaves of all rows in the trees of this round, by the nodes of the tree.
-        self._leaves_of_round: dict[bytes, NDArray[np.int16]] = {}
+        # Leaves of all rows in the trees of this round, by their splits.
+        self._leaves_of_round: dict[tuple[Any, ...], NDArray[np.int16]] = {}
 
     @property
     def identity(self) -> str:
@@ -296,6 +304,11 @@ class TreeFamily(WeakLearnerFamily):
         self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
+    def _table(self) -> tuple[NDArray[Any], ...]:
+        """The table that histograms are counted from."""
+        return tuple(counted_table(self.binned, self.row_share))
+
+    @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
         """Numbers of rows, the same for rows of equal features; how many there are."""
         hashes, numbers = np.unique(row_hashes(self.binned.codes), return_inverse=True)
@@ -312,13 +325,9 @@ class TreeFamily(WeakLearnerFamily):
         drawn = self._random.random_sample(n_distinct)
         return np.asarray((drawn < self.row_share)[numbers])
 
-    def _draw_seed(self) -> tuple[int, int, IntArray] | None:
-        """What the features of a round's nodes are drawn by; None where each may split all."""
-        if self.max_features == 1:
-            return None
-        n_drawn = math.ceil(self.max_features * self.n_features)
-        columns = self._feature(np.arange(self.binned.n_columns))
-        return int(self._random.randint(1 << 31)), n_drawn, columns
+    def _draw_seed(self) -> int:
+        """Seed of the features that the nodes of a round may split; 0 where they may split all."""
+        return int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
 
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """One tree per channel, best first.
@@ -326,15 +335,17 @@ class TreeFamily(WeakLearnerFamily):
         Edges are those on all rows, or estimates from the rows drawn, or as honest leaves count.
         """
         self._leaves_of_round.clear()
-        duals = drawn = np.ascontiguousarray(duals, np.float64)
-        if self._draws:
-            drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
-        draw = self._draw_seed()
+        duals = np.ascontiguousarray(duals, np.float64)
+        is_drawn = self._draw() if self._draws else None
+        seed = self._draw_seed()
+        packed = np.empty(duals.shape, np.int64)
+        packed_duals(duals, is_drawn, packed)
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
-            found += self._grow(drawn, duals, first, min(first + at_once, n_channels), draw)
+            some = np.ascontiguousarray(packed[:, first : first + at_once])
+            found += self._grow(some, duals, is_drawn, first, seed)
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
@@ -359,12 +370,12 @@ class TreeFamily(WeakLearnerFamily):
 
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
-        n_nodes = 2**self.depth - 1
-        features = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
-        bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
+        numbers = self._leaf_numbers(learners)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
-        numbers = self._leaf_numbers(features, bins, self._sets(learners))
-        return np.take_along_axis(leaves.reshape(-1, n_nodes + 1), numbers, axis=1)
+        out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
+        for own, leaf, at in zip(out, leaves, numbers, strict=True):
+            np.take(leaf, at, out=own)
+        return out
 
     def table(self, learners: Sequence[Tree]) -> TreeTable:
         """The trees as arrays."""
@@ -424,91 +435,91 @@ class TreeFamily(WeakLearnerFamily):
 
     def _grow(
         self,
-        drawn: FloatArray,
+        packed: IntArray,
         duals: FloatArray,
+        is_drawn: NDArray[np.bool_] | None,
         first: int,
-        last: int,
-        draw: tuple[int, int, IntArray] | None,
+        seed: int,
     ) -> list[Candidate]:
-        """Trees of the channels ``first <= channel < last``, whose splits are of the drawn rows."""
-        binned, n_bins = self.binned, self._n_bins
-        own = drawn[:, first:last]
-        n_channels, n_nodes = last - first, 2**self.depth - 1
-        signed = np.empty((len(own), 2 * n_channels))
-        np.maximum(own, 0.0, out=signed[:, :n_channels])
-        np.subtract(signed[:, :n_channels], own, out=signed[:, n_channels:])
-        roots = histograms(binned, signed, 0, binned.n_columns)
-        features = np.zeros((n_channels, n_nodes), np.int64)
-        bins = np.full((n_channels, n_nodes), -1)
-        weights = np.zeros((n_channels, n_nodes + 1))
-        sets = room = None
+        """Trees of the channels from ``first`` on, whose splits are of the packed duals."""
+        table, depth = self._table, self.depth
+        n_channels, n_nodes = packed.shape[1], 2**depth - 1
+        features = np.empty((n_channels, n_nodes), np.int64)
+        bins = np.empty((n_channels, n_nodes), np.int64)
+        sets = room = counts = draw = None
         if self._n_words:
             sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
             room = np.zeros(self._n_words, np.uint64)
-        ridges = np.zeros(n_channels)
-        if self.l2_regularization:
-            ridges = self.l2_regularization * np.abs(own).sum(axis=0) / self._equal_rows[1]
-        counts = None
         if self.min_samples_leaf > 1:
-            counts = np.empty((self.depth, self._n_entries // 2), np.int64)
+            counts = np.empty((depth, self._n_entries), np.int64)
+        if self.max_features < 1:
+            of_columns = self._feature(np.arange(self.binned.n_columns))
+            n_drawn = math.ceil(self.max_features * self.n_features)
+            draw = seed, n_drawn, first, of_columns, np.empty(len(of_columns), np.bool_)
+        ridge = self.l2_regularization
+        if ridge:
+            ridge /= self._equal_rows[1]
+        rows = np.flatnonzero(packed.any(axis=1)).astype(np.int32)
+        roots = np.empty((self._n_entries, n_channels), np.int64)
+        count_roots(table, packed, rows, roots)
         grow(
-            binned.codes, n_bins, binned.blocks, *binned.rare, drawn, first, roots,
-            np.empty((self.depth, self._n_entries)), self.depth, self._is_category,
-            self._directions.of_columns, features, bins, sets, room, weights,
-            ridges, self.min_samples_leaf, counts, draw,
+            table,
+            (self._is_category, self._directions.of_columns),
+            (packed, roots, np.empty((depth, self._n_entries), np.int64)),
+            features, bins, sets, room, counts, (self.min_samples_leaf, ridge), draw,
         )  # fmt: skip
-        if self.confident:
-            of_rows = (duals, drawn, first)
-            leaves = self._confident_leaves(features, bins, sets, *of_rows, weights)
-        else:
-            leaves = self._leaves(features, bins, sets, weights)
+        numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
+        leaf_numbers(self.binned.codes, features, bins, sets, numbers)
+        leaves, weights = self._grown_leaves(
+            (features, bins, sets), numbers, duals, is_drawn, first
+        )
         edges = (leaves * weights).sum(axis=1)
-        numbers: list[tuple[int, ...]] = [()] * n_channels
+        of_sets: list[tuple[int, ...]] = [()] * n_channels
         if sets is not None:
-            numbers = [
+            of_sets = [
                 tuple(
                     number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True)
                 )
                 for nodes in zip(bins, sets, strict=True)
             ]
-        of_trees = (features, self._thresholds(features, bins), leaves, bins)
-        return [
-            Candidate(Tree(*map(tuple, fields), of_nodes), channel, edge)  # type: ignore[call-arg]
-            for channel, edge, of_nodes, *fields in zip(
-                *(range(first, last), edges.tolist(), numbers),
-                *(array.tolist() for array in of_trees),
-                strict=True,
-            )
-        ]
+        arrays = features, self._thresholds(features, bins), leaves, bins
+        found = []
+        for c, fields in enumerate(zip(*(array.tolist() for array in arrays), strict=True)):
+            tree = Tree(*map(tuple, fields), of_sets[c])  # type: ignore[call-arg]
+            # The trees that training takes are asked for their answers next.
+            self._leaves_of_round[_splits(tree)] = numbers[c]
+            found.append(Candidate(tree, first + c, float(edges[c])))
+        return found
 
-    def _confident_leaves(
+    def _grown_leaves(
         self,
-        features: IntArray,
-        bins: IntArray,
-        sets: NDArray[np.uint64] | None,
+        nodes: tuple[IntArray, IntArray, NDArray[np.uint64] | None],
+        numbers: NDArray[np.int16],
         duals: FloatArray,
-        drawn: FloatArray,
+        is_drawn: NDArray[np.bool_] | None,
         first: int,
-        weights: FloatArray,
-    ) -> FloatArray:
-        """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
-        masses = np.empty_like(weights)
-        numbers = self._leaf_numbers(features, bins, sets)
-        # The trees that training takes are asked for their answers next.
-        self._leaves_of_round |= zip(_as_bytes(features, bins, sets), numbers, strict=True)
-        leaf_sums(numbers, duals, drawn, first, self.honest, weights, masses)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Leaves of new trees, and their weights: sums of the duals, as they count."""
+        weights, masses = np.empty((2, len(numbers), 2**self.depth))
+        if not self.confident:
+            if is_drawn is not None:
+                duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
+            leaf_sums(numbers, duals, None, first, weights, masses)
+            return self._leaves(*nodes, weights), weights
+        leaf_sums(numbers, duals, is_drawn if self.honest else None, first, weights, masses)
         of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
         masses = np.maximum(masses + of_row * (1.0 + self.l2_regularization), _TINY)
         leaves = weights / masses
-        if self._directions.of_columns.any():
-            trees = self._nodes(features, bins, sets)
+        if self._is_directed:
             leaves = np.array(
                 [
-                    self._directions.nearest_leaves(*nodes, own, of_leaves)
-                    for nodes, own, of_leaves in zip(trees, leaves, masses, strict=True)
+                    self._directions.nearest_leaves(*of_tree, own, of_leaves)
+                    for of_tree, own, of_leaves in zip(
+                        self._nodes(*nodes), leaves, masses, strict=True
+                    )
                 ]
             )
-        return np.asarray(np.rint(_SURE * leaves))
+        return np.rint(_SURE * leaves), weights
 
     def _leaves(
         self,
@@ -518,7 +529,7 @@ class TreeFamily(WeakLearnerFamily):
         weights: FloatArray,
     ) -> FloatArray:
         """The best leaves of trees with these splits and weights, shape (n_trees, n_leaves)."""
-        if not self._directions.of_columns.any():
+        if not self._is_directed:
             return np.where(weights > 0, self.high, self.low)
         answers = self.low, self.high
         return np.array(
@@ -538,25 +549,23 @@ class TreeFamily(WeakLearnerFamily):
 
     def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
-        nodes = np.array([tree.features]), np.array([tree.bins]), self._sets([tree])
-        return np.asarray(self._leaf_numbers(*nodes)[0])
+        return self._leaf_numbers([tree])[0]
 
-    def _leaf_numbers(
-        self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
-    ) -> NDArray[np.int16]:
-        """Leaves of every training part in trees with these nodes, shape (n_trees, n_parts)."""
-        of_round, nodes = self._leaves_of_round, _as_bytes(features, bins, sets)
-        if nodes and all(tree in of_round for tree in nodes):
-            return np.array([of_round[tree] for tree in nodes])
-        out = np.empty((len(features), self.binned.n_rows), np.int16)
-        leaf_numbers(self.binned.codes, features, bins, sets, out)
-        return out
+    def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
+        """Leaves of every training part in each tree."""
+        known = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
+        others = [tree for tree, own in zip(learners, known, strict=True) if own is None]
+        if others:
+            out = np.empty((len(others), self.binned.n_rows), np.int16)
+            features, bins = np.array([t.features for t in others]), [t.bins for t in others]
+            leaf_numbers(self.binned.codes, features, np.array(bins), self._sets(others), out)
+        computed = iter(out if others else ())
+        return [next(computed) if own is None else own for own in known]
 
 
-def _as_bytes(features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None) -> list[bytes]:
-    """The nodes of each tree as what a dict finds."""
-    arrays = (features, bins) if sets is None else (features, bins, sets)
-    return [b"".join(own.tobytes() for own in tree) for tree in zip(*arrays, strict=True)]
+def _splits(tree: Tree) -> tuple[Any, ...]:
+    """What the leaf of a row depends on."""
+    return tree.features, tree.bins, tree.sets
 
 
 @compiled
