@@ -26,12 +26,12 @@ _SMOOTHING = 10.0
 # The absolute weights of a channel sum to this.
 _TOTAL = 1 << 31
 # Where the positive weight begins, and the bits of the negative one.
-_SHIFT = np.int64(32)
-_MASK = np.int64((1 << 32) - 1)
-# Most numbers in the histograms that are filled together: a quarter of a megabyte.
-_GROUP_ENTRIES = 1 << 15
-# Columns of a node that are counted together.
-_GROUP_COLUMNS = 64
+_SHIFT = 32
+_MASK = (1 << 32) - 1
+# Columns that are counted together: the histograms of 256 bins fit in the cache.
+_GROUP_COLUMNS = 128
+# Rows that are asked of the memory together.
+_ROWS_AT_ONCE = 64
 
 
 class CountedTable(NamedTuple):
@@ -45,7 +45,7 @@ class CountedTable(NamedTuple):
     by_row : ndarray, shape (n_rows, n_dense)
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
-        Those columns.
+        Their first bins in a histogram.
     sparse : ndarray of int64, shape (n_columns - n_dense, 2)
         All other columns, and their common bins.
     rare_indptr : ndarray of int64, shape (n_columns - n_dense + 1,)
@@ -80,11 +80,12 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
             rows.append((binned.blocks[block] + binned.rare.rows[own]).astype(np.int32))
             codes.append(binned.rare.codes[own])
     dense = np.flatnonzero(~is_sparse)
+    starts = np.append(0, np.cumsum(binned.bins.n_bins))
     return CountedTable(
         binned.codes,
-        np.append(0, np.cumsum(binned.bins.n_bins)),
+        starts,
         np.ascontiguousarray(binned.codes[dense].T),
-        dense,
+        starts[dense],
         np.column_stack((columns, common[0, columns])),
         np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
         np.concatenate(rows),
@@ -143,27 +144,18 @@ def count_roots(
     for j in range(len(rows)):
         for c in range(n_channels):
             totals[c] += packed[rows[j], c]
-    begin = 0
-    while begin < len(dense):
-        # Columns whose histograms fit in the cache together.
-        end, n_entries = begin, 0
-        while end < len(dense):
-            n_entries += (starts[dense[end] + 1] - starts[dense[end]]) * n_channels
-            if end > begin and n_entries > _GROUP_ENTRIES:
-                break
-            end += 1
+    width = max(1, _GROUP_COLUMNS // n_channels)
+    for begin in range(0, len(dense), width):
+        end = min(begin + width, len(dense))
         if n_channels == 1:
-            _count_dense(
-                by_row, starts, dense, begin, end, packed.reshape(-1), rows, roots.reshape(-1)
-            )
-        else:
-            for j in range(len(rows)):
-                row = rows[j]
-                for k in range(begin, end):
-                    bin_ = starts[dense[k]] + np.int64(by_row[row, k])
-                    for c in range(n_channels):
-                        roots[bin_, c] += packed[row, c]
-        begin = end
+            _count_dense(by_row, dense, begin, end, packed.reshape(-1), rows, roots.reshape(-1))
+            continue
+        for j in range(len(rows)):
+            row = rows[j]
+            for k in range(begin, end):
+                bin_ = dense[k] + np.int64(by_row[row, k])
+                for c in range(n_channels):
+                    roots[bin_, c] += packed[row, c]
     for k in range(len(sparse)):
         first = starts[sparse[k, 0]]
         usual = first + sparse[k, 1]
@@ -180,19 +172,33 @@ def count_roots(
 @compiled
 def _count_dense(
     by_row: NDArray[Any],
-    starts: IntArray,
     dense: IntArray,
     begin: int,
     end: int,
     packed: IntArray,
     rows: NDArray[np.int32],
     histogram: IntArray,
-) -> None:
-    for j in range(len(rows)):
-        row = rows[j]
-        weight, codes = packed[row], by_row[row]
-        for k in range(begin, end):
-            histogram[starts[dense[k]] + np.int64(codes[k])] += weight
+) -> int:
+    """Add the rows to the histograms of the dense columns ``begin <= k < end``.
+
+    Rows that are far apart wait for memory, which a loop that only touches them asks for all at
+    once.  What it returns keeps that loop alive.
+    """
+    weights = np.empty(_ROWS_AT_ONCE, np.int64)
+    touched = 0
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        n = min(_ROWS_AT_ONCE, len(rows) - first)
+        is_far = rows[first + n - 1] - rows[first] > 4 * n
+        for j in range(n):
+            row = rows[first + j]
+            weights[j] = packed[row]
+            if is_far:
+                touched += by_row[row, begin] + by_row[row, end - 1]
+        for j in range(n):
+            row = rows[first + j]
+            for k in range(begin, end):
+                histogram[dense[k] + np.int64(by_row[row, k])] += weights[j]
+    return touched
 
 
 @compiled
@@ -244,7 +250,7 @@ def grow(
     # Nodes to split: number, place of the histogram, rows, weight.
     todo = np.empty((depth + 1, 5), np.int64)
     for c in range(len(features)):
-        n, total = 0, np.int64(0)
+        n, total = 0, 0
         for i in range(n_rows):
             own[i] = packed[i, c]
             rows[n] = i
@@ -320,7 +326,7 @@ def grow(
 @compiled
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
     """Whether a node has both weights, and enough rows."""
-    return total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows
+    return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
 @compiled
@@ -337,8 +343,8 @@ def _count(
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
         end = min(begin + _GROUP_COLUMNS, len(dense))
-        _count_dense(by_row, starts, dense, begin, end, own, rows, histogram)
-    total, is_masked = np.int64(0), False
+        _count_dense(by_row, dense, begin, end, own, rows, histogram)
+    total, is_masked = 0, False
     for k in range(len(sparse)):
         first, code = starts[sparse[k, 0]], codes[sparse[k, 0]]
         if rare_indptr[k + 1] - rare_indptr[k] >= len(rows):
@@ -390,7 +396,7 @@ def best_split(
     """
     is_category, directions = columns
     total, ridge = node
-    best_feature, best_bin, best_left = 0, -1, np.int64(0)
+    best_feature, best_bin, best_left = 0, -1, 0
     positive, negative = float(total >> _SHIFT), float(total & _MASK)
     if positive <= 0.0 or negative <= 0.0:
         return best_feature, best_bin, best_left
@@ -414,7 +420,7 @@ def best_split(
                 limit = found
                 best_feature, best_bin, best_left = f, -2, left
             continue
-        n_left, left = 0, np.int64(0)
+        n_left, left = 0, 0
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
             weight = histogram[first + b]
@@ -469,7 +475,7 @@ def _best_set(
             order[i] = order[i - 1]
             i -= 1
         order[i] = b
-    best, best_left, n_left, left = 0, np.int64(0), 0, np.int64(0)
+    best, best_left, n_left, left = 0, 0, 0, 0
     for i in range(n_bins - 1):
         if orders[order[i + 1]] == np.inf:
             break
@@ -590,9 +596,9 @@ def leaf_sums(
 ) -> None:
     """Sums of the duals, and of their sizes, in the leaves of the channels from ``first`` on.
 
-    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do that
-    are not drawn.  The others count by how right their answers are on the former, compared with how
-    right they are on themselves.  Then all sizes are scaled to the sum they had.
+    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do
+    that are not drawn.  The others count by how right their answers are on the former, compared
+    with how right they are on themselves.  Then all sizes are scaled to the sum they had.
 
     Parameters
     ----------
