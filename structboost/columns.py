@@ -241,7 +241,7 @@ class ColumnRegistry:
     def weights(self) -> ColumnWeights:
         """The live columns with a weight, by their number."""
         weights = self._master.weights
-        used = np.flatnonzero(weights)
+        used = weights.nonzero()[0]
         return ColumnWeights(self._live[used].astype(np.int32), weights[used])
 
     def ensemble(

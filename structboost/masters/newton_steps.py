@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -142,8 +142,8 @@ class NewtonStepsMaster(RestrictedMaster):
         if selected is None or not len(selected):
             return
         self._calls += 1
-        columns = np.unique(selected)
-        steps = np.array([self._step(self._terms[column]) for column in columns.tolist()])
+        columns = sorted(set(selected.tolist()))
+        steps = [self._step(self._terms[column]) for column in columns]
         self.weights[columns] += steps
         self._add_to(self._scores, columns, steps)
         self._has_stepped = True
@@ -176,7 +176,7 @@ class NewtonStepsMaster(RestrictedMaster):
         with damaged_content():
             self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
         self.weights = arrays["weights"]
-        self._add_to(self._scores, np.arange(len(self.weights)), self.weights)
+        self._add_to(self._scores, range(len(self.weights)), self.weights)
         self._has_stepped = True
         found = below("scores/", arrays)
         for kind, summed in self._scores.items():
@@ -186,10 +186,10 @@ class NewtonStepsMaster(RestrictedMaster):
         self._measure()
 
     def _add_to(
-        self, scores: Mapping[str, FloatArray], columns: IntArray, weights: FloatArray
+        self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
     ) -> None:
         """Add what columns answer under these weights."""
-        for column, weight in zip(columns.tolist(), weights.tolist(), strict=True):
+        for column, weight in zip(columns, weights, strict=True):
             if weight:
                 for kind, learner, channel, coefficient in self._terms[column]:
                     answers = self._answers[kind, learner]

@@ -38,12 +38,11 @@ from structboost.weak.category_sets import (
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import (
-    count_roots,
+    Room,
     counted_table,
     grow,
+    grown_leaves,
     leaf_numbers,
-    leaf_sums,
-    packed_duals,
     row_hashes,
 )
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
@@ -271,6 +270,7 @@ class TreeFamily(WeakLearnerFamily):
         self._values = np.append(self.binned.bins.values, np.inf)
         # Leaves of all rows in the trees of this round, by their splits.
         self._leaves_of_round: dict[tuple[Any, ...], NDArray[np.int16]] = {}
+        self._kept_room: Room | None = None
 
     @property
     def identity(self) -> str:
@@ -308,6 +308,19 @@ class TreeFamily(WeakLearnerFamily):
         """The table that histograms are counted from."""
         return tuple(counted_table(self.binned, self.row_share))
 
+    def _room(self, n_channels: int) -> Room:
+        """Room that trees of so many channels are grown in, kept for the next round."""
+        if self._kept_room is None or self._kept_room[0].shape[1] != n_channels:
+            n_rows, n_entries = self.binned.n_rows, self._n_entries
+            self._kept_room = (
+                np.empty((n_rows, n_channels), np.int64),
+                np.empty((n_entries, n_channels), np.int64),
+                np.empty((self.depth, n_entries), np.int64),
+                np.zeros((2, n_rows), np.int64),
+                np.empty((2, n_rows), np.int32),
+            )
+        return self._kept_room
+
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
         """Numbers of rows, the same for rows of equal features; how many there are."""
@@ -338,14 +351,11 @@ class TreeFamily(WeakLearnerFamily):
         duals = np.ascontiguousarray(duals, np.float64)
         is_drawn = self._draw() if self._draws else None
         seed = self._draw_seed()
-        packed = np.empty(duals.shape, np.int64)
-        packed_duals(duals, is_drawn, packed)
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
-            some = np.ascontiguousarray(packed[:, first : first + at_once])
-            found += self._grow(some, duals, is_drawn, first, seed)
+            found += self._grow(duals, is_drawn, first, min(at_once, n_channels - first), seed)
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
@@ -435,41 +445,34 @@ class TreeFamily(WeakLearnerFamily):
 
     def _grow(
         self,
-        packed: IntArray,
         duals: FloatArray,
         is_drawn: NDArray[np.bool_] | None,
         first: int,
+        n_channels: int,
         seed: int,
     ) -> list[Candidate]:
-        """Trees of the channels from ``first`` on, whose splits are of the packed duals."""
-        table, depth = self._table, self.depth
-        n_channels, n_nodes = packed.shape[1], 2**depth - 1
-        features = np.empty((n_channels, n_nodes), np.int64)
-        bins = np.empty((n_channels, n_nodes), np.int64)
-        sets = room = counts = draw = None
+        """Trees of the channels from ``first`` on, whose splits are of the rows drawn."""
+        features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
+        sets = counts = draw = None
         if self._n_words:
-            sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
-            room = np.zeros(self._n_words, np.uint64)
+            sets = np.zeros((*bins.shape, self._n_words), np.uint64)
         if self.min_samples_leaf > 1:
-            counts = np.empty((depth, self._n_entries), np.int64)
+            counts = np.empty((self.depth, self._n_entries), np.int64)
         if self.max_features < 1:
             of_columns = self._feature(np.arange(self.binned.n_columns))
             n_drawn = math.ceil(self.max_features * self.n_features)
-            draw = seed, n_drawn, first, of_columns, np.empty(len(of_columns), np.bool_)
+            draw = seed, n_drawn, of_columns, np.empty(len(of_columns), np.bool_)
         ridge = self.l2_regularization
         if ridge:
             ridge /= self._equal_rows[1]
-        rows = np.flatnonzero(packed.any(axis=1)).astype(np.int32)
-        roots = np.empty((self._n_entries, n_channels), np.int64)
-        count_roots(table, packed, rows, roots)
+        columns = self._is_category, self._directions.of_columns
+        limits = first, self.min_samples_leaf, ridge
+        room = self._room(n_channels)
         grow(
-            table,
-            (self._is_category, self._directions.of_columns),
-            (packed, roots, np.empty((depth, self._n_entries), np.int64)),
-            features, bins, sets, room, counts, (self.min_samples_leaf, ridge), draw,
+            self._table, columns, duals, is_drawn, room, (features, bins), sets, counts, limits,
+            draw,
         )  # fmt: skip
         numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
-        leaf_numbers(self.binned.codes, features, bins, sets, numbers)
         leaves, weights = self._grown_leaves(
             (features, bins, sets), numbers, duals, is_drawn, first
         )
@@ -501,12 +504,14 @@ class TreeFamily(WeakLearnerFamily):
     ) -> tuple[FloatArray, FloatArray]:
         """Leaves of new trees, and their weights: sums of the duals, as they count."""
         weights, masses = np.empty((2, len(numbers), 2**self.depth))
+        if not self.confident and is_drawn is not None:
+            duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
+        grown_leaves(
+            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None, first,
+            numbers, weights, masses,
+        )  # fmt: skip
         if not self.confident:
-            if is_drawn is not None:
-                duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
-            leaf_sums(numbers, duals, None, first, weights, masses)
             return self._leaves(*nodes, weights), weights
-        leaf_sums(numbers, duals, is_drawn if self.honest else None, first, weights, masses)
         of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
         masses = np.maximum(masses + of_row * (1.0 + self.l2_regularization), _TINY)
         leaves = weights / masses

@@ -34,6 +34,9 @@ _GROUP_COLUMNS = 128
 _ROWS_AT_ONCE = 64
 
 
+Room = tuple[IntArray, IntArray, IntArray, IntArray, NDArray[np.int32]]
+
+
 class CountedTable(NamedTuple):
     """Bins of all rows, as histograms read them.
 
@@ -94,47 +97,37 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
 
 
 @compiled
-def packed_duals(duals: FloatArray, is_drawn: NDArray[np.bool_] | None, packed: IntArray) -> None:
+def _pack(
+    duals: FloatArray, is_drawn: NDArray[np.bool_] | None, first: int, packed: IntArray
+) -> None:
     """Fill ``packed`` with duals as whole numbers, shape (n_rows, n_channels).
 
-    Those of a channel are scaled so that their sizes sum to 2^31 at most, less than one per row
-    lost.  Rows that are not drawn have zeros.
+    Those of a channel are scaled so that their sizes sum to 2^31 at most.  Rows that are not drawn
+    have zeros.
     """
-    n_rows, n_channels = duals.shape
+    n_rows, n_channels = packed.shape
     scales = np.zeros(n_channels)
     for i in range(n_rows):
-        if is_drawn is not None and not is_drawn[i]:
-            continue
-        for c in range(n_channels):
-            scales[c] += abs(duals[i, c])
+        if is_drawn is None or is_drawn[i]:
+            for c in range(n_channels):
+                scales[c] += abs(duals[i, first + c])
     for c in range(n_channels):
         scales[c] = (_TOTAL - n_rows) / scales[c] if scales[c] > 0.0 else 0.0
     for i in range(n_rows):
         takes = 1.0
-        if is_drawn is not None and not is_drawn[i]:
-            takes = 0.0
+        if is_drawn is not None:
+            takes = 1.0 if is_drawn[i] else 0.0
         for c in range(n_channels):
-            scaled = takes * scales[c] * duals[i, c]
+            scaled = takes * scales[c] * duals[i, first + c]
             size = np.int64(abs(scaled) + 0.5)
             packed[i, c] = size << _SHIFT if scaled > 0.0 else size
 
 
 @compiled
-def count_roots(
+def _count_roots(
     table: tuple[NDArray[Any], ...], packed: IntArray, rows: NDArray[np.int32], roots: IntArray
 ) -> None:
-    """Histograms of all channels.
-
-    Parameters
-    ----------
-    table : CountedTable, as a plain tuple
-    packed : ndarray of int64, shape (n_rows, n_channels)
-        As :func:`packed_duals` fills it.
-    rows : ndarray of int32
-        Those that count.
-    roots : ndarray of int64, shape (sum of n_bins, n_channels)
-        Filled.
-    """
+    """Fill the histograms of all channels, shape (sum of n_bins, n_channels)."""
     _, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
     n_channels = packed.shape[1]
     totals = np.zeros(n_channels, np.int64)
@@ -205,50 +198,63 @@ def _count_dense(
 def grow(
     table: tuple[NDArray[Any], ...],
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
-    weights: tuple[IntArray, IntArray, IntArray],
-    features: IntArray,
-    bins: IntArray,
+    duals: FloatArray,
+    is_drawn: NDArray[np.bool_] | None,
+    room: Room,
+    nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
-    room: NDArray[np.uint64] | None,
     counts: IntArray | None,
-    limits: tuple[int, float],
-    draw: tuple[int, int, int, IntArray, NDArray[np.bool_]] | None,
+    limits: tuple[int, int, float],
+    draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
 ) -> None:
-    """Grow a tree for each channel, each split of least Gini impurity.
+    """Grow trees for some channels, each split of least Gini impurity.
 
     Parameters
     ----------
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
         Which are categories, and the directions, as :func:`best_split` takes them.
-    weights : (ndarray, ndarray, ndarray) of int64
-        Packed duals, shape (n_rows, n_channels); their histograms, as :func:`count_roots` fills
-        them; room for histograms on the way to a leaf, shape (depth, sum of n_bins).
-    features, bins : ndarray of int64, shape (n_channels, 2^depth - 1)
-        Filled; bin -1: no split; bin -2: a split by a set.
+    duals : ndarray, shape (n_rows, n_all_channels)
+    is_drawn : ndarray of bool, shape (n_rows,), optional
+        Rows that the trees are grown on; None for all.
+    room : tuple of ndarrays
+        Room for packed duals, shape (n_rows, n_channels), and their histograms, shape
+        (sum of n_bins, n_channels); for histograms on the way to a leaf, shape
+        (depth, sum of n_bins); and for two numbers of each row, shape (2, n_rows), twice.  Zero
+        where numbers of the fourth are read.
+    nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
+        Features and bins, filled; bin -1: no split; bin -2: a split by a set.
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
         Filled: the bins that go left, where a node splits by a set.  Without categories None, which
         spares the compilation of all that is about sets.
-    room : ndarray of uint64, shape (n_words,), optional
-        Room for a set; None as ``sets`` is.
     counts : ndarray of int64, shape (depth, sum of n_bins), optional
         Room for the rows of each bin, on the way to a leaf; None where one row is enough.
-    limits : (int, float)
-        Fewest rows of a leaf, and the share of the absolute weight of a channel that is added to
-        each side of a split.
-    draw : (int, int, int, ndarray of int64, ndarray of bool), optional
-        Seed, number of features that a node may split, place of the first channel among all,
-        feature of each column, and room for which columns a node may split; None where it may split
-        all.
+    limits : (int, int, float)
+        The first of the channels, the fewest rows of a leaf, and the share of the absolute weight
+        of a channel that is added to each side of a split.
+    draw : (int, int, ndarray of int64, ndarray of bool), optional
+        Seed, number of features that a node may split, feature of each column, and room for which
+        columns a node may split; None where it may split all.
     """
     codes, starts = table[0], table[1]
-    packed, roots, histograms = weights
+    packed, roots, histograms, weights, row_numbers = room
+    features, bins = nodes
+    first, min_rows, share = limits
     n_rows, n_nodes, depth = len(packed), features.shape[1], len(histograms)
-    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    rows, other = row_numbers[0], row_numbers[1]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
-    own, masked = np.empty(n_rows, np.int64), np.zeros(n_rows, np.int64)
+    own, masked = weights[0], weights[1]
     # Nodes to split: number, place of the histogram, rows, weight.
     todo = np.empty((depth + 1, 5), np.int64)
+    left_set = None
+    if sets is not None:
+        left_set = np.zeros(sets.shape[2], np.uint64)
+    _pack(duals, is_drawn, first, packed)
+    n = 0
+    for i in range(n_rows):
+        rows[n] = i
+        n += is_drawn is None or is_drawn[i]
+    _count_roots(table, packed, rows[:n], roots)
     for c in range(len(features)):
         n, total = 0, 0
         for i in range(n_rows):
@@ -260,7 +266,7 @@ def grow(
             histograms[0, b] = roots[b, c]
         if counts is not None:
             _count_rows(codes, starts, rows[:n], counts[0])
-        ridge = limits[1] * ((total >> _SHIFT) + (total & _MASK))
+        ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
         todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 0, 0, 0, n, total
@@ -273,29 +279,29 @@ def grow(
             if counts is not None:
                 of_node = counts[place]
             if draw is not None:
-                is_open = draw[4]
-                _draw_columns(draw, (draw[2] + c) * n_nodes + node)
+                is_open = draw[3]
+                _draw_columns(draw, (first + c) * n_nodes + node)
             f, b, left_total = best_split(
-                histograms[place], starts, columns, (total, ridge), room, of_node,
-                (end - begin, limits[0]), is_open,
+                histograms[place], starts, columns, (total, ridge), left_set, of_node,
+                (end - begin, min_rows), is_open,
             )  # fmt: skip
             if b == -1:
                 continue
             features[c, node], bins[c, node] = f, b
-            if sets is not None and room is not None:
+            if sets is not None and left_set is not None:
                 for w in range(sets.shape[2]):
-                    sets[c, node, w] = room[w]
+                    sets[c, node, w] = left_set[w]
             left = 2 * node + 1
             if left >= n_nodes:
                 continue
-            middle = _part(codes[f], b, room, rows, other, begin, end)
+            middle = _part(codes[f], b, left_set, rows, other, begin, end)
             smaller, larger = (left, begin, middle), (left + 1, middle, end)
             weight_of_smaller, weight_of_larger = left_total, total - left_total
             if middle - begin > end - middle:
                 smaller, larger = larger, smaller
                 weight_of_smaller, weight_of_larger = weight_of_larger, weight_of_smaller
-            may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], limits[0])
-            may_larger = _may_split(weight_of_larger, larger[2] - larger[1], limits[0])
+            may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], min_rows)
+            may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
                 of_smaller = rows[smaller[1] : smaller[2]]
                 _count(table, own, masked, of_smaller, histograms[place + 1])
@@ -503,9 +509,9 @@ def _best_set(
 
 
 @compiled
-def _draw_columns(draw: tuple[int, int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
+def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
     """Open the columns of as many features as ``draw`` says, drawn anew for each node."""
-    seed, n_drawn, _, feature_of, is_open = draw
+    seed, n_drawn, feature_of, is_open = draw
     n_left = feature_of[-1] + 1
     state = np.uint64(seed) + np.uint64(node) * np.uint64(0xBF58476D1CE4E5B9)
     is_drawn = False
@@ -586,7 +592,24 @@ def leaf_numbers(
 
 
 @compiled
-def leaf_sums(
+def grown_leaves(
+    codes: NDArray[Any],
+    nodes: tuple[IntArray, IntArray],
+    sets: NDArray[np.uint64] | None,
+    duals: FloatArray,
+    is_drawn: NDArray[np.bool_] | None,
+    first: int,
+    numbers: NDArray[np.int16],
+    weights: FloatArray,
+    masses: FloatArray,
+) -> None:
+    """Leaves of the rows in new trees, and sums over them (:func:`leaf_numbers`, `_leaf_sums`)."""
+    leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
+    _leaf_sums(numbers, duals, is_drawn, first, weights, masses)
+
+
+@compiled
+def _leaf_sums(
     numbers: NDArray[np.int16],
     duals: FloatArray,
     is_drawn: NDArray[np.bool_] | None,
