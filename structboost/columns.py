@@ -128,9 +128,13 @@ class ColumnHolder(Protocol):
     weights: FloatArray
     takes_sparse_answers: ClassVar[bool]
     takes_held_out: ClassVar[bool]
+    keeps_answers: ClassVar[bool]
 
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
+
+    def hold_responses(self, kind: str, learners: IntArray, responses: Any) -> None:
+        """Hold answers of learners that were added before."""
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero; ``terms`` number them from 0."""
@@ -221,7 +225,7 @@ class ColumnRegistry:
         added: list[int] = []
         selected: list[int] = []
         for kind, of_kind in priced.items():
-            fresh = []
+            fresh, again = [], []
             for column in of_kind:
                 n_known = len(self._numbers)
                 number = self._numbers.setdefault((kind, column.terms), n_known)
@@ -235,7 +239,11 @@ class ColumnRegistry:
                     fresh.append(column)
                     if live is not None:
                         live[number] = place
+                else:
+                    again.append(column)
                 selected.append(place)
+            if again and not self._master.keeps_answers:
+                self._recall(kind, again)
             if fresh:
                 terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
         self.selected = np.array(selected, np.int64)
@@ -279,7 +287,7 @@ class ColumnRegistry:
     def weights(self) -> ColumnWeights:
         """The live columns with a weight, by their number."""
         weights = self._master.weights
-        used = np.flatnonzero(weights)
+        used = weights.nonzero()[0]
         return ColumnWeights(self._live[used].astype(np.int32), weights[used])
 
     def ensemble(
@@ -440,12 +448,22 @@ class ColumnRegistry:
             known.update({learner: start + i for i, learner in enumerate(new)})
         return Terms.of(own, known)
 
+    def _recall(self, kind: str, columns: Sequence[Column]) -> None:
+        """Give the master the answers of learners that it had before."""
+        learners = list(dict.fromkeys(term.learner for column in columns for term in column.terms))
+        numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
+        self._master.hold_responses(kind, numbers, self._answers(kind, learners))
+
     def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
         """Give the master new learners; returns the number of the first."""
+        return self._master.add_responses(kind, self._answers(kind, learners))
+
+    def _answers(self, kind: str, learners: Sequence[Any]) -> Any:
+        """What learners answer, in a form that the master takes."""
         answers = self.families[kind].responses(learners)
         if sparse.issparse(answers) and not self._master.takes_sparse_answers:
-            answers = answers.toarray()
-        return self._master.add_responses(kind, answers)
+            return answers.toarray()
+        return answers
 
 
 def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:

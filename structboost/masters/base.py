@@ -484,6 +484,9 @@ class RestrictedMaster(ABC):
         Whether :meth:`add_responses` takes sparse answers, too.
     takes_held_out : bool
         Whether :meth:`add_held_out` is called where families leave parts out of a round.
+    keeps_answers : bool
+        Whether it holds the answers of all learners.  Otherwise :meth:`hold_responses` is called
+        with those of the columns that pricing chooses again.
     searches_outputs : bool
         Whether the objective is found by the argmax of the task, and so is as exact as that.
     """
@@ -491,6 +494,7 @@ class RestrictedMaster(ABC):
     drops_idle_columns = True
     takes_sparse_answers: ClassVar[bool] = False
     takes_held_out: ClassVar[bool] = False
+    keeps_answers: ClassVar[bool] = True
     searches_outputs: ClassVar[bool] = True
 
     def __init__(self, C: float) -> None:
@@ -545,6 +549,25 @@ class RestrictedMaster(ABC):
         first : int
             Number of the first new learner of the kind.
         """
+
+    def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
+        """Hold the answers of learners that were added before, for the next solution.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        learners : ndarray of int64, shape (n_learners,)
+            Their numbers.
+        responses
+            As for :meth:`add_responses`.
+
+        Raises
+        ------
+        NotImplementedError
+            Where the master declares ``keeps_answers``.
+        """
+        raise _not_implemented(self, "hold_responses")
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero.

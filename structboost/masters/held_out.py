@@ -70,8 +70,8 @@ class HeldOutScores:
         """Keep the answers of the columns of a round until their steps are known."""
         self._waiting[kind] = held_out
 
-    def step(self, steps: FloatArray) -> None:
-        """Add what the columns of the round answer under their steps, shape (n_columns,)."""
+    def step(self, steps: Mapping[int, float]) -> None:
+        """Add what the columns of the round answer under their steps."""
         for kind, held_out in self._waiting.items():
             own = self._sums[kind]
             for column, channel, answers in zip(*held_out[1:], strict=True):

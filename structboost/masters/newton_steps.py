@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import HeldOut, Terms, TermsByKind, check_single_terms
+from structboost.columns import HeldOut, Terms, check_single_terms
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -25,7 +25,7 @@ from structboost.files.schema import (
 )
 from structboost.masters.base import Formulation, RestrictedMaster
 from structboost.masters.held_out import HeldOutScores, Temperature, fitted_temperature
-from structboost.runtime.growing import GrowingMatrix
+from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 
 _TINY = np.finfo(np.float64).tiny
@@ -73,7 +73,9 @@ class NewtonSteps(Formulation):
 class NewtonStepsMaster(RestrictedMaster):
     """Scores of all parts; columns step from the scores of the round before, and C is infinite.
 
-    Subclasses call :meth:`_measure` when they are made.
+    A column is not looked at again until pricing chooses it again, so only the answers of the
+    learners that came since the last step are held.  Subclasses call :meth:`_measure` when they are
+    made.
 
     Parameters
     ----------
@@ -88,13 +90,18 @@ class NewtonStepsMaster(RestrictedMaster):
     """
 
     drops_idle_columns = False
+    keeps_answers = False
     takes_sums: ClassVar[bool] = False
 
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__(np.inf)
         self.formulation = formulation
-        self._columns = TermsByKind(shapes)
-        self._answers = {kind: GrowingMatrix(n_parts) for kind, (_, n_parts) in shapes.items()}
+        # Kind, learner, channel and coefficient of the terms of each column.
+        self._terms: list[list[tuple[str, int, int, float]]] = []
+        self._n_learners = dict.fromkeys(shapes, 0)
+        # Answers by kind and learner, and whether they have been stepped along.
+        self._answers: dict[tuple[str, int], NDArray[Any]] = {}
+        self._has_stepped = False
         # Their shape is (n_channels, n_parts), as that of the derivatives by them.
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
         self._slopes: dict[str, FloatArray] = {}
@@ -127,7 +134,20 @@ class NewtonStepsMaster(RestrictedMaster):
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
-        return self._answers[kind].append(responses)
+        first = self._n_learners[kind]
+        self._n_learners[kind] += len(responses)
+        self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
+        return first
+
+    def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
+        """Hold answers until those of others come after the next step."""
+        if self._has_stepped:
+            self._answers.clear()
+            self._has_stepped = False
+        self._answers.update(
+            ((kind, learner), own)
+            for learner, own in zip(learners.tolist(), responses, strict=True)
+        )
 
     def add_held_out(self, kind: str, held_out: HeldOut) -> None:
         """Keep it for the next :meth:`solve`."""
@@ -136,10 +156,13 @@ class NewtonStepsMaster(RestrictedMaster):
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero."""
-        if not self.takes_sums:
-            for own in terms.values():
+        first = len(self._terms)
+        self._terms += [[] for _ in range(n_new)]
+        for kind, own in terms.items():
+            if not self.takes_sums:
                 check_single_terms(own, n_new, type(self.formulation).__name__)
-        self._columns.add(terms, n_new)
+            for column, *term in zip(*(array.tolist() for array in own), strict=True):
+                self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -149,12 +172,14 @@ class NewtonStepsMaster(RestrictedMaster):
                 self._held_out.forget_round()
             return
         self._calls += 1
-        steps = self._steps(selected)
-        self.weights = self.weights + steps
-        self._add_to(self._scores, steps)
+        columns = sorted(set(selected.tolist()))
+        steps = [self._step(self._terms[column]) for column in columns]
+        self.weights[columns] += steps
+        self._add_to(self._scores, columns, steps)
+        self._has_stepped = True
         self._measure()
         if self._held_out is not None:
-            self._held_out.step(steps)
+            self._held_out.step(dict(zip(columns, steps, strict=True)))
             if self.formulation.patience is not None and self._calls % _LOOK == 0:
                 self._look()
 
@@ -226,7 +251,8 @@ class NewtonStepsMaster(RestrictedMaster):
                     self._least_loss = finite_number(least, "held-out loss", 0.0)
                 self._best_round = whole_number(best, "best round", 0, self._calls)
         self.weights = arrays["weights"]
-        self._add_to(self._scores, self.weights)
+        self._add_to(self._scores, range(len(self.weights)), self.weights)
+        self._has_stepped = True
         found = below("scores/", arrays)
         for kind, summed in self._scores.items():
             if not np.allclose(found[kind], summed, _ROUNDING, _ROUNDING):
@@ -234,35 +260,64 @@ class NewtonStepsMaster(RestrictedMaster):
         self._scores = found
         self._measure()
 
-    def _add_to(self, scores: Mapping[str, FloatArray], weights: FloatArray) -> None:
-        """Add what the columns answer under these weights."""
-        for kind, terms in self._columns.weighted(weights).items():
-            rows, own = self._answers[kind].rows, scores[kind]
-            for learner, channel, coefficient in zip(*terms[1:], strict=True):
-                own[channel] += coefficient * rows[learner]
+    def _add_to(
+        self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
+    ) -> None:
+        """Add what columns answer under these weights."""
+        for column, weight in zip(columns, weights, strict=True):
+            if weight:
+                for kind, learner, channel, coefficient in self._terms[column]:
+                    answers = self._answers[kind, learner]
+                    add_answers(answers, weight * coefficient, scores[kind][channel])
 
-    def _steps(self, selected: IntArray) -> FloatArray:
-        """Shrunken Newton steps of the columns selected, 0 for all others."""
-        n_columns = len(self.weights)
-        is_selected = np.zeros(n_columns)
-        is_selected[selected] = 1.0
-        slopes, curvatures, largest = np.zeros((3, n_columns))
-        for kind, terms in self._columns.weighted(is_selected).items():
-            for j, learner, channel, coefficient in zip(*terms, strict=True):
-                answer = coefficient * self._answers[kind].rows[learner]
-                slope, curvature = self._along(kind, channel, answer)
-                slopes[j] += slope
-                curvatures[j] += curvature
-                largest[j] = max(largest[j], np.abs(answer).max(initial=0.0))
-        longest = self.formulation.largest_step / np.maximum(largest, _TINY)
-        newton = np.divide(slopes, curvatures, out=longest.copy(), where=curvatures > 0)
-        return np.where(slopes > 0, self.formulation.shrinkage * np.minimum(newton, longest), 0.0)
+    def _step(self, terms: Sequence[tuple[str, int, int, float]]) -> float:
+        """Shrunken Newton step along the column of these terms."""
+        slope, curvature, largest = 0.0, 0.0, float(_TINY)
+        for kind, learner, channel, coefficient in terms:
+            answers = self._answers[kind, learner]
+            of_term = self._along(kind, channel, answers)
+            slope += coefficient * of_term[0]
+            curvature += coefficient * coefficient * of_term[1]
+            largest = max(largest, abs(coefficient) * of_term[2])
+        if slope <= 0.0:
+            return 0.0
+        longest = self.formulation.largest_step / largest
+        newton = slope / curvature if curvature > 0.0 else longest
+        return self.formulation.shrinkage * min(newton, longest)
 
-    def _along(self, kind: str, channel: int, answer: FloatArray) -> tuple[float, float]:
-        """How much a unit of the answer lowers the loss at first, and the second derivative."""
-        slopes, curvatures = self._slopes[kind][channel], self._curvatures[kind][channel]
-        return float(answer @ slopes), float((answer * answer) @ curvatures)
+    def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
+        """How the loss changes with a factor of the answers.
+
+        Returns
+        -------
+        slope, curvature : float
+            How much it falls at first, and the second derivative.
+        largest : float
+            The largest change of a score.
+        """
+        return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
 
     @abstractmethod
     def _measure(self) -> None:
         """Compute the risk at the scores, and slopes and curvatures where they are used."""
+
+
+@compiled
+def along_answers(
+    answers: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
+) -> tuple[float, float, float]:
+    """Sums of slopes and of curvatures along answers, and the largest size of an answer."""
+    slope, curvature, largest = 0.0, 0.0, 0.0
+    for i in range(len(answers)):
+        answer = float(answers[i])
+        slope += answer * slopes[i]
+        curvature += answer * answer * curvatures[i]
+        largest = max(largest, abs(answer))
+    return slope, curvature, largest
+
+
+@compiled
+def add_answers(answers: NDArray[Any], factor: float, scores: FloatArray) -> None:
+    """Add answers times a factor to scores."""
+    for i in range(len(answers)):
+        scores[i] += factor * float(answers[i])
