@@ -82,8 +82,8 @@ def random_folds(
     of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
     return [
         Fold(
-            _rows_of(X, train), _rows_of(Y, train), weights[train],
-            _rows_of(X, held), _rows_of(Y, held), weights[held], train, held,
+            rows_of(X, train), rows_of(Y, train), weights[train],
+            rows_of(X, held), rows_of(Y, held), weights[held], train, held,
         )
         for train, held in split_rows(of_stratum[counted], random_state, counted, X)
     ]  # fmt: skip
@@ -135,7 +135,8 @@ def _of_one_each(n_examples: int) -> str:
     return f"each of the {n_examples} distinct examples is the only one of its class"
 
 
-def _rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
+def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
+    """Entries of a sequence by their numbers, as a table where it is one."""
     if isinstance(sequence, np.ndarray | SparseRows):
         return sequence[rows]
     return [sequence[i] for i in rows]
