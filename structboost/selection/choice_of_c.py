@@ -26,6 +26,8 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut, Score, measured_model, surrogate_of
 from structboost.selection.path import (
     FACTOR,
+    SATISFIED,
+    SATISFIED_SHARE,
     Path,
     Report,
     Trial,
@@ -38,8 +40,6 @@ from structboost.weak.families import WeakLearners
 
 # Relative gap at which a fit of the path stops.
 _COARSE = 0.2
-# Share of the loss in the objective below which a larger C changes nothing.
-_SATISFIED = 0.1
 # Share by which other weak learners must be better: less is a tie of a few examples.
 _CLEARLY = 0.03
 # Rounds of a fold along the whole path, as a multiple of the largest number per fit.
@@ -205,8 +205,8 @@ class _FoldFits:
     def _why_no_larger(self) -> str:
         """Reason why a larger C is not worth a fit; empty if it may be."""
         share = max(loop.master.C * loop.master.risk / loop.master.primal for loop in self._loops)
-        if share <= _SATISFIED:
-            return "a larger C changes nothing: hardly any loss is left on the examples trained on"
+        if share <= SATISFIED_SHARE:
+            return SATISFIED
         if self._rounds >= _ROUNDS * self._settings.max_rounds:
             return "the rounds are used up"
         return ""
