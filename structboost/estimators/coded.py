@@ -17,7 +17,7 @@ from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.stage_wise import StageWise
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
-from structboost.selection.held_out import measured_model, surrogate_of
+from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
 from structboost.task import Task
 from structboost.tasks.coded import CodedTask
@@ -162,7 +162,6 @@ class _CorrectiveClassifier(_CodedClassifier):
                  kept, held)
             for kept, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
         ]  # fmt: skip
-        surrogate = surrogate_of(formulation)
 
         def fit_at(theta: float) -> Trial:
             measured = []
@@ -170,7 +169,7 @@ class _CorrectiveClassifier(_CodedClassifier):
                 run = self._side_trainer(task, formulation, float(theta), self.tol)
                 fit = partial(run.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
                 model = uninterrupted(fit).model_
-                measured.append(measured_model(task, fold, model, surrogate))
+                measured.append(measured_model(task, fold, model))
             return Trial(measured)
 
         path = Path("theta", records=self.theta_path_)

@@ -18,7 +18,7 @@ from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
 from structboost.selection.folds import Fold, parts_of_groups
-from structboost.selection.held_out import HeldOut, measured_model, measured_scores
+from structboost.selection.held_out import HeldOut, measured_model, measured_scores, scaled_hinge
 from structboost.selection.path import Path, Trial
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 from structboost.validation import checked_choice, checked_whole_number
@@ -394,8 +394,8 @@ class _FoldFits:
         data = _training_set(*given, self._settings, None)
         fold = Fold([], [], None, data.X, data.Y)
         if isinstance(trainer, StructuredSVM):
-            return measured_scores(trainer.task, fold, trainer.scores(data.X))
-        return measured_model(trainer.task, fold, trainer.model_)
+            return measured_scores(trainer.task, fold, trainer.scores(data.X), scaled_hinge)
+        return measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

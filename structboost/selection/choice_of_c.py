@@ -23,7 +23,7 @@ from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
-from structboost.selection.held_out import HeldOut, Score, measured_model, surrogate_of
+from structboost.selection.held_out import HeldOut, measured_model
 from structboost.selection.path import (
     FACTOR,
     SATISFIED,
@@ -35,6 +35,7 @@ from structboost.selection.path import (
     rounded,
     upwards,
 )
+from structboost.selection.scoring import Score
 from structboost.training import Plan
 from structboost.weak.families import WeakLearners
 
@@ -166,7 +167,6 @@ class _FoldFits:
         self._folds = folds
         self._resources = resources
         self._score = score
-        self._surrogate = surrogate_of(plan.formulation)
         self.weak_learner = plan.weak_learner
         self._rounds = 0
         self._loops: list[Loop] = []
@@ -224,6 +224,4 @@ class _FoldFits:
 
     def _held_out(self, fold: Fold, loop: Loop) -> HeldOut:
         raise_if_interrupted()
-        return measured_model(
-            self._plan.task, fold, loop.current_model(), self._surrogate, self._score
-        )
+        return measured_model(self._plan.task, fold, loop.current_model(), score=self._score)
