@@ -139,7 +139,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _forget(self) -> None:
         """Where a fit ends early, no model of the last one is left."""
-        for name in ("model_", "C_path_"):
+        for name in ("model_", "C_path_", "C_path_end_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -173,7 +173,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         self.objective_ = trainer.objective_
         self.C_ = trainer.C_
         if folds is not None:
-            self.C_path_ = trainer.C_path_
+            self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
         # A fit that Ctrl-C ended while C was chosen has none of the rounds that were watched.
         is_watched = folds is None or not trainer.interrupted_
         if stopping is not None and is_watched:
