@@ -37,6 +37,7 @@ from .estimators import StructuredSVMClassifier as StructuredSVMClassifier
 from .estimators.early_stopping import EarlyStopping as EarlyStopping
 from .exceptions import BinnedTableError as BinnedTableError
 from .exceptions import CheckpointError as CheckpointError
+from .exceptions import ConstantPredictionWarning as ConstantPredictionWarning
 from .exceptions import EmptyModelWarning as EmptyModelWarning
 from .exceptions import EngineError as EngineError
 from .exceptions import InterruptedFitWarning as InterruptedFitWarning

@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from math import inf
 from os import PathLike
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost.contract.calls import mean_loss, model_marginals, model_predictions
+from structboost.contract.calls import (
+    mean_loss,
+    model_marginals,
+    model_predictions,
+    model_scores,
+)
+from structboost.contract.one_output import warn_of_one_output
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.ensemble import FORMAT as MODEL_FORMAT
@@ -22,7 +29,7 @@ from structboost.files.checkpoint import Checkpoint
 from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
-from structboost.progress import Progress, ProgressBar
+from structboost.progress import Progress, ProgressBar, announce_compilation
 from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.choice_of_c import choose_C
@@ -200,17 +207,26 @@ class StructBoost(Documented, BaseEstimator):
 
         Warns
         -----
+        ConvergenceWarning
+            If a certified fit uses up ``max_rounds`` before its gap is ``tol``.
+        EmptyModelWarning
+            If C is too small for any weak learner.
+        ConstantPredictionWarning
+            If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
             On Ctrl-C later; the model of the last complete round is kept.  While C is chosen, and
             until the fit with the chosen C is complete, the best model of the path is kept, which
             was trained on a part of the examples.
         """
+        announce_compilation()
         X, Y = by_position(X), by_position(Y)
         if self.C == AUTO:
             tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds)
         else:
             _fit([self], X, Y, sample_weight)
+        if not self.interrupted_ and self.model_.weights.any() and is_in_memory(X):
+            warn_of_one_output(self.task, X, Y, partial(model_scores, self.task, self.model_))
         return self
 
     def path(
@@ -457,11 +473,21 @@ class StructBoost(Documented, BaseEstimator):
             checkpoint=Checkpoint.of(self.checkpoint),
         )
 
+    def _summary(self, loop: Loop) -> str:
+        """Formulation, families of weak learners and C, in words."""
+        named = self.formulation
+        formulation = named if isinstance(named, str) else type(named).__name__
+        families = dict.fromkeys(family.name for family in loop.columns.families.values())
+        C = float(loop.settings.C)
+        return f"{formulation} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
+
     def _keep(self, loop: Loop) -> None:
         """Run a loop, and keep what it leaves."""
         self.history_, self.interrupted_ = [], False
         callbacks = checked_callbacks(self.callbacks)
-        bar = ProgressBar(self.tol, self.max_rounds) if self.verbose else None
+        bar = None
+        if self.verbose:
+            bar = ProgressBar(self.tol, self.max_rounds, f"{self._summary(loop)}  ")
         if bar is not None:
             callbacks.insert(0, bar)
 

@@ -88,6 +88,10 @@ class EmptyModelWarning(UserWarning):
     """C is so small that the fitted model has no weak learner."""
 
 
+class ConstantPredictionWarning(UserWarning):
+    """The fitted model predicts one output for all training examples, whose true outputs differ."""
+
+
 class EngineError(RuntimeError):
     """The processes or machines that train could not be kept running."""
 

@@ -1,8 +1,8 @@
 """Progress as one line on standard error, for training and for the commands.
 
 A terminal or a notebook shows a bar that tqdm redraws.  Anywhere else, as in a log, the last state
-is written once, when the line is closed.  Where progress is shown, a line also says that numba
-compiles, once per process.
+is written once, when the line is closed.  A line also says that numba compiles, once per process,
+even where no progress is shown.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
@@ -241,6 +242,8 @@ def train(
         On Ctrl-C later.
     EmptyModelWarning
         If a model is empty, which the warning says how to mend.
+    ConvergenceWarning
+        If a certified fit uses up its rounds before its gap is ``tol``.
     """
     loop: Loop | None = None
     empty: list[Loop] = []
@@ -263,6 +266,7 @@ def train(
                     return _warn_of_interruption(len(loop.state.history))
                 if loop.is_empty:
                     empty.append(loop)
+                _warn_of_open_gap(loop)
         if empty:
             largest = max(empty, key=lambda loop: float(loop.settings.C))
             _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
@@ -272,6 +276,20 @@ def _warn_of_interruption(n_rounds: int) -> None:
     warn_user(
         f"Training was interrupted after {n_rounds} rounds; the model kept so far is usable.",
         InterruptedFitWarning,
+    )
+
+
+def _warn_of_open_gap(loop: Loop) -> None:
+    """Warn if rounds were used up before the gap was ``tol``."""
+    state, settings = loop.state, loop.settings
+    gap = state.history[-1]["gap"]
+    if state.done or gap is None or gap <= max(float(settings.tol), float(settings.spread)):
+        return
+    warn_user(
+        f"Training ended after {len(state.history)} rounds, all that max_rounds (max_iter of the "
+        f"estimators) allows, at a gap of {gap:.2g}, above tol = {settings.tol}.  Allow more "
+        "rounds, or a larger tol.",
+        ConvergenceWarning,
     )
 
 

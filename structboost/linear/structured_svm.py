@@ -33,7 +33,7 @@ from structboost.linear.first_passes import pass_in_runs
 from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
 from structboost.loop import record
-from structboost.progress import ProgressBar
+from structboost.progress import ProgressBar, announce_compilation
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -161,6 +161,7 @@ class StructuredSVM(Documented, BaseEstimator):
         InterruptedFitWarning
             On Ctrl-C; the best weights so far are kept.
         """
+        announce_compilation()
         self._check_parameters()
         check_examples(X, Y)
         X, Y = by_position(X), by_position(Y)

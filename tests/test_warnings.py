@@ -1,0 +1,168 @@
+"""Fits that did not converge, or that learned one output, warn; the first compilation is told."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost import (
+    ChainTask,
+    ConstantPredictionWarning,
+    GraphInput,
+    GraphTask,
+    MatchingTask,
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    MultiLabelTask,
+    StageWiseLikelihood,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+from structboost.contract.one_output import predicts_one_output
+from structboost.task import StackedParts
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 4))
+Y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
+SEQUENCES = [X[i : i + 10] for i in range(0, 200, 10)]
+TAGS = [np.array(["a", "b"])[Y[i : i + 10]].tolist() for i in range(0, 200, 10)]
+
+CERTIFIED = {
+    "trainer": lambda n: StructBoost(
+        MulticlassTask(2), C=100, tol=1e-4, max_rounds=n).fit(X, Y),
+    "m_slack": lambda n: StructBoost(
+        MulticlassTask(2), C=100, tol=1e-4, max_rounds=n, formulation="m_slack").fit(X, Y),
+    "classifier": lambda n: StructBoostClassifier(
+        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(X, Y),
+    "chosen C": lambda n: StructBoostClassifier(
+        objective="hinge", tol=1e-6, max_iter=n).fit(X, Y),
+    "likelihood": lambda n: StructBoostClassifier(
+        objective="l1_log_loss", C=100, tol=1e-4, max_iter=n).fit(X, Y),
+    "ranker": lambda n: StructBoostRanker(
+        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(X, Y),
+    "tagger": lambda n: StructBoostTagger(
+        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(SEQUENCES, TAGS),
+    "label sets": lambda n: StructBoostMultiLabelClassifier(
+        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(
+        X, np.column_stack((Y, 1 - Y, X[:, 0] > 0))),
+    "coordinate descent": lambda n: MultiBoostCWClassifier(C=100, tol=1e-6, max_rounds=n).fit(X, Y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_a_certified_fit_that_runs_out_of_rounds_warns_with_gap_tol_and_remedy(name):
+    with pytest.warns(ConvergenceWarning, match=r"gap of .*above tol = .*more\s+rounds"):
+        CERTIFIED[name](3)
+
+
+def test_fits_that_reach_tol_or_have_no_bound_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        StructBoostClassifier(objective="hinge", C=10, tol=0.2).fit(X, Y)
+        StructBoostClassifier(max_iter=2).fit(X, Y)
+        StructBoostRanker(max_iter=2).fit(X, Y)
+        StructBoost(MulticlassTask(2), C=10, callbacks=[lambda *_: True]).fit(X, Y)
+
+
+def test_a_path_warns_for_each_fit_that_runs_out_of_rounds():
+    with pytest.warns(ConvergenceWarning) as found:
+        StructBoost(MulticlassTask(2), C=1.0, tol=1e-6, max_rounds=2).path(X, Y, [10, 100])
+    assert len([one for one in found if one.category is ConvergenceWarning]) == 2
+
+
+RARE = np.arange(200) < 4
+# A feature of two values, which the rare outputs do not depend on.
+COIN = (np.arange(200) % 2).astype(float)[:, None]
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: StructBoostClassifier(max_iter=5).fit(COIN, RARE),
+        lambda: StructBoost(
+            MulticlassTask(2), C=np.inf, formulation=StageWiseLikelihood(), max_rounds=3
+        ).fit(COIN, RARE.astype(int)),
+        lambda: StructBoostTagger(max_iter=1, max_depth=1).fit(
+            SEQUENCES, np.where(RARE, "b", "a").reshape(20, 10).tolist()
+        ),
+        lambda: StructBoostMultiLabelClassifier(max_iter=1, max_depth=1).fit(
+            X, np.column_stack((RARE, np.roll(RARE, 20)))
+        ),
+    ],
+    ids=["classifier", "trainer", "tagger", "label sets"],
+)
+def test_a_model_that_predicts_one_output_for_everything_warns(fit):
+    with pytest.warns(ConstantPredictionWarning, match="one output for all .* training examples"):
+        fit()
+
+
+def constant_scores(task, inputs):
+    """Scores that are the same for every part of a kind."""
+    stack = task.stack(inputs)
+    rows = {
+        # Pairs of labels have four channels.
+        kind: np.tile((np.arange(own.n_channels) == 1) * float(own.n_channels < 4), (len(rows), 1))
+        for (kind, own), rows in zip(task.kinds.items(), stack.rows.values(), strict=True)
+    }
+    return StackedParts(rows, stack.offsets)
+
+
+ONE_OUTPUT = {
+    "classes": (MulticlassTask(3), X, np.arange(200) % 3),
+    "chains": (
+        ChainTask(2),
+        [X[:3], X[:5], X[:1]],
+        [np.array([0, 1, 0]), np.array([1] * 5), np.array([0])],
+    ),
+    "sets": (MultiLabelTask(2), X, np.column_stack((X[:, 0] > 0, X[:, 1] > 0)).astype(int)),
+    "graphs": (
+        GraphTask(2),
+        [GraphInput(X[:3], np.array([[0, 1], [1, 2]])), GraphInput(X[:2], np.array([[0, 1]]))],
+        [np.array([0, 1, 1]), np.array([1, 1])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_OUTPUT)
+def test_one_output_is_known_by_its_joint_features(name):
+    task, inputs, outputs = ONE_OUTPUT[name]
+    scores = constant_scores(task, inputs)
+    assert predicts_one_output(task, inputs, outputs, scores)
+    # Where the truth is one output as well, nothing is wrong.
+    best = task.argmax_batch(inputs, scores)
+    assert not predicts_one_output(task, inputs, list(best), scores)
+    varied = StackedParts(
+        {kind: RNG.normal(size=rows.shape) for kind, rows in scores.rows.items()}, scores.offsets
+    )
+    assert not predicts_one_output(task, inputs, outputs, varied)
+
+
+def test_matchings_of_different_pairs_are_several_outputs():
+    pairs = [RNG.normal(size=(3, 3, 2)) for _ in range(8)]
+    matched = [RNG.permutation(3) for _ in pairs]
+    task = MatchingTask()
+    stack = task.stack(pairs)
+    scores = StackedParts(
+        {kind: RNG.normal(size=(len(rows), 1)) for kind, rows in stack.rows.items()}, stack.offsets
+    )
+    assert not predicts_one_output(task, pairs, matched, scores)
+
+
+def test_the_first_compilation_is_announced_without_verbose(tmp_path):
+    program = (
+        "from sklearn.datasets import load_iris\n"
+        "from structboost import StructBoostClassifier as C\n"
+        "C(objective='hinge', C=5, max_iter=2).fit(*load_iris(return_X_y=True))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, check=True, env={"NUMBA_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert run.stderr.count("compiles its inner loops, once per installation") == 1
+    assert not run.stdout
