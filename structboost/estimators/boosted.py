@@ -300,9 +300,12 @@ class StructBoostEstimator(BoostedEstimator):
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
         made, metadata = super()._load(path)
         made._fitted_objective = metadata.get("objective_name", str(made.objective))
+        if (learning_rate := metadata.get("learning_rate")) is not None:
+            made.learning_rate_ = float(learning_rate)
         return made, metadata
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
+        facts["learning_rate"] = getattr(self, "learning_rate_", None)
         super()._save(path, objective_name=self._fitted_objective, **facts)
 
     def _pricing(self, task: Task) -> str | PricingRule:
@@ -338,6 +341,10 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "trained; write objective='hinge' and give C, such as C=10."
             )
         return super()._fit_in_place(X, y, sample_weight)
+
+    @property
+    def _is_likelihood(self) -> bool:
+        return self._is(LOG_LOSS, L1_LOG_LOSS)
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseLikelihood()

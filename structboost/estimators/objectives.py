@@ -23,7 +23,10 @@ OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features"
 _OF_MASTERS = ("C", "tol", "exact", "pricing", "columns_per_channel", "spread")
 _OF_HINGE = ("formulation", "stabilize")
 # Parameters of boosting, not of the fit of one linear function.
-_OF_LOOP = ("engine", "checkpoint", "early_stopping", "callbacks")
+_OF_LOOP = (
+    "engine", "checkpoint", "early_stopping", "validation_fraction", "n_iter_no_change",
+    "callbacks",
+)  # fmt: skip
 
 _READ: dict[str, tuple[str, ...]] = {
     LOG_LOSS: (*_OF_STEPS, *OF_TREES, *_OF_LOOP),
@@ -156,7 +159,7 @@ def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str
     """
     made = dict(parameters)
     of_objective = _OF_OBJECTIVE_IN_0_2.get(estimator)
-    if of_objective is None or "objective" in made:
+    if of_objective is None:
         return made
     if "max_rounds" in made:
         made["max_iter"] = made.pop("max_rounds")

@@ -284,7 +284,7 @@ def test_a_union_is_a_list_of_names_or_callables():
     assert objectives == pytest.approx([objectives[0]] * 3, rel=0.05)
     shared = clone(named).set_params(pricing="best").fit(X, y)
     assert shared.history_[-1]["gap"] <= 0.05
-    trees = clone(named).set_params(weak_learner=["linear", "tree"], max_rounds=5).fit(X, y)
+    trees = clone(named).set_params(weak_learner=["linear", "tree"], max_iter=5).fit(X, y)
     assert trees.history_[-1]["gap"] is None
     of_one = clone(named).set_params(weak_learner=["stump"]).fit(X, y)
     assert of_one.objective_ == clone(named).set_params(weak_learner="stump").fit(X, y).objective_

@@ -26,8 +26,8 @@ def tagger(is_of_dicts, **parameters):
     inputs, outputs = sentences(is_of_dicts)
 
     def make(folder):
-        settings = {"C": 10, "max_rounds": 4, "forbidden": [("D", "V")]} | parameters
-        StructBoostTagger(**settings).fit(inputs, outputs).save(folder / "file")
+        settings = {"objective": "hinge", "C": 10, "max_iter": 4, "forbidden": [("D", "V")]}
+        StructBoostTagger(**settings | parameters).fit(inputs, outputs).save(folder / "file")
 
     def use(folder):
         loaded = StructBoostTagger.load(folder / "file")
