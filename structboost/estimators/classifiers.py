@@ -368,8 +368,9 @@ class TaxonomyClassifier(BoostedClassifier):
         return False
 
     def _class_costs(self) -> FloatArray | None:
-        has_costs = isinstance(self.task_, TaxonomyTask) and self._has_probabilities()
-        return self.task_.losses if has_costs else None
+        if isinstance(self.task_, TaxonomyTask) and self._has_probabilities():
+            return self.task_.losses
+        return None
 
     def _task(self) -> Task:
         return classification_task(self.classes_.tolist(), self.taxonomy)
