@@ -149,7 +149,7 @@ def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
     if isinstance(value, Formulation):
         return "write objective= in place of formulation=."
     renamed = _RENAMED.get(value) if isinstance(value, str) else None
-    if renamed in choices:
+    if renamed is not None and renamed in choices:
         return f"write objective={renamed!r} in place of formulation={value!r}."
     return "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack'."
 
