@@ -215,7 +215,10 @@ class BoostedEstimator(Documented, BaseEstimator):
                 "that class."
             )
         with MODEL_FORMAT.damage(path):
-            made = cls(**parameters_of_0_2(cls.__name__, metadata["parameters"]))
+            parameters = metadata["parameters"]
+            if "objective_name" not in metadata:
+                parameters = parameters_of_0_2(cls.__name__, parameters)
+            made = cls(**parameters)
             made.model_ = model
             made.history_ = list(metadata["history"])
             made.objective_ = float(metadata["objective"])

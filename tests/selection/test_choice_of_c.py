@@ -33,6 +33,7 @@ from structboost.selection.path import Trial
 
 X, y = load_iris(return_X_y=True)
 QUICK = {"max_rounds": 15, "tol": 0.05}
+QUICK_FACE = {"objective": "hinge", "max_iter": 15, "tol": 0.05}
 
 
 def noisy(n=150, seed=0):
@@ -152,7 +153,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     both.fit(made, label, may_part=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
-    face = StructBoostClassifier(objective="hinge", weak_learner=union, **QUICK).fit(made, label)
+    face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)
     assert face.model_.members["x"].family == "linear"
     face.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
@@ -249,9 +250,7 @@ def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
 
 def test_a_class_with_one_member_is_trained_on():
     rows = np.r_[0:30, 50:80, 100]
-    model = StructBoostClassifier(
-        objective="hinge", weak_learner="stump", class_weight="balanced", **QUICK
-    )
+    model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK_FACE)
     model.fit(X[rows], y[rows])
     assert len(model.classes_) == 3
     assert model.predict(X[[100]]) == 2
@@ -281,12 +280,11 @@ def test_constant_columns_never_end_in_an_error_of_the_solver(C):
 def test_early_stopping_and_c_share_one_held_out_part():
     data, label = load_breast_cancer(return_X_y=True)
     model = StructBoostClassifier(
-        objective="hinge",
         weak_learner="stump",
         early_stopping=True,
         n_iter_no_change=3,
         random_state=0,
-        **QUICK,
+        **QUICK_FACE,
     ).fit(data, label)
     assert all(len(record["losses"]) == 1 for record in model.C_path_)
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
@@ -294,7 +292,7 @@ def test_early_stopping_and_c_share_one_held_out_part():
 
 def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
     search = GridSearchCV(
-        StructBoostClassifier(objective="hinge", weak_learner="stump", **QUICK),
+        StructBoostClassifier(weak_learner="stump", **QUICK_FACE),
         {"C": [0.5, "auto"]},
         cv=3,
     )
@@ -309,7 +307,7 @@ def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
 def test_rankers_hold_out_queries_or_items():
     made, label = noisy(200)
     qid = np.repeat(np.arange(20), 10)
-    settings = {"weak_learner": "stump", **QUICK}
+    settings = {"weak_learner": "stump", **QUICK_FACE}
     ranker = StructBoostRanker(**settings).fit(made, label, qid=qid)
     assert ranker.score(made, label, qid=qid) > 0.8
     lists = [made[qid == q] for q in range(20)], [label[qid == q] for q in range(20)]
@@ -382,14 +380,12 @@ def test_a_broken_run_resumes_with_the_same_c(tmp_path):
 
 def test_the_path_is_drawn():
     pytest.importorskip("matplotlib").use("Agg")
-    model = StructBoostClassifier(objective="hinge", weak_learner="stump", **QUICK).fit(X, y)
+    model = StructBoostClassifier(weak_learner="stump", **QUICK_FACE).fit(X, y)
     display = CPathDisplay.from_estimator(model, name="iris")
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
     np.testing.assert_array_equal(mean.get_ydata(), [r["loss"] for r in model.C_path_])
-    union = StructBoostClassifier(objective="hinge", weak_learner=["stump", "linear"], **QUICK).fit(
-        *sloped()
-    )
+    union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK_FACE).fit(*sloped())
     display = CPathDisplay.from_estimator(union)
     labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]
     assert [label for label in labels if label[0] != "_"][:-1] == [
