@@ -73,7 +73,7 @@ def test_where_pricing_is_a_search_there_is_no_bound(weak_learner):
 def test_a_search_stops_where_the_primal_stalls_and_not_on_its_edges(monkeypatch):
     monkeypatch.setattr(loop, "_STALL_ROUNDS", 3)
     X, y = load_wine(return_X_y=True)
-    settings = {"C": 100, "weak_learner": "tree", "max_rounds": 60}
+    settings = {"objective": "hinge", "C": 100, "weak_learner": "tree", "max_iter": 60}
     primals = [r["primal"] for r in StructBoostClassifier(tol=0.05, **settings).fit(X, y).history_]
     stalled = [
         before - now <= 0.05 * now for before, now in zip(primals, primals[3:], strict=False)

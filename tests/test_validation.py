@@ -131,7 +131,8 @@ OTHERS = {
     ],
 }
 RULES = {
-    "max_rounds": WHOLE_NUMBERS, "max_epochs": WHOLE_NUMBERS, "columns_per_channel": WHOLE_NUMBERS,
+    "max_rounds": WHOLE_NUMBERS, "max_iter": WHOLE_NUMBERS, "max_epochs": WHOLE_NUMBERS,
+    "columns_per_channel": WHOLE_NUMBERS,
     "n_iter_no_change": WHOLE_NUMBERS, "tau_max": WHOLE_NUMBERS,
     "learners_per_round": WHOLE_NUMBERS,
     "short_list": WHOLE_NUMBERS, "tol": GAPS, "C": COSTS, "gradient_tolerance": COSTS,
@@ -140,8 +141,19 @@ RULES = {
 }  # fmt: skip
 
 
+OF_OBJECTIVES = [StructBoostClassifier, StructBoostRanker]
+
+
+def hinge(make, **parameters):
+    """An estimator that minimises the hinge, where its objective is a parameter."""
+    own = {"objective": "hinge"} if make in OF_OBJECTIVES else {}
+    return make(**own, **parameters)
+
+
 MAKERS = [*ESTIMATORS, boosted_trainer, linear_trainer]
 PARAMETERS = [(make, name) for make in MAKERS for name in RULES if hasattr(make(), name)]
+# The former name of max_iter may be None.
+PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[1] == "max_rounds")]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,7 @@ PARAMETERS = [(make, name) for make in MAKERS for name in RULES if hasattr(make(
 def test_a_parameter_out_of_range_is_refused_and_named(make, name):
     for value, error, message in RULES[name]:
         with pytest.raises(error, match=rf"(?i:{name}).*{message}"):
-            make(**{name: value}).fit(X, y)
+            hinge(make, **{name: value}).fit(X, y)
 
 
 @pytest.mark.parametrize("make", [MultiBoostMOClassifier, MultiBoostECCClassifier])
@@ -167,7 +179,7 @@ def test_a_spread_that_leaves_nothing_to_spread_within_is_refused(make):
         with pytest.raises(
             ValueError, match=r"spread is 0\.0\d, not above tol = 0\.0\d.* raise spread, lower tol"
         ):
-            make(**parameters).fit(X, y)
+            hinge(make, **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("formulation", [OneSlack(), Exponential(), "m_slack", "exponential"])
@@ -353,11 +365,11 @@ def test_a_ranker_holds_out_what_it_can():
 @pytest.mark.parametrize("make", CLASSIFIERS, ids=lambda make: make.__name__)
 def test_weights_whose_sum_overflows_are_the_shares_that_they_are(make):
     weights = np.where(np.arange(30) < 20, 1.0, 3.0)
-    limit = {"max_epochs": 20} if make is StructuredSVMClassifier else {"max_rounds": 2}
+    limits = {"max_epochs": 20, "max_iter": 2, "max_rounds": 2}
+    limit = next(name for name in limits if hasattr(make(), name))
+    settings = {limit: limits[limit], "tol": 0.5}
     plain, huge = (
-        make(random_state=0, tol=0.5, **limit)
-        if hasattr(make(), "tol")
-        else make(random_state=0, **limit)
+        hinge(make, random_state=0, **{k: v for k, v in settings.items() if hasattr(make(), k)})
         for _ in range(2)
     )
     plain.fit(X, y, sample_weight=weights)

@@ -61,7 +61,7 @@ def _hgb(**params: Any) -> HistGradientBoostingClassifier:
 
 # Two settings of each: the default, and one of more rounds or smaller steps.
 MAKERS: dict[str, tuple[Callable[..., Any], list[Params]]] = {
-    OURS: (_ours, grid(max_rounds=(200, 800))),
+    OURS: (_ours, grid(max_iter=(200, 800))),
     HGB: (_hgb, [{}, {"max_iter": 300, "learning_rate": 0.05}]),
     LIGHTGBM: (_lightgbm, [{}, {"n_estimators": 300, "learning_rate": 0.05}]),
 }

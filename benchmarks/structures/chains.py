@@ -180,7 +180,7 @@ def viterbi(answers: Sequence[np.ndarray], pairs: np.ndarray) -> Sequence[np.nda
 
 def chain(C: float) -> StructBoostTagger:
     """The linear chain on standardised features."""
-    settings = {"tol": TOL, "max_rounds": MAX_PASSES, "random_state": 0}
+    settings = {"tol": TOL, "max_iter": MAX_PASSES, "random_state": 0}
     return StructBoostTagger(objective="svm", C=C, **settings)
 
 

@@ -265,14 +265,12 @@ WIDE_RUNS = _runs(2, 1)
 
 def linear(loss: str, outputs: str, C: float) -> StructBoostMultiLabelClassifier:
     """A linear function by the hinge loss, or linear functions boosted for the likelihood."""
-    wanted: dict[str, Any] = {"weak_learner": "linear", "loss": loss, "tol": 0.05, "max_rounds": 40}
+    wanted: dict[str, Any] = {"objective": "svm", "loss": loss, "tol": 0.05, "max_iter": 40}
     if loss == LIKELIHOOD:
-        wanted = {"weak_learner": ["linear"], "formulation": "log", "tol": 0.02, "max_rounds": 20}
-        wanted["pairs"] = outputs == PAIRED
+        wanted = {"objective": "l1_log_loss", "weak_learner": ["linear"], "tol": 0.02}
+        wanted |= {"max_iter": 20, "pairs": outputs == PAIRED}
     sets = "all" if outputs == "all" else "seen"
-    return StructBoostMultiLabelClassifier(
-        objective="hinge", C=C, outputs=sets, random_state=0, **wanted
-    )
+    return StructBoostMultiLabelClassifier(C=C, outputs=sets, random_state=0, **wanted)
 
 
 def targets(made: Sequence[Record]) -> list[Target]:

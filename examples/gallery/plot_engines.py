@@ -17,7 +17,7 @@ from structboost import BinnedTable, StructBoostClassifier
 
 X, y = make_classification(10_000, 20, n_informative=8, n_classes=3, random_state=0)
 X = X.astype(np.float32)
-settings = {"C": 100, "tol": 0.05}
+settings = {"objective": "hinge", "C": 100, "tol": 0.05}
 
 # %%
 # In this process, on two processes, and from a table on disk:

@@ -148,7 +148,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _forget(self) -> None:
         """Where a fit ends early, no model of the last one is left."""
-        for name in ("model_", "C_path_"):
+        for name in ("model_", "C_path_", "C_path_end_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -184,7 +184,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         self.model_: Ensemble
         self._keep_fit(trainer)
         if folds is not None:
-            self.C_path_ = trainer.C_path_
+            self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
         # A fit that Ctrl-C ended while C was chosen has none of the rounds that were watched.
         is_watched = folds is None or not trainer.interrupted_
         if stopping is not None and is_watched:
@@ -247,7 +247,10 @@ class BoostedEstimator(Documented, BaseEstimator):
                 "that class."
             )
         with MODEL_FORMAT.damage(path):
-            made = cls(**parameters_of_0_2(cls.__name__, metadata["parameters"]))
+            parameters = metadata["parameters"]
+            if "objective_name" not in metadata:
+                parameters = parameters_of_0_2(cls.__name__, parameters)
+            made = cls(**parameters)
             made.model_ = model
             made.history_ = list(metadata["history"])
             made.objective_ = float(metadata["objective"])

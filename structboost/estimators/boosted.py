@@ -117,6 +117,8 @@ class StructBoostEstimator(BoostedEstimator):
         Names of the families of weak learners in the model.
     learning_rate_ : float
         Fraction of each step that was taken.  Missing where no steps are shrunk.
+    minimised_ : str
+        Name of the objective of the fit; ``objective_`` is its value.
     """
 
     objective: str | Formulation = LOG_LOSS
@@ -161,7 +163,7 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _summary(self) -> str:
         """Objective, weak learners and C of the fit, in words."""
-        name = self._fitted_objective
+        name = self.minimised_
         words = f"minimised {name} over {self.learner_}, {self.n_iter_} rounds"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
@@ -292,7 +294,7 @@ class StructBoostEstimator(BoostedEstimator):
         whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
         super()._train(task, train, validation, sample_weight, whole)
-        self._fitted_objective = shown(self.objective).strip("'")
+        self.minimised_ = shown(self.objective).strip("'")
         self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
@@ -300,11 +302,14 @@ class StructBoostEstimator(BoostedEstimator):
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
         made, metadata = super()._load(path)
-        made._fitted_objective = metadata.get("objective_name", str(made.objective))
+        made.minimised_ = metadata.get("objective_name", str(made.objective))
+        if (learning_rate := metadata.get("learning_rate")) is not None:
+            made.learning_rate_ = float(learning_rate)
         return made, metadata
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
-        super()._save(path, objective_name=self._fitted_objective, **facts)
+        facts["learning_rate"] = getattr(self, "learning_rate_", None)
+        super()._save(path, objective_name=self.minimised_, **facts)
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """The pricing rule for ``task``, or its name."""
@@ -339,6 +344,10 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "trained; write objective='hinge' and give C, such as C=10."
             )
         return super()._fit_in_place(X, y, sample_weight)
+
+    @property
+    def _is_likelihood(self) -> bool:
+        return self._is(LOG_LOSS, L1_LOG_LOSS)
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseLikelihood()

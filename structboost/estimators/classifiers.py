@@ -195,8 +195,8 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
 
         They are those at which the scores minimise the expected loss
         (:meth:`structboost.Formulation.probabilities`): a likelihood, the exponential or the
-        logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies the
-        method is missing.
+        logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies without
+        a likelihood the method is missing.
 
         Parameters
         ----------
@@ -208,7 +208,10 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         probabilities : ndarray, shape (n_samples, n_classes)
             In the order of ``classes_``; rows sum to 1.
         """
-        scores = self.decision_function(X)
+        return self._probabilities(self.decision_function(X))
+
+    def _probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities from what :meth:`decision_function` returns."""
         if scores.ndim == 1:
             scores = np.column_stack((np.zeros(len(scores)), scores))
         link: SoftmaxLink | None = getattr(self, "link_", None)
@@ -217,7 +220,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return link.inverse(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score.
+        """Label of the highest score; with a taxonomy and probabilities, of least expected cost.
 
         Parameters
         ----------
@@ -229,7 +232,19 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         labels : ndarray, shape (n_samples,)
             Entries of ``classes_``.
         """
-        return labels_of(self.decision_function(X), self.classes_)
+        return self._labels(self.decision_function(X))
+
+    def _class_costs(self) -> FloatArray | None:
+        """Cost of each (true, predicted) pair of classes; None if the highest score is right."""
+        return None
+
+    def _labels(self, decided: FloatArray) -> NDArray[Any]:
+        """Labels from what :meth:`decision_function` returns."""
+        costs = self._class_costs()
+        if costs is None:
+            return labels_of(decided, self.classes_)
+        expected = self._probabilities(decided) @ costs
+        return np.asarray(self.classes_[expected.argmin(axis=1)])
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Scores after each round, with the weights of that round.
@@ -260,7 +275,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         stages : iterator of ndarray, shape (n_samples,)
             One array per round, as :meth:`predict` returns it.
         """
-        return (labels_of(scores, self.classes_) for scores in self.staged_decision_function(X))
+        return map(self._labels, self.staged_decision_function(X))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.
@@ -340,13 +355,25 @@ class TaxonomyClassifier(BoostedClassifier):
     taxonomy : nested lists, parent array or networkx.DiGraph, optional
         Tree whose leaves are the labels: classes share the weak learners of their ancestors, and a
         wrong class costs the height of the first common ancestor
-        (:class:`structboost.TaxonomyTask`).
+        (:class:`structboost.TaxonomyTask`).  Where there are probabilities of the classes, the
+        class of least expected cost is predicted.
     """
 
     taxonomy: Any = None
 
     def _asks_for_probabilities(self) -> bool:
-        return self.taxonomy is None and super()._asks_for_probabilities()
+        is_weighed = self.taxonomy is not None and not self._is_likelihood
+        return not is_weighed and super()._asks_for_probabilities()
+
+    @property
+    def _is_likelihood(self) -> bool:
+        """Whether a likelihood is maximised, which the costs of a taxonomy play no part in."""
+        return False
+
+    def _class_costs(self) -> FloatArray | None:
+        if isinstance(self.task_, TaxonomyTask) and self._has_probabilities():
+            return self.task_.losses
+        return None
 
     def _task(self) -> Task:
         return classification_task(self.classes_.tolist(), self.taxonomy)

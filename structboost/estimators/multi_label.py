@@ -196,9 +196,9 @@ class StructBoostMultiLabelClassifier(
     def predict_marginals(self, X: Any) -> FloatArray:
         """Probability of each label of ``classes_``, shape (n_samples, n_labels).
 
-        A set of labels has the probability ``~ exp(score)``, which the default and
-        ``formulation="log"`` are trained for; after training for the hinge loss these numbers are
-        not calibrated.  With ``hierarchy`` no label is more probable than one that it implies.
+        A set of labels has the probability ``~ exp(score)``, which ``"log_loss"`` and
+        ``"l1_log_loss"`` are trained for; after training for the hinge these numbers are not
+        calibrated.  With ``hierarchy`` no label is more probable than one that it implies.
 
         Parameters
         ----------

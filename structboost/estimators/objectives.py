@@ -20,23 +20,27 @@ STAGE_WISE = (LOG_LOSS, PAIRWISE)
 # Parameters that only some objectives read.
 _OF_STEPS = ("learning_rate",)
 OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features")
-_OF_MASTERS = ("C", "tol", "exact", "pricing", "columns_per_channel", "spread")
-_OF_HINGE = ("formulation", "stabilize")
+_OF_MASTERS = ("C", "tol", "exact", "pricing", "columns_per_channel")
+_OF_HINGE = ("formulation", "stabilize", "spread")
 # Parameters of boosting, not of the fit of one linear function.
-_OF_LOOP = ("engine", "checkpoint", "early_stopping", "callbacks")
+_OF_LOOP = (
+    "engine", "early_stopping", "validation_fraction", "n_iter_no_change", "callbacks",
+)  # fmt: skip
+_OF_FILES = ("checkpoint",)
 
 _READ: dict[str, tuple[str, ...]] = {
-    LOG_LOSS: (*_OF_STEPS, *OF_TREES, *_OF_LOOP),
-    PAIRWISE: (*_OF_STEPS, *OF_TREES, *_OF_LOOP),
-    HINGE: (*_OF_MASTERS, *_OF_HINGE, *_OF_LOOP),
+    LOG_LOSS: (*_OF_STEPS, *OF_TREES, *_OF_LOOP, *_OF_FILES),
+    PAIRWISE: (*_OF_STEPS, *OF_TREES, *_OF_LOOP, *_OF_FILES),
+    HINGE: (*_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES),
     SVM: ("C", "tol"),
-    EXPONENTIAL: (*_OF_MASTERS, *_OF_LOOP),
+    EXPONENTIAL: (*_OF_MASTERS, *_OF_LOOP, *_OF_FILES),
     L1_LOG_LOSS: (*_OF_MASTERS, *_OF_LOOP),
-    OWN: (*_OF_MASTERS, *_OF_LOOP),
+    OWN: (*_OF_MASTERS, "spread", *_OF_LOOP, *_OF_FILES),
 }
 # The log-loss of one linear function.
 _READ_BY_LINEAR = ("C", "tol")
-_CHECKED = tuple(dict.fromkeys((*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP)))
+_CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES)
+_OF_THE_HINGE = ("one_slack", "m_slack")
 # Formulations of 0.2 whose names are objectives now.
 _RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
 
@@ -109,7 +113,7 @@ def check_parameters(
             f"{name} is {shown(given[name])}, which {about} does not read; "
             f"{_remedy(name, given[name], choices)}"
         )
-    _check_formulation(given.get("formulation"))
+    _check_formulation(given.get("formulation"), choices)
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
         raise ValueError(
             f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "
@@ -117,31 +121,37 @@ def check_parameters(
         )
 
 
-def _check_formulation(formulation: Any) -> None:
+def _check_formulation(formulation: Any, choices: Iterable[str]) -> None:
     """Raise ValueError if a formulation is no way to minimise the hinge loss."""
-    if is_same(formulation, AUTO) or formulation in (None, "one_slack", "m_slack"):
+    if is_same(formulation, AUTO) or (
+        isinstance(formulation, str) and formulation in _OF_THE_HINGE
+    ):
         return
     raise ValueError(
-        f"formulation is {shown(formulation)}; give 'one_slack' or 'm_slack', two ways to minimise "
-        "the hinge loss."
+        f"formulation is {shown(formulation)}, which is no way to minimise the hinge loss; "
+        f"{_remedy_of_formulation(formulation, choices)}"
     )
 
 
 def _remedy(name: str, value: Any, choices: Iterable[str]) -> str:
     """What to write instead of a parameter that is not read."""
-    choices = tuple(choices)
-    if name == "formulation" and isinstance(value, Formulation):
-        return "write objective= in place of formulation=."
-    if name == "formulation" and isinstance(value, str) and value in _RENAMED:
-        renamed = _RENAMED[value]
-        if renamed in choices:
-            return f"write objective={renamed!r} in place of formulation={value!r}."
+    if name == "formulation" and value not in _OF_THE_HINGE:
+        return _remedy_of_formulation(value, choices)
     if name in _OF_STEPS or name in OF_TREES:
         default = PAIRWISE if PAIRWISE in choices else LOG_LOSS
         return f"leave it out, or write objective={default!r} with trees, which reads it."
-    if name in _OF_LOOP:
+    if name in (*_OF_LOOP, *_OF_FILES):
         return "leave it out, or write objective='hinge', which reads it."
     return f"leave it out, or write objective='hinge', {name}={shown(value)}."
+
+
+def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
+    if isinstance(value, Formulation):
+        return "write objective= in place of formulation=."
+    renamed = _RENAMED.get(value) if isinstance(value, str) else None
+    if renamed is not None and renamed in choices:
+        return f"write objective={renamed!r} in place of formulation={value!r}."
+    return "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack'."
 
 
 def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +166,7 @@ def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str
     """
     made = dict(parameters)
     of_objective = _OF_OBJECTIVE_IN_0_2.get(estimator)
-    if of_objective is None or "objective" in made:
+    if of_objective is None:
         return made
     if "max_rounds" in made:
         made["max_iter"] = made.pop("max_rounds")

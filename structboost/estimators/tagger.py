@@ -166,9 +166,9 @@ class StructBoostTagger(StructBoostEstimator):
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
         """Probability of each tag of each token, as a dict per token.
 
-        A sequence of tags has the probability ``~ exp(score)``, which the default and
-        ``formulation="log"`` are trained for; after training for the hinge loss these numbers are
-        not calibrated.
+        A sequence of tags has the probability ``~ exp(score)``, which ``"log_loss"`` and
+        ``"l1_log_loss"`` are trained for; after training for the hinge these numbers are not
+        calibrated.
 
         Parameters
         ----------

@@ -104,12 +104,17 @@ def _add_outputs(graph: _Graph, estimator: Any) -> None:
         number = graph.add("Cast", graph.add("Greater", raw, graph.constant(0.0)), to=7)
     else:
         number = graph.add("ArgMax", raw, axis=1, keepdims=0)
-    graph.output("label", graph.add("Gather", graph.constant(_labels(estimator.classes_)), number))
     if hasattr(estimator, "predict_proba"):
         if is_binary:
             column = graph.add("Unsqueeze", raw, graph.constant(np.array([1])))
             raw = graph.add("MatMul", column, graph.constant([[0.0, 1.0]]))
-        graph.output("probabilities", _probabilities(graph, raw, estimator))
+        probabilities = _probabilities(graph, raw, estimator)
+        if (costs := estimator._class_costs()) is not None:
+            expected = graph.add("MatMul", probabilities, graph.constant(costs))
+            number = graph.add("ArgMin", expected, axis=1, keepdims=0)
+    graph.output("label", graph.add("Gather", graph.constant(_labels(estimator.classes_)), number))
+    if hasattr(estimator, "predict_proba"):
+        graph.output("probabilities", probabilities)
 
 
 def _probabilities(graph: _Graph, scores: str, estimator: Any) -> str:

@@ -112,11 +112,24 @@ def save_report(
 def _certificate(estimator: Any) -> str:
     """What training says of itself."""
     last = estimator.history_[-1] if estimator.history_ else {}
-    rows = {"Rounds": len(estimator.history_), "Objective": estimator.objective_}
+    rows: dict[str, Any] = {}
+    if hasattr(estimator, "minimised_"):
+        rows["Minimised"] = estimator.minimised_
+    if hasattr(estimator, "model_"):
+        families = dict.fromkeys(own.family for own in estimator.model_.members.values())
+        rows["Weak learners"] = ", ".join(families)
+    rows |= {"Rounds": len(estimator.history_), "Objective": estimator.objective_}
     if last.get("bound") is not None:
         certified = "certified" if last["certified"] else "not certified"
         rows |= {"Lower bound": last["bound"], f"Relative gap ({certified})": last["gap"]}
-    for name, attribute in (("C", "C_"), ("Features", "n_features_in_")):
+    # The C of stage-wise fits is infinite; some estimators have no C_, because C is a number.
+    C = getattr(estimator, "C_", getattr(estimator, "C", None))
+    if isinstance(C, int | float | np.number) and np.isfinite(C):
+        rows["C"] = C
+    for name, attribute in (
+        ("Learning rate", "learning_rate_"),
+        ("Features", "n_features_in_"),
+    ):
         if hasattr(estimator, attribute):
             rows[name] = getattr(estimator, attribute)
     if hasattr(estimator, "model_"):

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import structboost
-from structboost import Knapsack, estimators, tracking
+from structboost import Knapsack, MulticlassTask, StructBoost, estimators, tracking
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
@@ -62,7 +62,7 @@ def steps() -> dict[str, Callable[[], object]]:
     found["directions"] = _directions
     found["many values"] = _many_values
     for formulation in FORMULATIONS:
-        found[f"formulation={formulation!r}"] = partial(_classifier, formulation=formulation)
+        found[f"formulation={formulation!r}"] = partial(_trainer, formulation)
     found["track"] = lambda: warm_up(tracking.StructBoostTracker())
     found["segment"] = _segmenter
     return found
@@ -155,6 +155,13 @@ def _classifier(**parameters: Any) -> None:
     is_active = parameters.get("weak_learner") == "active_feature"
     X: Any = active_features(csr_array(_X > 0)) if is_active else _X
     made.fit(X, _CLASSES).predict(X)
+
+
+def _trainer(formulation: str) -> None:
+    trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=5, formulation=formulation)
+    X: Any = _X
+    Y: Any = _CLASSES
+    trainer.fit(X, Y).predict(X)
 
 
 def _categories() -> None:

@@ -20,15 +20,16 @@ from structboost import (
 )
 
 X, Y = load_iris(return_X_y=True)
-QUICK = {"C": 20, "max_rounds": 6, "tol": 0.2}
+OF_TRAINER = {"C": 20, "max_rounds": 6, "tol": 0.2}
+QUICK = {"objective": "hinge", "C": 20, "max_iter": 6, "tol": 0.2}
 MODELS = {
     "stumps": (StructBoostClassifier(**QUICK), Y),
     "two classes": (StructBoostClassifier(**QUICK), Y == 1),
     "both": (
-        StructBoostClassifier(objective="hinge", weak_learner=["linear", "stump"], **QUICK),
+        StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK),
         Y,
     ),
-    "taxonomy": (StructBoostClassifier(objective="hinge", taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
     "ranker": (StructBoostRanker(**QUICK), Y),
     "sets": (StructBoostMultiLabelClassifier(**QUICK), np.column_stack((Y > 0, Y > 1, Y == 1))),
     "features": (ShareBoostClassifier(max_rounds=3), Y),
@@ -83,22 +84,24 @@ def test_contributions_are_the_shapley_values_of_the_decision_function(name):
 def test_models_of_several_features_are_refused_by_name():
     for model in (
         StructBoostClassifier(max_iter=2),
-        StructBoostClassifier(objective="hinge", weak_learner=["stump", "tree"], **QUICK),
-        StructBoostClassifier(objective="hinge", weak_learner="lda", **QUICK),
-        StructBoostClassifier(objective="hinge", weak_learner="piecewise", **QUICK),
+        StructBoostClassifier(weak_learner=["stump", "tree"], **QUICK),
+        StructBoostClassifier(weak_learner="lda", **QUICK),
+        StructBoostClassifier(weak_learner="piecewise", **QUICK),
     ):
         with pytest.raises(TypeError, match="exact for 'stump', 'linear', 'feature'"):
             model.fit(X, Y).contributions(X)
 
 
 def test_an_ensemble_says_what_features_add_to_its_channels():
-    model = StructBoost(MulticlassTask(3), **QUICK).fit(X, Y).model_
+    model = StructBoost(MulticlassTask(3), **OF_TRAINER).fit(X, Y).model_
     values, base = model.contributions(X.astype(np.float32))
     assert values.shape == (150, 4, 3)
     np.testing.assert_allclose(base + values.sum(axis=1), model.scores(X.astype(np.float32)))
     with pytest.raises(ValueError, match="features has shape"):
         model.contributions(X[:, :2])
     rows = np.where(X > np.median(X, axis=0), np.arange(4), -1).astype(np.int32)
-    active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **QUICK).fit(rows, Y)
+    active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **OF_TRAINER).fit(
+        rows, Y
+    )
     with pytest.raises(TypeError, match="exact for"):
         active.model_.contributions(rows)

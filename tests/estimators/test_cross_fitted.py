@@ -190,7 +190,7 @@ def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
     loaded = StructBoostTagger.load(tmp_path / "tagger")
     assert loaded.predict(X) == tagger.predict(X)
     assert loaded.history_ == tagger.history_
-    assert loaded.weak_learner == "linear"
+    assert (loaded.objective, loaded.learner_) == ("svm", "linear")
 
 
 def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_not_read():
@@ -200,7 +200,7 @@ def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_n
     assert len(losses) > 2
     assert tagger.C_ == tagger.C_path_[int(np.argmin(losses))]["C"]
     assert tagger.n_iter_ == 1
-    with pytest.raises(ValueError, match=r"spread is 0\.1, which weak_learner='linear'"):
+    with pytest.raises(ValueError, match=r"spread is 0\.1, which objective='svm' does not read"):
         StructBoostTagger(objective="svm", spread=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="early_stopping is True"):
         StructBoostTagger(objective="svm", early_stopping=True).fit(X, Y)

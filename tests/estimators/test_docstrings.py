@@ -29,7 +29,9 @@ def formulations(name):
     ("name", "formulation"), [(name, found) for name in DATA for found in formulations(name)]
 )
 def test_every_formulation_that_a_docstring_names_can_be_trained(name, formulation):
-    estimator = getattr(structboost, name)(C=10, formulation=formulation, max_rounds=2)
+    estimator = getattr(structboost, name)(
+        objective="hinge", C=10, formulation=formulation, max_iter=2
+    )
     assert estimator.fit(*DATA[name]).history_
 
 

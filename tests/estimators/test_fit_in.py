@@ -54,7 +54,7 @@ def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits(
         found = cross_validate(ranker, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID})[
             "test_score"
         ]
-        search = GridSearchCV(ranker, {"max_rounds": [1, 3]}, cv=GroupKFold(3))
+        search = GridSearchCV(ranker, {"max_iter": [1, 3]}, cv=GroupKFold(3))
         search.fit(X, Y, qid=QID, groups=QID)
         weighted = StructBoostClassifier(max_iter=3).set_fit_request(sample_weight=True)
         weighted.set_score_request(sample_weight=True)
@@ -65,7 +65,7 @@ def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits(
     np.testing.assert_array_equal(found, fold_scores(ranker, folds))
     # Without queries the scores are others: they did arrive.
     assert found.tolist() != [clone(ranker).fit(X[a], Y[a]).score(X[b], Y[b]) for a, b in folds]
-    by_hand = np.mean(fold_scores(clone(ranker).set_params(max_rounds=3), folds))
+    by_hand = np.mean(fold_scores(clone(ranker).set_params(max_iter=3), folds))
     assert search.cv_results_["mean_test_score"][1] == pytest.approx(by_hand)
     kept = [(a[QID[a] < 6], b[QID[b] < 6]) for a, b in folds]
     expected = [
@@ -143,10 +143,13 @@ def fitted(name):
         return CrossFitted(LogisticRegression(), folds=2).fit(X, Y), X
     if name == "StructBoostTagger":
         inputs, outputs = zip(*QUERIES, strict=True)
-        return face(C=50, max_rounds=2).fit(list(inputs), [list(y) for y in outputs]), list(inputs)
-    few = {"max_rounds": 2} if "max_rounds" in face().get_params() else {"tol": 0.3}
+        return face(objective="hinge", C=50, max_iter=2).fit(
+            list(inputs), [list(y) for y in outputs]
+        ), list(inputs)
+    names = [name for name in ("max_iter", "max_rounds") if name in face().get_params()]
+    few = {names[0]: 2} if names else {"tol": 0.3}
     if name == "StructBoostMultiLabelClassifier":
-        return face(C=50, **few).fit(X, np.column_stack((Y, 1 - Y, Y))), X
+        return face(objective="hinge", C=50, **few).fit(X, np.column_stack((Y, 1 - Y, Y))), X
     return face(**few).fit(X, Y), X
 
 

@@ -93,10 +93,12 @@ def test_losses_without_probabilities_have_no_such_method():
         StructBoostClassifier(objective="exponential"), StructBoostClassifier(),
     )  # fmt: skip
     without = (
-        StructBoostClassifier(objective="hinge", C=1.0), StructBoostClassifier(objective="hinge", formulation="m_slack"),
+        StructBoostClassifier(objective="hinge", C=1.0), StructBoostClassifier(objective="svm"),
+        StructBoostClassifier(objective="hinge", formulation="m_slack"),
         MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
         AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
-        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]), StructBoostClassifier(objective="hinge", formulation="none"),
+        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]),
+        StructBoostClassifier(objective="hinge", formulation="none"),
     )  # fmt: skip
     assert all(hasattr(model, "predict_proba") for model in with_them)
     assert not any(hasattr(model, "predict_proba") for model in without)
@@ -125,9 +127,9 @@ def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_pa
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
     for parameters in (
-        {"formulation": ConditionalLikelihood(), "C": 30.0},
-        {"formulation": Exponential(), "C": 100.0},
-        {"formulation": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
+        {"objective": ConditionalLikelihood(), "C": 30.0},
+        {"objective": Exponential(), "C": 100.0},
+        {"objective": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
         {},
     ):
         model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
@@ -135,10 +137,10 @@ def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_pa
         found = model.predict_proba(X)
         again = StructBoostClassifier.load(tmp_path / "model")
         np.testing.assert_array_equal(again.predict_proba(X), found)
-        model.set_params(formulation="log", C=3.0)
+        model.set_params(objective="l1_log_loss", C=3.0)
         np.testing.assert_array_equal(model.predict_proba(X), found)
     for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": Best()}):
-        model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
+        model = StructBoostClassifier(objective="hinge", max_iter=5, **parameters).fit(X, y)
         model.save(tmp_path / "model")
         assert not hasattr(model, "predict_proba")
         assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")

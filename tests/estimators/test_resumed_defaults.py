@@ -31,14 +31,14 @@ DEFAULTS = {
 @pytest.fixture(params=DEFAULTS)
 def default(request):
     made, parameters, data = DEFAULTS[request.param]
-    return lambda **others: made(**{"max_rounds": 7, **parameters, **others}).fit(*data)
+    return lambda **others: made(**{"max_iter": 7, **parameters, **others}).fit(*data)
 
 
 def test_a_resumed_default_is_that_of_one_run_without_a_checkpoint(default, tmp_path):
     whole = what_was_learned(default())
     path = tmp_path / "run.npz"
     for n_rounds in (1, 4):
-        default(max_rounds=n_rounds, checkpoint=Checkpoint(path, rounds=1))
+        default(max_iter=n_rounds, checkpoint=Checkpoint(path, rounds=1))
     assert what_was_learned(default(checkpoint=path)) == whole
     assert what_was_learned(default(checkpoint=path)) == whole
 
@@ -53,13 +53,13 @@ def test_a_resumed_run_keeps_the_best_round(stop, tmp_path):
     def fit(**parameters):
         return StructBoostClassifier(
             early_stopping=True, validation_fraction=0.3, n_iter_no_change=4, random_state=0,
-            **{"max_rounds": 40, **parameters},
+            **{"max_iter": 40, **parameters},
         ).fit(X, Y)  # fmt: skip
 
     whole = fit()
     assert 1 < whole.n_iter_ == len(whole.history_) < len(whole.validation_losses_) < 40
     path = tmp_path / "run.npz"
-    fit(max_rounds=stop, checkpoint=path)
+    fit(max_iter=stop, checkpoint=path)
     for resumed in (fit(checkpoint=path), fit(checkpoint=path)):
         assert resumed.validation_losses_ == whole.validation_losses_
         assert what_was_learned(resumed) == what_was_learned(whole)

@@ -57,7 +57,7 @@ def test_a_batch_of_arrow_is_taken_as_its_table_is():
     np.testing.assert_array_equal(model.decision_function(batch), model.decision_function(table))
 
 
-@pytest.mark.parametrize("parameters", [{"max_rounds": 20}, {"C": 50.0, "max_rounds": 20}])
+@pytest.mark.parametrize("parameters", [{}, {"objective": "hinge", "C": 50.0}])
 @pytest.mark.parametrize("kind", frames())
 def test_frames_of_all_libraries_give_the_same_model_and_keep_names(kind, parameters):
     if not names_are_known(frames()[kind]):
@@ -66,8 +66,9 @@ def test_frames_of_all_libraries_give_the_same_model_and_keep_names(kind, parame
     codes = np.column_stack(
         (np.unique(made["colour"], return_inverse=True)[1], *list(made.values())[1:])
     )
-    expected = StructBoostClassifier(**parameters, categorical_features=[0]).fit(codes, y)
-    model = StructBoostClassifier(**parameters).fit(frames()[kind], y)
+    expected = StructBoostClassifier(max_iter=20, **parameters, categorical_features=[0])
+    expected.fit(codes, y)
+    model = StructBoostClassifier(max_iter=20, **parameters).fit(frames()[kind], y)
     assert model.feature_names_in_.tolist() == ["colour", "length", "size"]
     assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
     np.testing.assert_array_equal(
@@ -93,8 +94,8 @@ def test_frames_of_narwhals_are_taken_without_a_warning():
 
 def test_models_of_categories_are_saved_and_explained(tmp_path):
     frame, (_, y) = frames()["pandas strings"], columns()
-    for parameters in ({"max_rounds": 10}, {"C": 50.0, "max_rounds": 10}):
-        model = clone(StructBoostClassifier(**parameters)).fit(frame, y)
+    for parameters in ({}, {"objective": "hinge", "C": 50.0}):
+        model = clone(StructBoostClassifier(max_iter=10, **parameters)).fit(frame, y)
         model.save(tmp_path / "model")
         loaded = StructBoostClassifier.load(tmp_path / "model")
         assert loaded.categories_ == model.categories_
@@ -164,9 +165,9 @@ def test_scores_rise_and_fall_as_they_are_told(estimator, weak_learner):
     frame = pandas.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
     frame = frame.mask(rng.random(frame.shape) < 0.1)
-    options = {"max_rounds": 30}
+    options = {"max_iter": 30}
     if weak_learner:
-        options |= {"C": 100.0, "weak_learner": weak_learner}
+        options |= {"objective": "hinge", "C": 100.0, "weak_learner": weak_learner}
     free = estimator(**options).fit(frame, y)
     assert (np.diff(steps(free, "a", frame), axis=0) < 0).any()
     for given in ({"a": 1, "b": -1}, [1, -1, 0]):

@@ -86,7 +86,7 @@ def test_the_likelihood_gives_probabilities_of_tags_that_hold():
 
 def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
     X, y = sentences(60)
-    settings = {"weak_learner": "linear", "C": 30, "tol": 1e-3, "random_state": 0}
+    settings = {"objective": "svm", "C": 30, "tol": 1e-3, "random_state": 0}
     tagger = StructBoostTagger(**settings).fit(X, y)
     assert tagger.model_.members["token"].family == "active_feature"
     new, tags = sentences(40, seed=1)
@@ -111,7 +111,7 @@ def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
 
 def test_c_is_chosen_on_whole_sequences():
     X, y = sentences(60)
-    tagger = StructBoostTagger(max_iter=10, tol=0.05).fit(X, y)
+    tagger = StructBoostTagger(objective="hinge", max_iter=10, tol=0.05).fit(X, y)
     assert tagger.C_ in [record["C"] for record in tagger.C_path_]
     assert tagger.score(X, y) > 0.9
 
@@ -295,13 +295,12 @@ def test_sequences_may_be_dense_and_sparse_and_tags_nan():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"formulation": "log"}, {"weak_learner": "linear", "tol": 0.5}]
+    "parameters",
+    [{"objective": "hinge"}, {"objective": "l1_log_loss"}, {"objective": "svm", "tol": 0.5}],
 )
 def test_a_sequence_may_be_empty(parameters):
     X, y = sentences(20)
-    tagger = StructBoostTagger(objective="hinge", C=30, max_iter=20, **parameters).fit(
-        [*X, []], [*y, []]
-    )
+    tagger = StructBoostTagger(C=30, max_iter=20, **parameters).fit([*X, []], [*y, []])
     assert tagger.predict([[]]) == [[]]
     assert tagger.predict([[], X[0]])[1] == tagger.predict(X[:1])[0]
     assert tagger.predict_marginals([[]]) == [[]]
@@ -319,7 +318,10 @@ def test_scikit_learn_is_told_that_inputs_are_no_tables():
     assert not get_tags(StructBoostTagger()).input_tags.two_d_array
 
 
-@pytest.mark.parametrize("parameters", [{}, {"C": 30.0}, {"C": 30.0, "formulation": "log"}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"objective": "hinge", "C": 30.0}, {"objective": "l1_log_loss", "C": 30.0}],
+)
 def test_all_sequences_may_have_one_token(parameters):
     X = np.random.default_rng(0).normal(size=(40, 1, 2))
     y = [["a" if x[0, 0] > 0 else "b"] for x in X]

@@ -26,7 +26,7 @@ from structboost import (
 onnxruntime = pytest.importorskip("onnxruntime")
 X, Y = load_wine(return_X_y=True)
 NAMES = np.array(["barbera", "grignolino", "barolo"])[Y]
-QUICK = {"C": 30, "max_rounds": 10, "tol": 0.1}
+QUICK = {"objective": "hinge", "C": 30, "max_iter": 10, "tol": 0.1}
 SETS = np.column_stack((Y > 0, Y > 1, Y == 1))
 
 
@@ -71,15 +71,19 @@ MODELS = {
     "trees": (StructBoostClassifier(max_iter=20), NAMES.astype(object)),
     "trees, two classes": (StructBoostClassifier(max_iter=20), (Y == 1).astype(float)),
     "deep trees and stumps": (
-        StructBoostClassifier(objective="hinge", weak_learner=["tree", "stump"], **QUICK),
+        StructBoostClassifier(weak_learner=["tree", "stump"], **QUICK),
         Y,
     ),
     "linear and stumps": (
-        StructBoostClassifier(objective="hinge", weak_learner=["linear", "stump"], **QUICK),
+        StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK),
         Y,
     ),
     "log loss": (StructBoostClassifier(objective="l1_log_loss", C=30, max_iter=5), Y),
-    "taxonomy": (StructBoostClassifier(objective="hinge", taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "likelihood of a taxonomy": (
+        StructBoostClassifier(taxonomy=[[0, 1], [2]], max_iter=10),
+        Y,
+    ),
     "codes": (AdaBoostMHClassifier(max_rounds=5), Y),
     "features": (ShareBoostClassifier(max_rounds=5), Y),
     "features, two classes": (ShareBoostClassifier(max_rounds=3), Y == 1),
@@ -157,7 +161,7 @@ def test_many_rounds_on_breast_cancer():
 
 
 def test_models_without_a_form_are_refused(monkeypatch):
-    hyperplanes = StructBoostClassifier(objective="hinge", weak_learner="lda", **QUICK).fit(X, Y)
+    hyperplanes = StructBoostClassifier(weak_learner="lda", **QUICK).fit(X, Y)
     with pytest.raises(TypeError, match="'stump', 'tree', 'linear', 'feature'"):
         to_onnx(hyperplanes)
     with pytest.raises(TypeError, match="give a fitted classifier or ranker"):
@@ -196,7 +200,7 @@ def test_formulations_say_how_probabilities_follow_from_scores():
 
 def test_scores_of_an_ensemble_and_names_of_features():
     pd = pytest.importorskip("pandas")
-    model = StructBoost(MulticlassTask(3), **QUICK).fit(X, Y).model_
+    model = StructBoost(MulticlassTask(3), C=30, max_rounds=10, tol=0.1).fit(X, Y).model_
     assert isinstance(model, Ensemble)
     rows = X.astype(np.float32)
     np.testing.assert_allclose(run(model, rows)["scores"], model.scores(rows), atol=1e-4)
@@ -206,7 +210,7 @@ def test_scores_of_an_ensemble_and_names_of_features():
     assert made.producer_name == "structboost"
 
 
-@pytest.mark.parametrize("parameters", [{"max_rounds": 20}, QUICK])
+@pytest.mark.parametrize("parameters", [{"max_iter": 20}, QUICK])
 def test_missing_values_take_the_side_that_they_take_here(parameters):
     rng = np.random.default_rng(0)
     holed = np.where(rng.random(X.shape) < 0.3, np.nan, X).astype(np.float32)
@@ -220,7 +224,7 @@ def test_missing_values_take_the_side_that_they_take_here(parameters):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"max_rounds": 15}, {"weak_learner": "stump", **QUICK}, {"weak_learner": ["tree"], **QUICK}],
+    [{"max_iter": 15}, {"weak_learner": "stump", **QUICK}, {"weak_learner": ["tree"], **QUICK}],
 )
 def test_categories_stand_as_their_places_and_unknown_ones_as_missing(settings):
     pd = pytest.importorskip("pandas")

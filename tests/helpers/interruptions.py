@@ -43,7 +43,10 @@ def classifier(**parameters):
     from structboost import StructBoostClassifier
 
     fitted(
-        StructBoostClassifier(**{"C": 200.0, "tol": 0.0, "max_rounds": 2000} | parameters), *noisy()
+        StructBoostClassifier(
+            **{"objective": "hinge", "C": 200.0, "tol": 0.0, "max_iter": 2000} | parameters
+        ),
+        *noisy(),
     )
 
 

@@ -154,7 +154,7 @@ def test_a_family_is_made_with_what_it_declares_to_take():
             super().__init__(features, response, **options)
 
     table, labels = np.random.default_rng(0).integers(3, size=(60, 2)), np.arange(60) % 2
-    common = {"weak_learner": Told, "C": 10.0, "max_rounds": 2}
+    common = {"objective": "hinge", "weak_learner": Told, "C": 10.0, "max_iter": 2}
     StructBoostClassifier(monotonic_cst=[0, -1], **common).fit(table, labels)
     StructBoostClassifier(categorical_features=[1], **common).fit(table, labels)
     assert [tuple(given[0][0]), given[0][1]] == [(0, -1), None]

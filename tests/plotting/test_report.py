@@ -119,6 +119,32 @@ def test_reports_leave_out_what_a_model_has_not(tmp_path):
     assert headings(trainer, X, Y) == ["Model", "Score", "Shapes", "Convergence", "Parameters"]
 
 
+def rows_of_the_model(path, model):
+    save_report(path, model)
+    cells = Page(path.read_text()).cells
+    names = ("Minimised", "Weak learners", "C", "Learning rate")
+    return {name: cells[cells.index(name) + 1] for name in names if name in cells}
+
+
+def test_a_report_says_what_was_minimised_with_which_learners_and_c(tmp_path):
+    path = tmp_path / "r.html"
+    trees = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
+    expected = {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"}
+    assert rows_of_the_model(path, trees) == expected
+    hinge = StructBoostRanker(objective="hinge", C=20, tol=0.3).fit(X, Y)
+    expected = {"Minimised": "hinge", "Weak learners": "stump", "C": "20"}
+    assert rows_of_the_model(path, hinge) == expected
+    linear = StructBoostClassifier(objective="svm", C=20, tol=0.3).fit(X, Y)
+    expected = {"Minimised": "svm", "Weak learners": "linear", "C": "20"}
+    assert rows_of_the_model(path, linear) == expected
+    # What the parameters say later was not minimised.
+    hinge.set_params(objective="pairwise", C="auto")
+    assert rows_of_the_model(path, hinge)["Minimised"] == "hinge"
+    trainer = StructBoost(MulticlassTask(3), C=20, tol=0.3).fit(X, Y)
+    assert rows_of_the_model(path, trainer) == {"Weak learners": "stump", "C": "20"}
+    assert rows_of_the_model(path, StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y)) == {"C": "3"}
+
+
 def test_a_report_that_fails_leaves_the_old_one(tmp_path):
     path = tmp_path / "r.html"
     path.write_text("old")

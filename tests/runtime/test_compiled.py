@@ -111,11 +111,17 @@ def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
     [
         (
             StructBoostClassifier,
-            {"C": 5.0, "tol": 0.125, "spread": 0.5, "max_rounds": 4, "columns_per_channel": 2},
+            {
+                "objective": "hinge", "C": 5.0, "tol": 0.125, "spread": 0.5, "max_iter": 4,
+                "columns_per_channel": 2,
+            },
         ),
         (
             StructBoostClassifier,
-            {"C": 5.0, "tol": 0.125, "formulation": "m_slack", "max_rounds": 2},
+            {
+                "objective": "hinge", "C": 5.0, "tol": 0.125, "formulation": "m_slack",
+                "max_iter": 2,
+            },
         ),
         (
             MultiBoostCWClassifier,
@@ -124,7 +130,7 @@ def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
         (MultiBoostMOClassifier, {"theta": 4.0, "tol": 0.125, "max_rounds": 2, "random_state": 0}),
         (StructuredSVMClassifier, {"C": 2.0, "tol": 0.25, "max_epochs": 30, "random_state": 0}),
     ],
-)
+)  # fmt: skip
 def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, parameters):
     X, y = load_iris(return_X_y=True)
     weight = np.arange(len(y)) % 4 + 1

@@ -26,11 +26,14 @@ from structboost import (
 )
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.masters.stage_wise import StageWise
-from structboost.selection.choice_of_c import ChosenC, _follow, choose_C
+from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import random_folds, split_rows
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import Trial
 
 X, y = load_iris(return_X_y=True)
 QUICK = {"max_rounds": 15, "tol": 0.05}
+QUICK_FACE = {"objective": "hinge", "max_iter": 15, "tol": 0.05}
 
 
 def noisy(n=150, seed=0):
@@ -94,48 +97,12 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
     assert Cs[0] == pytest.approx(smallest * 10**0.5, rel=0.01)
     for record in trainer.C_path_:
         assert record["loss"] == np.mean(record["losses"])
-    first_with_columns = next(i for i, r in enumerate(trainer.C_path_) if r["columns"])
-    assert trainer.C_ == Cs[first_with_columns + int(np.argmin(losses[first_with_columns:]))]
+    best = min((r for r in trainer.C_path_ if r["columns"]), key=lambda r: r["surrogate"])
+    assert trainer.C_ == best["C"]
+    assert trainer.C_path_end_
     # A fifth of the labels is wrong: large C fit them, and are not walked to.
     assert min(losses) < 0.6 * losses[0]
     assert len(Cs) < 10
-
-
-class MadePath:
-    """A path whose held-out losses are given, for each step and fold."""
-
-    is_done = False
-    weak_learner = "stump"
-
-    def __init__(self, losses):
-        self.losses = iter(losses)
-
-    def begin(self):
-        return 1.0
-
-    def fit(self, C):
-        losses = next(self.losses)
-        return {"C": C, "loss": float(np.mean(losses)), "losses": losses, "columns": 3.0}
-
-    def first_model(self):
-        return object(), []
-
-
-@pytest.mark.parametrize(
-    ("third", "n_tried"),
-    [
-        ([3.0, 3.0, 3.0, 3.0, 3.0], 3),  # worse on each of five folds: no second such step
-        ([3.0, 3.0, 3.0, 3.0, 1.9], 4),  # better on one
-        ([3.0, 3.0, 3.0], 4),  # so few agree by chance
-    ],
-)
-def test_a_c_that_is_worse_on_each_of_five_folds_ends_the_path(third, n_tried):
-    n = len(third)
-    chosen = ChosenC("stump")
-    path = MadePath([[4.0] * n, [2.0] * n, third, [2.5] * n, [1.0] * n])
-    _follow(path, chosen, lambda text: None)
-    assert len(chosen.records) == n_tried
-    assert chosen.C == chosen.records[1]["C"]
 
 
 def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
@@ -178,7 +145,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     alone = [record for record in both.C_path_ if record["weak_learner"] != "linear+stump"]
     apart = [record for trainer in paths for record in trainer.C_path_]
     assert without_seconds(alone) == without_seconds(apart)
-    best = min(both.C_path_, key=lambda record: record["loss"])
+    best = min(both.C_path_, key=lambda record: record["surrogate"])
     assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
     np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
     assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
@@ -186,7 +153,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     both.fit(made, label, may_part=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
-    face = StructBoostClassifier(objective="hinge", weak_learner=union, **QUICK).fit(made, label)
+    face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)
     assert face.model_.members["x"].family == "linear"
     face.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
@@ -199,7 +166,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
         ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.39, 0.5, 0.5]}, ("both", 10**0.5)),
         ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.5, 0.38, 0.37, 0.4, 0.4]}, ("one", 31.6)),
         (
-            {"both": [0.5, 0.5, 0.5], "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 3},
+            {"both": [0.5] * 5, "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 5},
             ("one", 3.16),
         ),
     ],
@@ -208,19 +175,19 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
     class Told:
         def __init__(self, plan, *others):
             self.weak_learner, self.left = plan.weak_learner, iter(losses[plan.weak_learner])
-            self.is_done = False
 
         def begin(self):
             return 0.316
 
         def fit(self, C):
             loss = next(self.left)
-            return {"C": C, "loss": loss, "losses": [loss], "columns": 1.0}
+            measured = [HeldOut(loss, loss, is_constant=False)]
+            return Trial(measured, {"weak_learner": self.weak_learner})
 
         def first_model(self):
             return object(), []
 
-    monkeypatch.setattr("structboost.selection.choice_of_c._Path", Told)
+    monkeypatch.setattr("structboost.selection.choice_of_c._FoldFits", Told)
     trainer = StructBoost(MulticlassTask(3), C=1.0)
     found = choose_C(trainer._plan(), list(losses), trainer._settings(), [], lambda text: None)
     assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
@@ -283,9 +250,7 @@ def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
 
 def test_a_class_with_one_member_is_trained_on():
     rows = np.r_[0:30, 50:80, 100]
-    model = StructBoostClassifier(
-        objective="hinge", weak_learner="stump", class_weight="balanced", **QUICK
-    )
+    model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK_FACE)
     model.fit(X[rows], y[rows])
     assert len(model.classes_) == 3
     assert model.predict(X[[100]]) == 2
@@ -297,6 +262,7 @@ def test_features_that_say_nothing_give_an_empty_model():
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
         trainer.fit(made, label, folds=[Fold(made, label, None, made[:5], label[:5])])
     assert trainer.C_path_ == []
+    assert trainer.C_path_end_ == "no weak learner has an edge"
     with pytest.raises(ValueError, match="no weak learner had an edge"):
         CPathDisplay.from_estimator(trainer)
 
@@ -314,12 +280,11 @@ def test_constant_columns_never_end_in_an_error_of_the_solver(C):
 def test_early_stopping_and_c_share_one_held_out_part():
     data, label = load_breast_cancer(return_X_y=True)
     model = StructBoostClassifier(
-        objective="hinge",
         weak_learner="stump",
         early_stopping=True,
         n_iter_no_change=3,
         random_state=0,
-        **QUICK,
+        **QUICK_FACE,
     ).fit(data, label)
     assert all(len(record["losses"]) == 1 for record in model.C_path_)
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
@@ -327,7 +292,7 @@ def test_early_stopping_and_c_share_one_held_out_part():
 
 def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
     search = GridSearchCV(
-        StructBoostClassifier(objective="hinge", weak_learner="stump", **QUICK),
+        StructBoostClassifier(weak_learner="stump", **QUICK_FACE),
         {"C": [0.5, "auto"]},
         cv=3,
     )
@@ -342,7 +307,7 @@ def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
 def test_rankers_hold_out_queries_or_items():
     made, label = noisy(200)
     qid = np.repeat(np.arange(20), 10)
-    settings = {"weak_learner": "stump", **QUICK}
+    settings = {"weak_learner": "stump", **QUICK_FACE}
     ranker = StructBoostRanker(**settings).fit(made, label, qid=qid)
     assert ranker.score(made, label, qid=qid) > 0.8
     lists = [made[qid == q] for q in range(20)], [label[qid == q] for q in range(20)]
@@ -380,7 +345,8 @@ def test_ctrl_c_keeps_the_best_model_of_the_path():
             trainer.fit(made, label)
         assert trainer.interrupted_
         (record,) = [r for r in trainer.C_path_ if trainer.C_ == r["C"]]
-        assert record["loss"] == min(r["loss"] for r in trainer.C_path_ if r["columns"])
+        surrogates = [r["surrogate"] for r in trainer.C_path_ if r["columns"]]
+        assert record["surrogate"] == min(surrogates)
         predicted = model_predictions(task, trainer.model_, fold.held_X)
         assert mean_loss(task, fold.held_Y, predicted) == record["losses"][0]
     assert len(trainer.C_path_) <= len(whole.C_path_)
@@ -414,14 +380,12 @@ def test_a_broken_run_resumes_with_the_same_c(tmp_path):
 
 def test_the_path_is_drawn():
     pytest.importorskip("matplotlib").use("Agg")
-    model = StructBoostClassifier(objective="hinge", weak_learner="stump", **QUICK).fit(X, y)
+    model = StructBoostClassifier(weak_learner="stump", **QUICK_FACE).fit(X, y)
     display = CPathDisplay.from_estimator(model, name="iris")
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
     np.testing.assert_array_equal(mean.get_ydata(), [r["loss"] for r in model.C_path_])
-    union = StructBoostClassifier(objective="hinge", weak_learner=["stump", "linear"], **QUICK).fit(
-        *sloped()
-    )
+    union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK_FACE).fit(*sloped())
     display = CPathDisplay.from_estimator(union)
     labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]
     assert [label for label in labels if label[0] != "_"][:-1] == [

@@ -195,7 +195,7 @@ def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
         StructBoostClassifier(max_iter=10),
         StructBoostClassifier(objective="hinge", C=20.0),
     ):
-        model.set_params(max_rounds=10).fit(X, y)
+        model.set_params(max_iter=10).fit(X, y)
         holed, large = X[:20].copy(), X[:20].copy()
         holed[:, 1], large[:, 1] = np.nan, 1e6
         np.testing.assert_array_equal(

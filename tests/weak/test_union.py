@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
 
 from structboost import (
     MultiBoostCWClassifier,
@@ -84,6 +85,7 @@ def test_models_of_huge_and_tiny_features_are_those_of_usual_ones(scale):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ConvergenceWarning)
             found.append((trainer.fit(table, y).objective_, trainer.model_.scores(table)))
     assert found[1][0] == pytest.approx(found[0][0], rel=1e-6)
     np.testing.assert_allclose(found[1][1], found[0][1], atol=1e-5)
@@ -284,7 +286,7 @@ def test_a_union_is_a_list_of_names_or_callables():
     assert objectives == pytest.approx([objectives[0]] * 3, rel=0.05)
     shared = clone(named).set_params(pricing="best").fit(X, y)
     assert shared.history_[-1]["gap"] <= 0.05
-    trees = clone(named).set_params(weak_learner=["linear", "tree"], max_rounds=5).fit(X, y)
+    trees = clone(named).set_params(weak_learner=["linear", "tree"], max_iter=5).fit(X, y)
     assert trees.history_[-1]["gap"] is None
     of_one = clone(named).set_params(weak_learner=["stump"]).fit(X, y)
     assert of_one.objective_ == clone(named).set_params(weak_learner="stump").fit(X, y).objective_

@@ -102,9 +102,9 @@ def test_a_falling_feature_is_learned(weak_learner, formulation):
     x = np.random.default_rng(0).normal(size=(120, 2))
     label = np.sign(-x[:, 0]).astype(int)
     falling, rising = (
-        StructBoostClassifier(C=500, weak_learner=weak_learner, objective=formulation).fit(
-            way * x, label
-        )
+        StructBoostClassifier(
+            objective="hinge", C=500, weak_learner=weak_learner, formulation=formulation
+        ).fit(way * x, label)
         for way in (1.0, -1.0)
     )
     assert falling.history_[-1]["certified"]

@@ -25,7 +25,8 @@ def checkpoint(made=None, data=(X, Y), **parameters):
 
     def fit(folder, max_rounds):
         file = Checkpoint(folder / "file", rounds=1)
-        return made(max_rounds=max_rounds, checkpoint=file, **parameters).fit(*data)
+        rounds = {"max_iter" if hasattr(made, "max_iter") else "max_rounds": max_rounds}
+        return made(checkpoint=file, **rounds, **parameters).fit(*data)
 
     def use(folder):
         fitted = fit(folder, 5)

@@ -26,8 +26,8 @@ def tagger(is_of_dicts, **parameters):
     inputs, outputs = sentences(is_of_dicts)
 
     def make(folder):
-        settings = {"C": 10, "max_rounds": 4, "forbidden": [("D", "V")]} | parameters
-        StructBoostTagger(**settings).fit(inputs, outputs).save(folder / "file")
+        settings = {"objective": "hinge", "C": 10, "max_iter": 4, "forbidden": [("D", "V")]}
+        StructBoostTagger(**settings | parameters).fit(inputs, outputs).save(folder / "file")
 
     def use(folder):
         loaded = StructBoostTagger.load(folder / "file")
@@ -45,9 +45,9 @@ def sets_of_labels(**parameters):
     labels = np.column_stack((X[:, 0] > 6, X[:, 2] > 3, Y > 0)).astype(int)
 
     def make(folder):
-        StructBoostMultiLabelClassifier(objective="hinge", C=10, max_iter=3, **parameters).fit(
-            X, labels
-        ).save(folder / "file")
+        settings = {"objective": "hinge", "C": 10, "max_iter": 3}
+        made = StructBoostMultiLabelClassifier(**settings | parameters)
+        made.fit(X, labels).save(folder / "file")
 
     def use(folder):
         loaded = StructBoostMultiLabelClassifier.load(folder / "file")
@@ -73,10 +73,10 @@ def svm(task, inputs, outputs):
 
 
 KINDS = {
-    "tagger of dicts": tagger(True, formulation="log"),
-    "tagger of arrays": tagger(False, weak_learner="linear", max_rounds=50),
+    "tagger of dicts": tagger(True, objective="l1_log_loss"),
+    "tagger of arrays": tagger(False, objective="svm", max_iter=50),
     "sets of labels": sets_of_labels(loss="f1"),
     "sets in a hierarchy": sets_of_labels(hierarchy=[(0, 2), (1, 2)]),
-    "sets seen": sets_of_labels(loss="subset", outputs="seen", pairs=True),
+    "sets seen": sets_of_labels(objective="l1_log_loss", loss="subset", outputs="seen", pairs=True),
     "svm": svm(MulticlassTask(3), X, Y),
 }
