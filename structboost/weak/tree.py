@@ -55,7 +55,6 @@ _ROW_SHARE = 0.5
 _FEWEST_DRAWN_FROM = 50
 # A confident answer is so many times the share of the weight in its leaf: a byte holds it.
 _SURE = 127
-_TINY = np.finfo(np.float64).tiny
 
 
 class Tree(NamedTuple):
@@ -336,7 +335,7 @@ class TreeFamily(WeakLearnerFamily):
         """Which rows a round's trees are grown on."""
         numbers, n_distinct = self._equal_rows
         drawn = self._random.random_sample(n_distinct)
-        return np.asarray((drawn < self.row_share)[numbers])
+        return np.asarray((drawn < self.row_share).take(numbers))
 
     def _draw_seed(self) -> int:
         """Seed of the features that the nodes of a round may split; 0 where they may split all."""
@@ -503,18 +502,17 @@ class TreeFamily(WeakLearnerFamily):
         first: int,
     ) -> tuple[FloatArray, FloatArray]:
         """Leaves of new trees, and their weights: sums of the duals, as they count."""
-        weights, masses = np.empty((2, len(numbers), 2**self.depth))
+        share = (1.0 + self.l2_regularization) / self._equal_rows[1] if self.confident else 0.0
         if not self.confident and is_drawn is not None:
             duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
+        of_leaves = np.empty((3, len(numbers), 2**self.depth))
         grown_leaves(
-            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None, first,
-            numbers, weights, masses,
+            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None,
+            (first, share), numbers, of_leaves,
         )  # fmt: skip
+        weights, masses, leaves = of_leaves
         if not self.confident:
             return self._leaves(*nodes, weights), weights
-        of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
-        masses = np.maximum(masses + of_row * (1.0 + self.l2_regularization), _TINY)
-        leaves = weights / masses
         if self._is_directed:
             leaves = np.array(
                 [
