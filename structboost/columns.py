@@ -301,8 +301,9 @@ class ColumnRegistry:
         used = np.unique(np.concatenate([final.numbers, *(stage.numbers for stage in stages)]))
         place = {number: i for i, number in enumerate(used.tolist())}
         stage_weights = np.zeros((len(stages), len(used)))
-        for row, stage in zip(stage_weights, stages, strict=True):
-            row[np.searchsorted(used, stage.numbers)] = stage.weights
+        rows = np.repeat(np.arange(len(stages)), [len(stage.numbers) for stage in stages])
+        places = np.searchsorted(used, np.concatenate([stage.numbers for stage in stages]))
+        stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
         weights = np.zeros(len(used))
         weights[np.searchsorted(used, final.numbers)] = final.weights
         keys = {number: key for key, number in self._numbers.items() if number in place}
@@ -474,5 +475,5 @@ def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:
     TaskError
         If one has several terms, or a coefficient that is not 1.
     """
-    if len(terms.columns) != n_columns or not (terms.coefficients == 1.0).all():
+    if terms.coefficients.tolist() != [1.0] * n_columns:
         raise TaskError(f"The {master} master takes columns of one weak learner on one channel.")

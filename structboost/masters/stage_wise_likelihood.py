@@ -45,6 +45,7 @@ class StageWiseLikelihood(NewtonSteps):
     link = PAIR_LINK
     largest_step: float = 0.4
     enough: float = 3e-4
+    patience: int | None = 100
 
     def master(self, problem: Problem, C: float) -> StageWiseLikelihoodMaster:
         """Newton steps.

@@ -21,6 +21,7 @@ from structboost.weak.category_sets import is_in_set
 
 # An impurity counts as smaller only by more than rounding: by this share of the node's.
 _ROUNDING = 1e-10
+_TINY = np.finfo(np.float64).tiny
 # Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
 _SMOOTHING = 10.0
 # The absolute weights of a channel sum to this.
@@ -598,14 +599,34 @@ def grown_leaves(
     sets: NDArray[np.uint64] | None,
     duals: FloatArray,
     is_drawn: NDArray[np.bool_] | None,
-    first: int,
+    limits: tuple[int, float],
     numbers: NDArray[np.int16],
-    weights: FloatArray,
-    masses: FloatArray,
+    of_leaves: FloatArray,
 ) -> None:
-    """Leaves of the rows in new trees, and sums over them (:func:`leaf_numbers`, `_leaf_sums`)."""
+    """Leaves of the rows in new trees (:func:`leaf_numbers`), and what they sum to.
+
+    Parameters
+    ----------
+    codes, nodes, sets, duals, is_drawn
+        As for :func:`grow` and :func:`_leaf_sums`.
+    limits : (int, float)
+        The first channel, and the share of the mass of a tree that is added to that of each leaf.
+    numbers : ndarray of int16, shape (n_trees, n_rows)
+        Filled.
+    of_leaves : ndarray, shape (3, n_trees, n_leaves)
+        Filled: sums of the duals, masses, and the former over the latter.
+    """
+    first, share = limits
+    weights, masses = of_leaves[0], of_leaves[1]
     leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
     _leaf_sums(numbers, duals, is_drawn, first, weights, masses)
+    for t in range(len(numbers)):
+        added = 0.0
+        for k in range(masses.shape[1]):
+            added += share * masses[t, k]
+        for k in range(masses.shape[1]):
+            masses[t, k] = max(masses[t, k] + added, _TINY)
+            of_leaves[2, t, k] = weights[t, k] / masses[t, k]
 
 
 @compiled
