@@ -243,7 +243,8 @@ class ColumnRegistry:
                     again.append(column)
                 selected.append(place)
             if again and not self._master.keeps_answers:
-                self._recall(kind, again)
+                learners = (term.learner for column in again for term in column.terms)
+                self._recall(kind, list(dict.fromkeys(learners)))
             if fresh:
                 terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
         self.selected = np.array(selected, np.int64)
@@ -439,19 +440,18 @@ class ColumnRegistry:
         """Terms of new columns, numbered from ``first``; new learners go to the master."""
         known = self._learners[kind]
         own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
-        new = [
-            learner
-            for learner in dict.fromkeys(term.learner for _, term in own)
-            if learner not in known
-        ]
+        learners = list(dict.fromkeys(term.learner for _, term in own))
+        new = [learner for learner in learners if learner not in known]
+        if len(new) < len(learners) and not self._master.keeps_answers:
+            # Learners of earlier rounds, on other channels now.
+            self._recall(kind, [learner for learner in learners if learner in known])
         if new:
             start = self._add_learners(kind, new)
             known.update({learner: start + i for i, learner in enumerate(new)})
         return Terms.of(own, known)
 
-    def _recall(self, kind: str, columns: Sequence[Column]) -> None:
+    def _recall(self, kind: str, learners: Sequence[Any]) -> None:
         """Give the master the answers of learners that it had before."""
-        learners = list(dict.fromkeys(term.learner for column in columns for term in column.terms))
         numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
         self._master.hold_responses(kind, numbers, self._answers(kind, learners))
 

@@ -48,6 +48,9 @@ _ROW_SHARE = 0.5
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 # Fractions of the features that are tried, and for how many rounds.
 _SHARES_OF_FEATURES = (1 / 3, 1.0)
+# With more features than this a third of them is taken without a trial, which more examples than
+# this do not take part in.
+_MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
 # All features learn faster at first: their loss must be below so many times that of a third.
 _CLEARLY_LESS = 0.98
 _ROUNDS_OF_TRIAL = 40
@@ -83,8 +86,9 @@ class StructBoostEstimator(BoostedEstimator):
         Weight of the squared leaves of a tree.  Read by stage-wise objectives.
     max_features : float or "auto"
         Fraction of the features that each node of a tree may split, drawn anew for each node.
-        ``"auto"`` is a third of them or all, by the loss of the rows that the first 40 rounds leave
-        out (``max_features_`` says which).  Read by stage-wise objectives.
+        ``"auto"`` is a third of more than 32; of fewer it is a third or all, by the loss of the
+        rows that 40 rounds of either leave out, and all where no rows are left out
+        (``max_features_`` says which).  Read by stage-wise objectives.
     C : float or "auto"
         Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the C of
         the smallest loss on held-out samples, and then trains on all of them.  With
@@ -336,23 +340,28 @@ class StructBoostEstimator(BoostedEstimator):
     def _chosen_features(self, task: Task, train: tuple[Any, Any], sample_weight: Any) -> float:
         """The fraction with which rows left out have the least loss after a few rounds.
 
-        Where rounds leave none out, or the objective does not look at them, it is all features.
+        It does not depend on ``max_iter``, so that a run can be resumed with more rounds.  Where
+        rounds leave no rows out, or the objective does not look at them, it is all features.
         """
         if not is_same(self.max_features, AUTO):
             return self._share_of_features()
-        losses: dict[float, float] = {}
+        few, every = _SHARES_OF_FEATURES
+        if not formulation_of(self._formulation()).looks_at_rows_left_out:
+            return every
+        if (self.n_features_in_ or 0) > _MOST_TRIED_FEATURES:
+            return few
+        X, Y, weights = _some_examples(*train, sample_weight)
+        losses = []
         for share in _SHARES_OF_FEATURES:
             self.max_features_ = share
-            n_rounds = min(_ROUNDS_OF_TRIAL, self._settings(task)["max_rounds"])
             trainer = self._trainer(
-                task, max_rounds=n_rounds, checkpoint=None, verbose=0, callbacks=None
+                task, max_rounds=_ROUNDS_OF_TRIAL, checkpoint=None, verbose=0, callbacks=None
             )
-            trainer.fit(*train, sample_weight=sample_weight)
-            if trainer.held_out_loss_ is None:
-                return 1.0
-            losses[share] = trainer.held_out_loss_
-        few, every = (losses[share] for share in _SHARES_OF_FEATURES)
-        return _SHARES_OF_FEATURES[every < _CLEARLY_LESS * few]
+            loss = trainer.fit(X, Y, sample_weight=weights).held_out_loss_
+            if loss is None:
+                return every
+            losses.append(loss)
+        return every if losses[1] < _CLEARLY_LESS * losses[0] else few
 
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
@@ -419,6 +428,20 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "pricing is 'label_augmented', which needs a taxonomy; give taxonomy=."
             )
         return LabelAugmented()
+
+
+def _some_examples(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """At most 4,000 of the examples, evenly spread, and their weights."""
+    if len(Y) <= _MOST_TRIED_EXAMPLES:
+        return X, Y, sample_weight
+    rows = np.linspace(0, len(Y) - 1, _MOST_TRIED_EXAMPLES).astype(np.int64)
+    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+    return *(_taken(values, rows) for values in (X, Y)), weights
+
+
+def _taken(values: Any, rows: Any) -> Any:
+    """The values at ``rows``, of an array, a sparse matrix or a list."""
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
 
 
 def _names(weak_learner: Any) -> list[Any]:

@@ -43,6 +43,7 @@ class StageWiseLikelihood(NewtonSteps):
     """
 
     link = PAIR_LINK
+    looks_at_rows_left_out = True
     largest_step: float = 0.4
     enough: float = 3e-4
     patience: int | None = 100

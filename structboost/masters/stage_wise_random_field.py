@@ -43,6 +43,7 @@ class StageWiseRandomField(NewtonSteps):
 
     link = SoftmaxLink()
     # Twice that of StageWiseLikelihood, whose scores are half the logarithms of odds.
+    looks_at_rows_left_out = True
     largest_step: float = 0.8
     enough: float = 3e-4
     patience: int | None = 100
