@@ -107,19 +107,17 @@ def _pack(
     have zeros.
     """
     n_rows, n_channels = packed.shape
-    scales = np.zeros(n_channels)
-    for i in range(n_rows):
-        if is_drawn is None or is_drawn[i]:
-            for c in range(n_channels):
-                scales[c] += abs(duals[i, first + c])
     for c in range(n_channels):
-        scales[c] = (_TOTAL - n_rows) / scales[c] if scales[c] > 0.0 else 0.0
-    for i in range(n_rows):
-        takes = 1.0
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        for c in range(n_channels):
-            scaled = takes * scales[c] * duals[i, first + c]
+        total, takes = 0.0, 1.0
+        for i in range(n_rows):
+            if is_drawn is not None:
+                takes = 1.0 if is_drawn[i] else 0.0
+            total += takes * abs(duals[i, first + c])
+        scale = (_TOTAL - n_rows) / total if total > 0.0 else 0.0
+        for i in range(n_rows):
+            if is_drawn is not None:
+                takes = 1.0 if is_drawn[i] else 0.0
+            scaled = takes * scale * duals[i, first + c]
             size = np.int64(abs(scaled) + 0.5)
             packed[i, c] = size << _SHIFT if scaled > 0.0 else size
 
@@ -188,10 +186,17 @@ def _count_dense(
             weights[j] = packed[row]
             if is_far:
                 touched += by_row[row, begin] + by_row[row, end - 1]
-        for j in range(n):
-            row = rows[first + j]
+        # Two at a time: they mostly go to bins that do not wait for each other.
+        for j in range(0, n - 1, 2):
+            row, next_row = rows[first + j], rows[first + j + 1]
             for k in range(begin, end):
-                histogram[dense[k] + np.int64(by_row[row, k])] += weights[j]
+                start = dense[k]
+                histogram[start + np.int64(by_row[row, k])] += weights[j]
+                histogram[start + np.int64(by_row[next_row, k])] += weights[j + 1]
+        if n % 2:
+            row = rows[first + n - 1]
+            for k in range(begin, end):
+                histogram[dense[k] + np.int64(by_row[row, k])] += weights[n - 1]
     return touched
 
 
