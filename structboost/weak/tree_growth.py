@@ -9,6 +9,7 @@ their sparse form, all others from a table of codes with one line per row.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,10 +86,13 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
             codes.append(binned.rare.codes[own])
     dense = np.flatnonzero(~is_sparse)
     starts = np.append(0, np.cumsum(binned.bins.n_bins))
+    by_row = np.empty((binned.n_rows, len(dense)), binned.codes.dtype)
+    for a, b in pairwise(binned.blocks.tolist()):
+        by_row[a:b] = binned.codes[dense, a:b].T
     return CountedTable(
         binned.codes,
         starts,
-        np.ascontiguousarray(binned.codes[dense].T),
+        by_row,
         starts[dense],
         np.column_stack((columns, common[0, columns])),
         np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
