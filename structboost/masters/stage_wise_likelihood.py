@@ -123,7 +123,7 @@ def measure(
             largest = max(largest, chances[y])
         of_truth, total = chances[labels[i]] - largest, 0.0
         for y in range(n_outputs):
-            chances[y] = math.exp(chances[y] - largest)
+            chances[y] = 1.0 if chances[y] == largest else math.exp(chances[y] - largest)
             total += chances[y]
         risk += shares[i] * (math.log(total) - of_truth)
         for c in range(n_channels):

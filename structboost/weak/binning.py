@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -239,12 +240,29 @@ def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
         column = features[:, f].astype(np.float64)
         if np.isinf(column).any():
             _raise_infinite(column, f)
-        codes[j] = np.searchsorted(
-            bins.values[bins.indptr[j] : bins.indptr[j + 1]], column, side="left"
-        )
-        if bins.gaps is not None and bins.gaps.low[j]:
-            codes[j, np.isnan(column)] = 0
+        own = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
+        n_steps = len(own).bit_length()
+        padded = np.full(1 << n_steps, np.inf)
+        padded[: len(own)] = own
+        is_low = bins.gaps is not None and bool(bins.gaps.low[j])
+        _fill_codes(column, padded, n_steps, 0 if is_low else len(own), codes[j])
     return codes
+
+
+@compiled
+def _fill_codes(
+    column: FloatArray, thresholds: FloatArray, n_steps: int, of_missing: int, codes: NDArray[Any]
+) -> None:
+    """Number of thresholds below each value, of 2^n_steps that end with infinite ones.
+
+    The search has no branches, which a processor could not guess.
+    """
+    for i in range(len(column)):
+        value, code = column[i], np.int64(0)
+        for step in range(n_steps - 1, -1, -1):
+            is_above = thresholds[code + (np.int64(1) << step) - 1] < value
+            code += np.int64(is_above) << step
+        codes[i] = of_missing if math.isnan(value) else code
 
 
 def _categories(distinct: FloatArray, f: int) -> FloatArray:

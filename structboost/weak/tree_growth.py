@@ -9,6 +9,7 @@ their sparse form, all others from a table of codes with one line per row.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,10 +86,13 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
             codes.append(binned.rare.codes[own])
     dense = np.flatnonzero(~is_sparse)
     starts = np.append(0, np.cumsum(binned.bins.n_bins))
+    by_row = np.empty((binned.n_rows, len(dense)), binned.codes.dtype)
+    for a, b in pairwise(binned.blocks.tolist()):
+        by_row[a:b] = binned.codes[dense, a:b].T
     return CountedTable(
         binned.codes,
         starts,
-        np.ascontiguousarray(binned.codes[dense].T),
+        by_row,
         starts[dense],
         np.column_stack((columns, common[0, columns])),
         np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
@@ -107,19 +111,17 @@ def _pack(
     have zeros.
     """
     n_rows, n_channels = packed.shape
-    scales = np.zeros(n_channels)
-    for i in range(n_rows):
-        if is_drawn is None or is_drawn[i]:
-            for c in range(n_channels):
-                scales[c] += abs(duals[i, first + c])
     for c in range(n_channels):
-        scales[c] = (_TOTAL - n_rows) / scales[c] if scales[c] > 0.0 else 0.0
-    for i in range(n_rows):
-        takes = 1.0
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        for c in range(n_channels):
-            scaled = takes * scales[c] * duals[i, first + c]
+        total, takes = 0.0, 1.0
+        for i in range(n_rows):
+            if is_drawn is not None:
+                takes = 1.0 if is_drawn[i] else 0.0
+            total += takes * abs(duals[i, first + c])
+        scale = (_TOTAL - n_rows) / total if total > 0.0 else 0.0
+        for i in range(n_rows):
+            if is_drawn is not None:
+                takes = 1.0 if is_drawn[i] else 0.0
+            scaled = takes * scale * duals[i, first + c]
             size = np.int64(abs(scaled) + 0.5)
             packed[i, c] = size << _SHIFT if scaled > 0.0 else size
 
@@ -188,10 +190,17 @@ def _count_dense(
             weights[j] = packed[row]
             if is_far:
                 touched += by_row[row, begin] + by_row[row, end - 1]
-        for j in range(n):
-            row = rows[first + j]
+        # Two at a time: they mostly go to bins that do not wait for each other.
+        for j in range(0, n - 1, 2):
+            row, next_row = rows[first + j], rows[first + j + 1]
             for k in range(begin, end):
-                histogram[dense[k] + np.int64(by_row[row, k])] += weights[j]
+                start = dense[k]
+                histogram[start + np.int64(by_row[row, k])] += weights[j]
+                histogram[start + np.int64(by_row[next_row, k])] += weights[j + 1]
+        if n % 2:
+            row = rows[first + n - 1]
+            for k in range(begin, end):
+                histogram[dense[k] + np.int64(by_row[row, k])] += weights[n - 1]
     return touched
 
 
