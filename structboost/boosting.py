@@ -28,6 +28,7 @@ from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskEr
 from structboost.files.checkpoint import Checkpoint
 from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation
+from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
 from structboost.progress import Progress, ProgressBar, announce_compilation
 from structboost.runtime.documentation import Documented
@@ -50,7 +51,10 @@ from structboost.weak.families import WeakLearners, alternatives
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
-_FITTED = ("model_", "history_", "objective_", "interrupted_", "C_", "C_path_", "C_path_end_")
+_FITTED = (
+    "model_", "history_", "objective_", "interrupted_", "ending_", "temperature_",
+    "held_out_loss_", "C_", "C_path_", "C_path_end_",
+)  # fmt: skip
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
@@ -138,6 +142,14 @@ class StructBoost(Documented, BaseEstimator):
         Primal objective of the model, in the paper's units.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
+    ending_ : str
+        Why the fit ended (:class:`structboost.loop.State`).
+    temperature_ : float or None
+        What scores are multiplied by before :meth:`predict_marginals` makes probabilities of them:
+        the factor that examples ask for which rounds left out.  None where none were left out, or
+        the formulation does not look at them.
+    held_out_loss_ : float or None
+        Least mean loss of the examples that rounds left out, with a factor of their own.
     C_ : float
         The C of the model: the one given, or the one chosen.
     C_path_ : list of dict
@@ -173,6 +185,9 @@ class StructBoost(Documented, BaseEstimator):
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
     interrupted_: bool = field(init=False)
+    ending_: str = field(init=False)
+    temperature_: float | None = field(init=False)
+    held_out_loss_: float | None = field(init=False)
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
@@ -300,7 +315,8 @@ class StructBoost(Documented, BaseEstimator):
     def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
         """Marginals of each input: probabilities of its parts, where the task gives them.
 
-        An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for.
+        An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for;
+        scores are multiplied by ``temperature_`` before, if there is one.
 
         Parameters
         ----------
@@ -322,7 +338,8 @@ class StructBoost(Documented, BaseEstimator):
         TaskError
             If the task has no marginals, or the entries of ``X`` are not inputs of it.
         """
-        return model_marginals(self.task, self._fitted(), X)
+        model = self._fitted()
+        return model_marginals(self.task, model, X, self.temperature_ or 1.0)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
         """Predictions after each round, with the weights of that round.
@@ -455,6 +472,8 @@ class StructBoost(Documented, BaseEstimator):
         trainer.history_ = list(model.metadata["history"])
         trainer.objective_ = float(model.metadata["objective"])
         trainer.interrupted_, trainer.C_ = False, float(trainer.C)
+        trainer.ending_ = str(model.metadata.get("ending", ""))
+        trainer.temperature_ = saved_temperature(model.metadata)
         return trainer
 
     def _fitted(self) -> Ensemble:
@@ -517,7 +536,12 @@ class StructBoost(Documented, BaseEstimator):
                 bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
         self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
-        self.model_ = loop.final_model({"formulation": str(self.formulation)})
+        found = loop.master.temperature()
+        self.ending_ = loop.state.ending
+        self.temperature_ = None if found is None else found.factor
+        self.held_out_loss_ = None if found is None else found.loss
+        metadata = {"ending": self.ending_, "temperature": self.temperature_}
+        self.model_ = loop.final_model({"formulation": str(self.formulation), **metadata})
 
 
 class _AfterRound(StructBoost):

@@ -135,11 +135,12 @@ class _CorrectiveClassifier(_CodedClassifier):
         train: tuple[Any, Any],
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
+        whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
         checked_relative_gap(self.tol, "tol")
         checked_callbacks(self.callbacks)
         self.theta_ = self._chosen_theta(task, *train, sample_weight)
-        super()._train(task, train, validation, sample_weight)
+        super()._train(task, train, validation, sample_weight, whole)
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         if not settings.keys() >= {"formulation", "C"}:
