@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
-from structboost.validation import SparseRows, by_position, checked_weights
+from structboost.validation import by_position, checked_weights, rows_of
 
 # A part of this many is held out, each in turn if there are few examples.
 _PARTS = 5
@@ -196,10 +196,3 @@ def _of_one_each(n_examples: int) -> str:
     if n_examples == 1:
         return "there is one distinct example"
     return f"each of the {n_examples} distinct examples is the only one of its class"
-
-
-def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
-    """Entries of a sequence by their numbers, as a table where it is one."""
-    if isinstance(sequence, np.ndarray | SparseRows):
-        return sequence[rows]
-    return [sequence[i] for i in rows]

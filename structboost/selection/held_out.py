@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost.conformance.equality import deeply_equal
 from structboost.contract.calls import mean_loss, model_scores, predictions, separation
+from structboost.contract.one_output import is_constant
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.ensemble import Ensemble
@@ -193,38 +193,6 @@ def measured_model(
         scores = model_scores(task, model, fold.held_X)
     measured = measured_scores(task, fold, scores, surrogate)
     return measured if score is None else measured._replace(score=checked_score(score, model, fold))
-
-
-def is_constant(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], outputs: Sequence[Any], scores: StackedParts
-) -> bool:
-    """Whether predictions are the same for all examples though the true outputs differ.
-
-    So they are where the scores of all parts of a kind are equal.  Where outputs label parts, such
-    as the tokens of a sequence, they are constant if all parts have one label; else if all outputs
-    are equal.
-
-    Parameters
-    ----------
-    task : Task
-    X, Y, outputs : sequence
-        Inputs, true outputs and predictions.
-    scores : StackedParts
-        Scores of the parts.
-    """
-    if all((rows == rows[:1]).all() for rows in scores.rows.values()):
-        return True
-    return _are_same(task, X, outputs) and not _are_same(task, X, Y)
-
-
-def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
-    """Whether all outputs are equal, or label all parts alike."""
-    if task.labelled_kind is None:
-        return all(deeply_equal(outputs[0], output) for output in outputs[1:])
-    pairs = zip(X, outputs, strict=True)
-    labels = [np.reshape(own := task.part_labels(x, y), (len(own), -1)) for x, y in pairs]
-    table = np.concatenate(labels)
-    return bool((table == table[:1]).all())
 
 
 def _unit(scores: StackedParts) -> float:

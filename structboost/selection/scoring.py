@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import get_scorer
 
-from structboost.selection.folds import Fold, rows_of
+from structboost.selection.folds import Fold
 from structboost.validation import shown
 
 # ``score(model, fold)`` of a model of the other examples; larger is better.
@@ -42,37 +43,35 @@ def checked_score(score: Score, model: Any, fold: Fold) -> float:
     return number
 
 
-def score_by(
-    scoring: Any, as_fitted: Callable[[Any], Any], X: Any, y: Any, sample_weight: Any = None
-) -> Score:
+def score_by(scoring: Any, held_out: Callable[[Any, Fold], tuple[Any, Any, Any]]) -> Score:
     """Score of a scikit-learn scorer, for the models of folds.
 
     Parameters
     ----------
     scoring : str or callable
-        Name of a scorer of scikit-learn, or ``scorer(estimator, X, y)``.
-    as_fitted : callable
-        ``as_fitted(model)`` gives an estimator that predicts by the model.
-    X, y : sequence
-        What the scorer is given: the rows ``fold.held_rows`` of these.
-    sample_weight : array-like, optional
-        Weights of the rows, given to the scorer if there are any.
+        Name of a scorer of scikit-learn, or ``scorer(estimator, X, y)``, which may take
+        ``sample_weight`` as well.
+    held_out : callable
+        ``held_out(model, fold)`` gives an estimator that predicts by the model, and the held-out
+        inputs and true outputs as that estimator and the scorer take them.
 
     Raises
     ------
     ValueError, TypeError
         If there is no such scorer.
     """
+    scorer: Any = scoring
+    takes_weights = isinstance(scoring, str)
     if isinstance(scoring, str):
         try:
-            scorer: Any = get_scorer(scoring)
+            scorer = get_scorer(scoring)
         except ValueError:
             raise ValueError(
                 f"scoring is {shown(scoring)}, which is no scorer of scikit-learn; "
                 "sklearn.metrics.get_scorer_names() lists them."
             ) from None
     elif callable(scoring):
-        scorer = scoring
+        takes_weights = "sample_weight" in inspect.signature(scoring).parameters
     else:
         raise TypeError(
             f"scoring is {shown(scoring)}; give the name of a scorer of scikit-learn, or a "
@@ -80,10 +79,9 @@ def score_by(
         )
 
     def score(model: Any, fold: Fold) -> float:
-        rows = np.asarray(fold.held_rows)
-        given = as_fitted(model), rows_of(X, rows), rows_of(y, rows)
-        if sample_weight is None:
-            return float(scorer(*given))
-        return float(scorer(*given, sample_weight=np.asarray(sample_weight)[rows]))
+        weights = fold.held_weight
+        if weights is None or not takes_weights:
+            return float(scorer(*held_out(model, fold)))
+        return float(scorer(*held_out(model, fold), sample_weight=np.asarray(weights)))
 
     return score
