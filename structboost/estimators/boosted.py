@@ -303,7 +303,7 @@ class StructBoostEstimator(BoostedEstimator):
         if not is_same(self.weak_learner, AUTO):
             return self.weak_learner
         if self._is(*STAGE_WISE):
-            return "stump" if getattr(self, "_is_sparse", False) else "tree"
+            return "tree"
         return "linear" if self._is(SVM) else "stump"
 
     def _trainer(self, task: Task, **settings: Any) -> Any:

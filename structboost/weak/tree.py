@@ -161,8 +161,8 @@ class TreeFamily(WeakLearnerFamily):
 
     Parameters
     ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts.
+    features : ndarray or sparse array, shape (n_parts, n_features)
+        Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
     response : (float, float)
         The two answers.
     depth : int
@@ -212,6 +212,7 @@ class TreeFamily(WeakLearnerFamily):
     exact_pricing = False
     can_resume = True
     takes_missing = True
+    takes_sparse = True
     takes_directions = True
     takes_categories = True
     # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
@@ -219,7 +220,7 @@ class TreeFamily(WeakLearnerFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: Any,
         response: tuple[float, float],
         *,
         depth: int = 3,
