@@ -46,14 +46,14 @@ from structboost.weak.tree import TreeFamily
 _ROW_SHARE = 0.5
 # Most rounds, and those where rows left out say when to end.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
-# Fractions of the features that are tried, and for how many rounds.
+# Fractions of the features that are tried, for how many rounds, and with which learning rate.
 _SHARES_OF_FEATURES = (1 / 3, 1.0)
 # With more features than this a third of them is taken without a trial, which more examples than
 # this do not take part in.
 _MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
 # All features learn faster at first: their loss must be below so many times that of a third.
 _CLEARLY_LESS = 0.98
-_ROUNDS_OF_TRIAL = 40
+_ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
 
 
 @estimator
@@ -362,7 +362,8 @@ class StructBoostEstimator(BoostedEstimator):
         if not is_same(self.max_features, AUTO):
             return self._share_of_features()
         few, every = _SHARES_OF_FEATURES
-        if not formulation_of(self._formulation()).looks_at_rows_left_out:
+        formulation = formulation_of(self._formulation())
+        if not isinstance(formulation, NewtonSteps) or not formulation.looks_at_rows_left_out:
             return every
         if (self.n_features_in_ or 0) > _MOST_TRIED_FEATURES:
             return few
@@ -371,7 +372,12 @@ class StructBoostEstimator(BoostedEstimator):
         for share in _SHARES_OF_FEATURES:
             self.max_features_ = share
             trainer = self._trainer(
-                task, max_rounds=_ROUNDS_OF_TRIAL, checkpoint=None, verbose=0, callbacks=None
+                task,
+                formulation=replace(formulation, shrinkage=_RATE_OF_TRIAL),
+                max_rounds=_ROUNDS_OF_TRIAL,
+                checkpoint=None,
+                verbose=0,
+                callbacks=None,
             )
             loss = trainer.fit(X, Y, sample_weight=weights).held_out_loss_
             if loss is None:

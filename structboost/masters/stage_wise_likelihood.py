@@ -44,9 +44,10 @@ class StageWiseLikelihood(NewtonSteps):
 
     link = PAIR_LINK
     looks_at_rows_left_out = True
+    shrinkage: float = 0.1
     largest_step: float = 0.4
     enough: float = 3e-4
-    patience: int | None = 100
+    patience: int | None = 160
 
     def master(self, problem: Problem, C: float) -> StageWiseLikelihoodMaster:
         """Newton steps.
