@@ -68,10 +68,15 @@ def for_all_categories(
     words : ndarray, shape (..., N_WORDS)
     missing_inside : ndarray of bool, shape (...)
     """
-    flags, last = flags_of(words), n_bins[..., None] - 1
-    inside = np.take_along_axis(flags, last, axis=-1)
-    flags = np.where(np.arange(flags.shape[-1]) >= last, inside, flags)
-    return words_of_flags(flags), np.asarray(inside[..., 0])
+    last = n_bins[..., None] - 1
+    own = np.take_along_axis(words, last >> 6, axis=-1)
+    inside = (own >> (last & 63).astype(np.uint64) & np.uint64(1)) != 0
+    # Bits below the last bin in each word; a shift by 64 is none, so all bits of a word are apart.
+    n_below = np.clip(last - 64 * np.arange(N_WORDS), 0, 64)
+    every = np.uint64(2**64 - 1)
+    ones = (np.uint64(1) << np.minimum(n_below, 63).astype(np.uint64)) - np.uint64(1)
+    below = np.where(n_below == 64, every, ones)
+    return (words & below) | np.where(inside, ~below, np.uint64(0)), np.asarray(inside[..., 0])
 
 
 @dataclass(frozen=True)
