@@ -28,12 +28,14 @@ from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskEr
 from structboost.files.checkpoint import Checkpoint
 from structboost.loop import Loop, Settings
 from structboost.masters.base import Formulation
+from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
 from structboost.progress import Progress, ProgressBar, announce_compilation
 from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import Fold, random_folds
+from structboost.selection.scoring import Score
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
 from structboost.training import Plan, train
@@ -49,7 +51,10 @@ from structboost.weak.families import WeakLearners, alternatives
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
-_FITTED = ("model_", "history_", "objective_", "interrupted_", "C_", "C_path_")
+_FITTED = (
+    "model_", "history_", "objective_", "interrupted_", "ending_", "temperature_",
+    "held_out_loss_", "C_", "C_path_", "C_path_end_",
+)  # fmt: skip
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
@@ -137,11 +142,24 @@ class StructBoost(Documented, BaseEstimator):
         Primal objective of the model, in the paper's units.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
+    ending_ : str
+        Why the fit ended (:class:`structboost.loop.State`).
+    temperature_ : float or None
+        What scores are multiplied by before :meth:`predict_marginals` makes probabilities of them:
+        the factor that examples ask for which rounds left out.  None where none were left out, or
+        the formulation does not look at them.
+    held_out_loss_ : float or None
+        Least mean loss of the examples that rounds left out, with a factor of their own.
     C_ : float
         The C of the model: the one given, or the one chosen.
     C_path_ : list of dict
         Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
-        held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
+        held-out loss), losses (of each fold), surrogate, surrogates (what is compared: the
+        likelihood or the hinge after one scale of the scores is fitted), is_constant (whether the
+        predictions do not depend on the input), columns, rounds (means over the folds), seconds;
+        with ``score`` also score and scores.
+    C_path_end_ : str
+        Only with ``C="auto"``.  Why no larger C was tried.
     """
 
     task: Task
@@ -167,8 +185,12 @@ class StructBoost(Documented, BaseEstimator):
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
     interrupted_: bool = field(init=False)
+    ending_: str = field(init=False)
+    temperature_: float | None = field(init=False)
+    held_out_loss_: float | None = field(init=False)
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
+    C_path_end_: str = field(init=False)
 
     def fit(
         self,
@@ -178,6 +200,7 @@ class StructBoost(Documented, BaseEstimator):
         *,
         folds: Sequence[Fold] | None = None,
         may_part: bool = True,
+        score: Score | None = None,
     ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -193,6 +216,9 @@ class StructBoost(Documented, BaseEstimator):
         may_part : bool
             Whether ``C="auto"`` gives a union up for one of its families where that has a clearly
             smaller held-out loss alone.  With False the certificate covers the union in any case.
+        score : callable, optional
+            ``score(model, fold)`` of an :class:`Ensemble` and the held-out part of a fold, which
+            ``C="auto"`` makes as large as possible in place of its own measurement.
 
         Raises
         ------
@@ -222,7 +248,7 @@ class StructBoost(Documented, BaseEstimator):
         X, Y = by_position(X), by_position(Y)
         if self.C == AUTO:
             tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
-            _fit_choosing(self, tried, X, Y, sample_weight, folds)
+            _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
         else:
             _fit([self], X, Y, sample_weight)
         if not self.interrupted_ and self.model_.weights.any() and is_in_memory(X):
@@ -289,7 +315,8 @@ class StructBoost(Documented, BaseEstimator):
     def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
         """Marginals of each input: probabilities of its parts, where the task gives them.
 
-        An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for.
+        An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for;
+        scores are multiplied by ``temperature_`` before, if there is one.
 
         Parameters
         ----------
@@ -311,7 +338,8 @@ class StructBoost(Documented, BaseEstimator):
         TaskError
             If the task has no marginals, or the entries of ``X`` are not inputs of it.
         """
-        return model_marginals(self.task, self._fitted(), X)
+        model = self._fitted()
+        return model_marginals(self.task, model, X, self.temperature_ or 1.0)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
         """Predictions after each round, with the weights of that round.
@@ -444,6 +472,8 @@ class StructBoost(Documented, BaseEstimator):
         trainer.history_ = list(model.metadata["history"])
         trainer.objective_ = float(model.metadata["objective"])
         trainer.interrupted_, trainer.C_ = False, float(trainer.C)
+        trainer.ending_ = str(model.metadata.get("ending", ""))
+        trainer.temperature_ = saved_temperature(model.metadata)
         return trainer
 
     def _fitted(self) -> Ensemble:
@@ -506,7 +536,12 @@ class StructBoost(Documented, BaseEstimator):
                 bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
         self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
-        self.model_ = loop.final_model({"formulation": str(self.formulation)})
+        found = loop.master.temperature()
+        self.ending_ = loop.state.ending
+        self.temperature_ = None if found is None else found.factor
+        self.held_out_loss_ = None if found is None else found.loss
+        metadata = {"ending": self.ending_, "temperature": self.temperature_}
+        self.model_ = loop.final_model({"formulation": str(self.formulation), **metadata})
 
 
 class _AfterRound(StructBoost):
@@ -550,6 +585,7 @@ def _fit_choosing(
     Y: Sequence[Any],
     sample_weight: Any,
     folds: Sequence[Fold] | None,
+    score: Score | None,
 ) -> None:
     """Choose C and weak learners on folds, then fit; a fit interrupted keeps the model chosen."""
     with_C = copy(trainer)
@@ -566,7 +602,7 @@ def _fit_choosing(
     progress = Progress(visible=bool(trainer.verbose))
     try:
         report = partial(progress.show, share=None)
-        chosen = choose_C(plan, weak_learners, settings, folds, report)
+        chosen = choose_C(plan, weak_learners, settings, folds, report, score)
     finally:
         progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
@@ -588,7 +624,7 @@ def _fit_choosing(
         with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
         with_C.interrupted_ = True
     trainer.__dict__.update({name: vars(with_C)[name] for name in _FITTED if name in vars(with_C)})
-    trainer.C_path_ = chosen.records
+    trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
 
 
 def _random_folds(

@@ -103,17 +103,44 @@ class TermsByKind:
         return {kind: of_kind.weighted(weights) for kind, of_kind in self.terms.items()}
 
 
+class HeldOut(NamedTuple):
+    """Answers of the columns of a round on the parts that they were not fitted to.
+
+    Parameters
+    ----------
+    parts : ndarray of bool, shape (n_parts,)
+        The parts that the round left out.
+    columns, channels : sequence of int
+        Place of each column in the master, and channel of each of its terms.
+    answers : sequence of ndarray, shape (n_parts,)
+        For each term its coefficient times the answers of its learner; 0 on all other parts.
+    """
+
+    parts: NDArray[np.bool_]
+    columns: Sequence[int]
+    channels: Sequence[int]
+    answers: Sequence[FloatArray]
+
+
 class ColumnHolder(Protocol):
     """What holds columns: every restricted master does."""
 
     weights: FloatArray
     takes_sparse_answers: ClassVar[bool]
+    takes_held_out: ClassVar[bool]
+    keeps_answers: ClassVar[bool]
 
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
 
+    def hold_responses(self, kind: str, learners: IntArray, responses: Any) -> None:
+        """Hold answers of learners that were added before."""
+
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero; ``terms`` number them from 0."""
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Take the answers of columns on the parts that they were not fitted to."""
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop the columns that are not ``kept``."""
@@ -198,7 +225,7 @@ class ColumnRegistry:
         added: list[int] = []
         selected: list[int] = []
         for kind, of_kind in priced.items():
-            fresh = []
+            fresh, again = [], []
             for column in of_kind:
                 n_known = len(self._numbers)
                 number = self._numbers.setdefault((kind, column.terms), n_known)
@@ -212,7 +239,11 @@ class ColumnRegistry:
                     fresh.append(column)
                     if live is not None:
                         live[number] = place
+                else:
+                    again.append(column)
                 selected.append(place)
+            if again and not self._master.keeps_answers:
+                self._recall(kind, again)
             if fresh:
                 terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
         self.selected = np.array(selected, np.int64)
@@ -220,7 +251,30 @@ class ColumnRegistry:
             self._master.add_columns(terms, len(added))
             self._live = np.concatenate((self._live, np.array(added, np.int64)))
             self._idle = np.concatenate((self._idle, np.zeros(len(added), np.int64)))
+        if self._master.takes_held_out:
+            self._add_held_out(priced)
         return len(added)
+
+    def _add_held_out(self, priced: Mapping[str, Sequence[Column]]) -> None:
+        """Give the master what the selected columns answer on the parts they were not fitted to."""
+        places = iter(self.selected.tolist())
+        for kind, of_kind in priced.items():
+            family, own = self.families[kind], [next(places) for _ in of_kind]
+            parts = family.left_out()
+            terms = [
+                (at, term) for at, column in zip(own, of_kind, strict=True) for term in column.terms
+            ]
+            found = [family.held_out_response(term.learner, term.channel) for _, term in terms]
+            answers = [
+                term.coefficient * answer
+                for (_, term), answer in zip(terms, found, strict=True)
+                if answer is not None
+            ]
+            if parts is None or len(answers) < len(terms):
+                continue
+            channels = [term.channel for _, term in terms]
+            held_out = HeldOut(parts, [at for at, _ in terms], channels, answers)
+            self._master.add_held_out(kind, held_out)
 
     def drop_idle(self, max_idle: int) -> None:
         """Drop columns that had no weight for more than ``max_idle`` rounds."""
@@ -233,7 +287,7 @@ class ColumnRegistry:
     def weights(self) -> ColumnWeights:
         """The live columns with a weight, by their number."""
         weights = self._master.weights
-        used = np.flatnonzero(weights)
+        used = weights.nonzero()[0]
         return ColumnWeights(self._live[used].astype(np.int32), weights[used])
 
     def ensemble(
@@ -394,12 +448,22 @@ class ColumnRegistry:
             known.update({learner: start + i for i, learner in enumerate(new)})
         return Terms.of(own, known)
 
+    def _recall(self, kind: str, columns: Sequence[Column]) -> None:
+        """Give the master the answers of learners that it had before."""
+        learners = list(dict.fromkeys(term.learner for column in columns for term in column.terms))
+        numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
+        self._master.hold_responses(kind, numbers, self._answers(kind, learners))
+
     def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
         """Give the master new learners; returns the number of the first."""
+        return self._master.add_responses(kind, self._answers(kind, learners))
+
+    def _answers(self, kind: str, learners: Sequence[Any]) -> Any:
+        """What learners answer, in a form that the master takes."""
         answers = self.families[kind].responses(learners)
         if sparse.issparse(answers) and not self._master.takes_sparse_answers:
-            answers = answers.toarray()
-        return self._master.add_responses(kind, answers)
+            return answers.toarray()
+        return answers
 
 
 def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:

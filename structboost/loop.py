@@ -165,6 +165,10 @@ class State:
         Whether training came to its end before it ran out of rounds.
     interrupted : bool
         Whether Ctrl-C ended it.
+    ending : str
+        Why training ended: ``callback``, ``gap`` (it is at most ``tol``), ``stalled`` (the
+        objective hardly falls), ``columns`` (none is violated), what
+        :attr:`RestrictedMaster.ending` says, ``max_rounds``, or ``interrupted``.
     """
 
     history: list[Record] = field(default_factory=list)
@@ -174,10 +178,11 @@ class State:
     exhausted: int = 0
     done: bool = False
     interrupted: bool = False
+    ending: str = "max_rounds"
 
     def to_header(self) -> dict[str, Any]:
         """The plain values that a checkpoint holds."""
-        names = ("history", "bound", "exhausted", "done")
+        names = ("history", "bound", "exhausted", "done", "ending")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -205,7 +210,10 @@ class State:
                 raise DamagedFileError("its objective is not that of its weights")
             exhausted = whole_number(header["exhausted"], "exhausted")
             smallest_C = history[-1].get("smallest_C")
-            return cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
+            state = cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
+            # Checkpoints of version 0.2 do not say why.
+            state.ending = str(header.get("ending", state.ending))
+            return state
 
 
 class Loop:
@@ -265,7 +273,7 @@ class Loop:
             del self.state.stages[len(self.state.history) :]
             if not self.state.stages:
                 raise
-            self.state.interrupted = True
+            self.state.interrupted, self.state.ending = True, "interrupted"
 
     def current_model(self) -> Ensemble:
         """The model kept so far, with the weights of the last round only."""
@@ -328,7 +336,15 @@ class Loop:
         reached = last["gap"] is not None and last["gap"] <= self.settings.tol
         # Where no edge is large enough, another search finds nothing either.
         exhausted = self.state.exhausted >= self._patience or np.isinf(self._min_edge)
-        self.state.done = bool(asked or reached or self._stalls() or exhausted)
+        reasons = {
+            "callback": asked,
+            "gap": reached,
+            "stalled": self._stalls(),
+            self.master.ending or "columns": exhausted,
+        }
+        found = [reason for reason, is_true in reasons.items() if is_true]
+        self.state.done = bool(found)
+        self.state.ending = found[0] if found else "max_rounds"
 
     def _end(self) -> None:
         """Spread the weights, and bound the optimum over all weak learners."""

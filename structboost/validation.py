@@ -89,6 +89,13 @@ def by_position(examples: Any) -> Any:
     return list(values) if values.dtype == object and values.ndim == 1 else values
 
 
+def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
+    """Entries of a sequence by their indices, as a table where it is one."""
+    if isinstance(sequence, np.ndarray | SparseRows):
+        return sequence[rows]
+    return [sequence[i] for i in rows]
+
+
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
     if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset)):

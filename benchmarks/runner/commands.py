@@ -19,8 +19,17 @@ from benchmarks.runner.records import write_json
 from benchmarks.runner.units import Runner, Unit, share
 
 NAMES = (
-    *("auc", "multiclass", "speed", "scale", "defaults", "multiboost-cw"),
-    *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
+    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers"),
+    *(
+        "multiboost-cw",
+        "hierarchy",
+        "mo-ecc",
+        "shareboost",
+        "segmentation",
+        "tracking",
+        "structures",
+        "decisions",
+    ),
     *("searches", "unions", "tables", "learners", "tools"),
 )
 PAGES: dict[str, ModuleType] = {

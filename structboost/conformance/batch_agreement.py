@@ -16,10 +16,10 @@ from structboost.conformance.batch_forms import (
     check_stack,
     sizes,
 )
-from structboost.conformance.equality import deeply_equal
 from structboost.conformance.marginals import check_marginals_batch, has_marginals
 from structboost.conformance.sampled_outputs import TOLERANCE
 from structboost.conformance.watched_task import WatchedTask, by_kind, stacked
+from structboost.contract.equality import deeply_equal
 from structboost.contract.separation import check_one_each, separation_at
 from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.task import Separation, StackedParts, Task

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from structboost.conformance.batch_agreement import check_batch_forms
-from structboost.conformance.equality import deeply_equal
 from structboost.conformance.sampled_outputs import OutputListing
 from structboost.conformance.single_examples import SingleExamples
 from structboost.conformance.watched_task import WatchedTask, stacked
+from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import check_declared
 from structboost.exceptions import TaskError
 from structboost.task import Task

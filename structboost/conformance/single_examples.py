@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.conformance.equality import deeply_equal
 from structboost.conformance.marginals import check_marginals, has_marginals
 from structboost.conformance.sampled_outputs import (
     TOLERANCE,
@@ -18,6 +17,7 @@ from structboost.conformance.sampled_outputs import (
     check_not_beaten,
 )
 from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
+from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import check_known, stack_parts
 from structboost.contract.separation import check_loss_of_truth
 from structboost.exceptions import TaskError, TooManyOutputsError, count_examples_from

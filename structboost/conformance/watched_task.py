@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.conformance.equality import deep_copy, deeply_equal
 from structboost.conformance.sampled_outputs import Rated
+from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.contract.measures import measure_of
 from structboost.contract.separation import check_loss
 from structboost.exceptions import TaskError

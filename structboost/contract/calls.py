@@ -172,10 +172,13 @@ def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any
     return predictions(task, X, model_scores(task, model, X))
 
 
-def model_marginals(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
-    """Marginals of each input with the scores of ``model``, by kind if there are several."""
+def model_marginals(
+    task: Task, model: Ensemble, X: Sequence[Any], factor: float = 1.0
+) -> list[Any]:
+    """Marginals of each input at ``factor`` times the scores of ``model``, by kind if several."""
     X = by_position(X)
     scores = model_scores(task, model, X)
+    scores = StackedParts({k: factor * own for k, own in scores.rows.items()}, scores.offsets)
     found = StackedParts(marginals(task, X, scores).expected, scores.offsets)
     return [found.example(i) for i in range(len(X))]
 

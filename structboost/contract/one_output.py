@@ -6,18 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from structboost._typing import IntArray
-from structboost.contract.measures import joint_features
+from structboost.contract.calls import predictions
+from structboost.contract.equality import deeply_equal
 from structboost.exceptions import ConstantPredictionWarning, warn_user
 from structboost.task import StackedParts, Task
-from structboost.validation import SparseRows, by_position
+from structboost.validation import by_position, rows_of
 
 # Examples that are looked at first.  All are, where these have one prediction.
 _SAMPLED = 50
-# Larger tables of joint features are not compared.
-_MOST_ENTRIES = 1 << 22
 
 # Scores of the parts of inputs.
 Scorer = Callable[[Sequence[Any]], StackedParts]
@@ -42,8 +39,10 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
     X, Y = by_position(X), by_position(Y)
     sample = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), _SAMPLED)).astype(np.int64))
     for rows in (sample, np.arange(len(Y))):
-        inputs, outputs = _at(X, rows), _at(Y, rows)
-        if not predicts_one_output(task, inputs, outputs, scores_of(inputs)):
+        inputs, true = rows_of(X, rows), rows_of(Y, rows)
+        scores = scores_of(inputs)
+        outputs = predictions(task, inputs, scores)
+        if not is_constant(task, inputs, true, outputs, scores):
             return
     warn_user(
         f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
@@ -53,52 +52,35 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
     )
 
 
-def predicts_one_output(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
+def is_constant(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], outputs: Sequence[Any], scores: StackedParts
 ) -> bool:
-    """Whether the best outputs at some scores are one, while the true outputs differ.
+    """Whether predictions are the same for all examples though the true outputs differ.
 
-    Outputs are compared by what they give each part: their joint features.  Where inputs have
-    several parts, only kinds with several parts count, such as the tokens of sequences, so that
-    sequences of different lengths may have one tag.
+    So they are where the scores of all parts of a kind are equal.  Where outputs label parts, such
+    as the tokens of a sequence, they are constant if all parts have one label; else if all outputs
+    are equal.
 
     Parameters
     ----------
     task : Task
-    X, Y : sequence
-        Examples.
+    X, Y, outputs : sequence
+        Inputs, true outputs and predictions.
     scores : StackedParts
-        Scores of their parts.
-
-    Returns
-    -------
-    one : bool
+        Scores of the parts.
     """
-    n_examples = len(Y)
-    n_parts = {kind: int(starts[-1]) for kind, starts in scores.offsets.items()}
-    several = [kind for kind, n in n_parts.items() if n > n_examples]
-    kinds = several or list(n_parts)
-    channels = {kind: task.kinds[kind].n_channels for kind in kinds}
-    if n_examples < 2 or any(n_parts[kind] * channels[kind] > _MOST_ENTRIES for kind in kinds):
+    if _are_same(task, X, Y):
         return False
-    found = joint_features(task, X, list(task.argmax_batch(X, scores)), scores.offsets)
-    true = joint_features(task, X, Y, scores.offsets)
-
-    def is_one(measures: Any, kind: str) -> bool:
-        parts, of_channel, values = measures[kind]
-        table = csr_array((values, (parts, of_channel)), shape=(n_parts[kind], channels[kind]))
-        return _is_one_row(table.toarray())
-
-    is_found = all(is_one(found, kind) for kind in kinds)
-    return is_found and not all(is_one(true, kind) for kind in kinds)
+    if all((rows == rows[:1]).all() for rows in scores.rows.values()):
+        return True
+    return _are_same(task, X, outputs)
 
 
-def _is_one_row(table: Any) -> bool:
+def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """Whether all outputs are equal, or label all parts alike."""
+    if task.labelled_kind is None:
+        return all(deeply_equal(outputs[0], output) for output in outputs[1:])
+    pairs = zip(X, outputs, strict=True)
+    labels = [np.reshape(own := task.part_labels(x, y), (len(own), -1)) for x, y in pairs]
+    table = np.concatenate(labels)
     return bool((table == table[:1]).all())
-
-
-def _at(sequence: Sequence[Any], rows: IntArray) -> Any:
-    """Examples by their indices."""
-    if isinstance(sequence, np.ndarray | SparseRows):
-        return sequence[rows]
-    return [sequence[i] for i in rows.tolist()]

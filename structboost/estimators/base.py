@@ -22,6 +22,8 @@ from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.masters.base import Formulation
+from structboost.masters.held_out import saved_temperature
+from structboost.masters.registry import formulation_of
 from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.training_sets import is_in_memory
@@ -54,7 +56,8 @@ class BoostedEstimator(Documented, BaseEstimator):
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
-        last round trained.
+        last round trained.  Where only the number of rounds keeps a fit from following its examples
+        too far, as in stage-wise boosting, so many rounds are then trained on the whole set.
     validation_fraction : float
         Share of the training set that is held out.
     n_iter_no_change : int
@@ -79,6 +82,12 @@ class BoostedEstimator(Documented, BaseEstimator):
         Primal objective of the model.
     n_iter_ : int
         Rounds in the model.
+    ending_ : str
+        Why training ended (:class:`structboost.loop.State`).
+    temperature_ : float or None
+        What probabilities multiply the scores by, as rows ask for that rounds left out: below 1
+        where the scores are too sure.  None where it is not fitted: all rows were in every round,
+        as they are if fewer than 50 are distinct, or the objective has no probabilities.
     feature_importances_ : ndarray, shape (n_features,)
         Share of each feature in the total weight; they sum to 1.
     C_ : float
@@ -139,7 +148,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _forget(self) -> None:
         """Where a fit ends early, no model of the last one is left."""
-        for name in ("model_", "C_path_"):
+        for name in ("model_", "C_path_", "C_path_end_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -149,8 +158,12 @@ class BoostedEstimator(Documented, BaseEstimator):
         train: tuple[Any, Any],
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
+        whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
-        """Fit the trainer, keep its results as fitted attributes."""
+        """Fit the trainer, keep its results as fitted attributes.
+
+        ``whole`` are the examples before a part was held out, and their weights.
+        """
         self._forget()
         callbacks = checked_callbacks(self.callbacks)
         stopping = None
@@ -168,21 +181,39 @@ class BoostedEstimator(Documented, BaseEstimator):
             )
         trainer.fit(*train, sample_weight=sample_weight, folds=folds)
         self.task_ = task
-        self.model_: Ensemble = trainer.model_
-        self.history_ = trainer.history_
-        self.objective_ = trainer.objective_
-        self.C_ = trainer.C_
+        self.model_: Ensemble
+        self._keep_fit(trainer)
         if folds is not None:
-            self.C_path_ = trainer.C_path_
+            self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
         # A fit that Ctrl-C ended while C was chosen has none of the rounds that were watched.
         is_watched = folds is None or not trainer.interrupted_
         if stopping is not None and is_watched:
             if not stopping.losses:  # a checkpoint had all rounds behind it
                 stopping.evaluate_all(trainer)
-            self.model_ = trainer.model_.at_stage(stopping.best_stage)
-            self.objective_ = trainer.history_[stopping.best_stage]["primal"]
             self.validation_losses_ = stopping.losses
+            by_rounds = formulation_of(trainer.formulation).ends_by_rounds
+            if whole is None or not by_rounds or trainer.interrupted_:
+                self.model_ = trainer.model_.at_stage(stopping.best_stage)
+                self.objective_ = trainer.history_[stopping.best_stage]["primal"]
+            else:
+                callbacks.remove(stopping)
+                n_rounds = stopping.best_stage + 1
+                refit = self._trainer(
+                    task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
+                )
+                X, Y, weights = whole
+                self._keep_fit(refit.fit(X, Y, sample_weight=weights))
+                self.ending_ = "held_out"
         self.n_iter_ = max(1, self.model_.n_stages)
+
+    def _keep_fit(self, trainer: Any) -> None:
+        """Keep what a trainer learned as fitted attributes."""
+        self.model_ = trainer.model_
+        self.history_ = trainer.history_
+        self.objective_ = trainer.objective_
+        self.C_ = trainer.C_
+        self.ending_ = str(getattr(trainer, "ending_", ""))
+        self.temperature_ = getattr(trainer, "temperature_", None)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of the training set that C is chosen on."""
@@ -201,7 +232,8 @@ class BoostedEstimator(Documented, BaseEstimator):
         """Save the model with the estimator's name, its parameters of plain type and ``facts``."""
         check_is_fitted(self)
         facts |= facts_of(self)
-        metadata = {**self.model_.metadata, "objective": self.objective_, **facts}
+        own = {"ending": self.ending_, "temperature": self.temperature_}
+        metadata = {**self.model_.metadata, "objective": self.objective_, **own, **facts}
         model = self.model_
         Ensemble(model.kinds, model.members, model.weights, model.stages, metadata).save(path)
 
@@ -223,6 +255,9 @@ class BoostedEstimator(Documented, BaseEstimator):
             made.history_ = list(metadata["history"])
             made.objective_ = float(metadata["objective"])
             made.C_ = float(metadata["C"])
+            # Files before 0.3 have neither.
+            made.ending_ = str(metadata.get("ending", ""))
+            made.temperature_ = saved_temperature(metadata)
             made.n_iter_ = max(1, model.n_stages)
             made.n_features_in_ = next(iter(model.members.values())).n_features
             names = saved_names(metadata.get("feature_names"), made.n_features_in_)

@@ -291,8 +291,9 @@ class StructBoostEstimator(BoostedEstimator):
         train: tuple[Any, Any],
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
+        whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
-        super()._train(task, train, validation, sample_weight)
+        super()._train(task, train, validation, sample_weight, whole)
         self.minimised_ = shown(self.objective).strip("'")
         self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:

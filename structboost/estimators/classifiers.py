@@ -94,6 +94,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         task = self._task()
         outputs = outputs_of(labels, task)
         validation = None
+        whole = X, outputs, weights
         if self.early_stopping:
             self._check_held_out(labels)
             X, held_X, outputs, held, weights, _ = train_test_split(
@@ -101,7 +102,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
                 random_state=self.random_state,
             )  # fmt: skip
             validation = (held_X, held)
-        self._train(task, (X, outputs), validation, weights)
+        self._train(task, (X, outputs), validation, weights, whole)
         self._keep_link()
         return self
 
@@ -185,6 +186,8 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         # A formulation of one's own may have a method of its own for probabilities.
         if not has_probabilities or type(formulation).probabilities is Formulation.probabilities:
             self.link_ = formulation.link if has_probabilities else None
+            if self.link_ is not None and self.temperature_ is not None:
+                self.link_ = self.link_.sharpened(self.temperature_)
 
     @available_if(lambda self: self._has_probabilities())
     def predict_proba(self, X: Any) -> FloatArray:

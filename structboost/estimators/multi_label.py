@@ -145,6 +145,7 @@ class StructBoostMultiLabelClassifier(
                 "sample_weight leaves samples of 1 class only; at least two classes must count."
             )
         validation = None
+        whole = X, indicator, weights
         if self.early_stopping:
             X, held_X, indicator, held, weights, _ = train_test_split(
                 X, indicator, weights, test_size=self.validation_fraction,
@@ -156,7 +157,7 @@ class StructBoostMultiLabelClassifier(
         self._pairs = bool(self._or_auto(self.pairs, is_few, False))
         sets = indicator if is_seen or self._form == "single" else None
         task = self._task(sets, edges, self._cost_table())
-        self._train(task, (X, indicator), validation, weights)
+        self._train(task, (X, indicator), validation, weights, whole)
         self._by_likelihood = self._is_by_likelihood()
         return self
 
@@ -214,7 +215,7 @@ class StructBoostMultiLabelClassifier(
         TooManyOutputsError
             If a label of a hierarchy of more than 12 labels is below several others.
         """
-        scores = self._scores(X)
+        scores = self._scores(X) * (self.temperature_ or 1.0)
         found = self.task_.marginals_batch([None] * len(scores), StackedParts({"x": scores}, {}))
         return np.array(found.expected["x"][:, : len(self.classes_)])
 
@@ -430,7 +431,7 @@ class StructBoostMultiLabelClassifier(
         """The set of least expected loss of each sample, or that of highest score."""
         if self._by_likelihood and self.hierarchy is None:
             task: Any = self.task_
-            return np.array(task.least_expected_loss(scores))
+            return np.array(task.least_expected_loss(scores * (self.temperature_ or 1.0)))
         stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
         return np.array(self.task_.argmax_batch([None] * len(scores), stack))
 

@@ -122,6 +122,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
                 "needs at least two."
             )
         validation = None
+        whole = (*_ranking_examples(X, y, queries, of_items), of_queries)
         if self.early_stopping:
             queries, held, of_queries = self._hold_out(y, queries, of_queries)
             validation = _ranking_examples(X, y, held, of_items)
@@ -130,6 +131,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
             _ranking_examples(X, y, queries, of_items),
             validation,
             of_queries,
+            whole,
         )
         return self
 

@@ -118,6 +118,7 @@ class StructBoostTagger(StructBoostEstimator):
                 "sample_weight leaves no sequence that has a known tag; weigh one above 0."
             )
         held: list[int] = []
+        all_kept = kept
         if self.early_stopping:
             kept, held = train_test_split(
                 kept, test_size=self.validation_fraction, random_state=self.random_state
@@ -126,14 +127,18 @@ class StructBoostTagger(StructBoostEstimator):
         self.n_features_in_ = reader.n_features
         if reader.names is not None:
             self.feature_names_ = reader.names
-        inputs, outputs = labelled_stretches([rows[i] for i in kept], [tags[i] for i in kept])
-        # Pieces of a sequence weigh as it does.
-        sizes = [_n_pieces(tags[i]) for i in kept]
-        validation = None
-        if held:
-            validation = labelled_stretches([rows[i] for i in held], [tags[i] for i in held])
+
+        def pieces(chosen: Sequence[int]) -> tuple[Any, Any, FloatArray]:
+            """Inputs, outputs and weights of pieces of sequences, which weigh as these do."""
+            sizes = [_n_pieces(tags[i]) for i in chosen]
+            found = labelled_stretches([rows[i] for i in chosen], [tags[i] for i in chosen])
+            return *found, np.repeat(weights[list(chosen)], sizes)
+
+        inputs, outputs, of_pieces = pieces(kept)
+        validation = pieces(held)[:2] if held else None
+        whole = pieces(all_kept) if held else None
         task = ChainTask(len(self.classes_), forbidden=forbidden)
-        self._train(task, (inputs, outputs), validation, np.repeat(weights[kept], sizes))
+        self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
@@ -181,6 +186,8 @@ class StructBoostTagger(StructBoostEstimator):
             If tokens have another number of features than in training.
         """
         rows, scores = self._scored(X)
+        factor = self.temperature_ or 1.0
+        scores = StackedParts({k: factor * of for k, of in scores.rows.items()}, scores.offsets)
         probabilities = self.task_.marginals_batch(rows, scores).expected["token"].tolist()
         tags = self.classes_.tolist()
         by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]

@@ -5,31 +5,32 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray
-from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble, KindEnsemble
 from structboost.exceptions import examples_numbered
 from structboost.linear.linear_scores import is_bounded
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
+from structboost.selection.held_out import measured_model
+from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
+from structboost.selection.scoring import Score
 from structboost.task import PartKind, StackedParts, Task
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation
 
 AUTO = "auto"
-# The C that are tried, until the held-out loss has not fallen twice.
-_FACTOR = 10**0.5
+# The smallest C that is tried.
 _SMALLEST = 0.1
-_MAX_STEPS = 12
-_PATIENCE = 2
-# Near the best C the held-out loss does not tell a gap of a few percent from none.
+# Near the best C held-out examples do not tell a gap of a few percent from none.
 _COARSE = 0.1
 _COARSE_EPOCHS = 30
 
@@ -45,7 +46,7 @@ class LinearTrainer:
     task : Task
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the standardised weights.
-        ``"auto"`` takes the C of the smallest loss on the folds given to :meth:`fit`.
+        ``"auto"`` takes the best C on the folds given to :meth:`fit`.
     tol, random_state, verbose, active
         As in :class:`structboost.StructuredSVM`; ``active`` kinds are not standardised.
     max_rounds : int
@@ -53,7 +54,7 @@ class LinearTrainer:
 
     Attributes
     ----------
-    model_, history_, objective_, interrupted_, C_, C_path_
+    model_, history_, objective_, interrupted_, C_, C_path_, C_path_end_
         As in :class:`structboost.StructBoost`.
     """
 
@@ -71,6 +72,7 @@ class LinearTrainer:
     interrupted_: bool = field(init=False)
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
+    C_path_end_: str = field(init=False)
 
     def fit(
         self,
@@ -79,73 +81,41 @@ class LinearTrainer:
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
+        score: Score | None = None,
     ) -> Self:
         """Train on examples, and choose C on folds before if it is ``"auto"``.
+
+        ``score`` is as in :meth:`structboost.StructBoost.fit`.
 
         Raises
         ------
         ValueError, TypeError, TaskError
             If a parameter or an argument is out of its range.
         """
-        self.C_path_ = []
-        if self.C == AUTO:
-            self.C_ = self._chosen_C(folds or [])
-        else:
-            self.C_ = self.C  # type: ignore[assignment]
-        svm, self.model_ = self._fit(X, Y, sample_weight, self.C_)
+        self.C_path_, self.C_path_end_ = [], ""
+        C = self._chosen_C(folds or [], score) if self.C == AUTO else self.C
+        svm = self._svm(C)
+        svm.fit(X, Y, sample_weight)
+        self.model_ = svm.model()
         self.history_, self.interrupted_ = svm.history_, svm.interrupted_
-        self.objective_, self.C_ = svm.objective_, float(self.C_)
+        self.objective_, self.C_ = svm.objective_, float(C)
         return self
 
-    def _chosen_C(self, folds: Sequence[Fold]) -> float:
-        """The C of the smallest held-out loss; the first of equals."""
-        coarse = LinearTrainer(
-            self.task,
-            C=1.0,
+    def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:
+        """The best C on the folds."""
+        coarse = replace(
+            self,
+            verbose=0,
             tol=max(self.tol, _COARSE),
             max_rounds=min(self.max_rounds, _COARSE_EPOCHS),
-            random_state=self.random_state,
-            active=self.active,
         )
-        C = _SMALLEST
-        for _ in range(_MAX_STEPS):
-            self.C_path_.append(coarse._tried(C, folds))
-            losses = [entry["loss"] for entry in self.C_path_]
-            best = int(np.argmin(losses))
-            if not losses[best] or len(losses) > best + _PATIENCE:
-                break
-            C = float(f"{C * _FACTOR:.3g}")
-        return float(self.C_path_[best]["C"])
+        path = Path("C", records=self.C_path_)
+        path.follow(upwards(_SMALLEST), _FoldFits(coarse, folds, score).fit)
+        self.C_path_end_ = path.end
+        return path.value
 
-    def _tried(self, C: float, folds: Sequence[Fold]) -> dict[str, Any]:
-        began = time.perf_counter()
-        losses, rounds, columns = [], [], []
-        for fold in folds:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                with examples_numbered(fold.rows):
-                    svm, model = self._fit(fold.X, fold.Y, fold.sample_weight, C)
-            if svm.interrupted_:
-                raise KeyboardInterrupt
-            with examples_numbered(fold.held_rows):
-                found = model_predictions(self.task, model, fold.held_X)
-                losses.append(mean_loss(self.task, fold.held_Y, found, fold.held_weight))
-            rounds.append(len(svm.history_))
-            columns.append(svm.history_[-1]["columns"])
-        return {
-            "weak_learner": "linear",
-            "C": C,
-            "loss": float(np.mean(losses)),
-            "losses": losses,
-            "columns": float(np.mean(columns)),
-            "rounds": float(np.mean(rounds)),
-            "seconds": time.perf_counter() - began,
-        }
-
-    def _fit(
-        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any, C: float
-    ) -> tuple[StructuredSVM, Ensemble]:
-        svm = _Standardised(
+    def _svm(self, C: Any) -> _Standardised:
+        return _Standardised(
             self.task,
             C=C,
             tol=self.tol,
@@ -154,25 +124,68 @@ class LinearTrainer:
             verbose=self.verbose,
             active=self.active,
         )
-        svm.fit(X, Y, sample_weight)
-        return svm, svm.model()
+
+
+class _FoldFits:
+    """Fits on each fold, each warm started from that at the C before."""
+
+    def __init__(self, trainer: LinearTrainer, folds: Sequence[Fold], score: Score | None) -> None:
+        self._task, self._folds, self._score = trainer.task, folds, score
+        self._C = 0.0
+        self._paths = [
+            trainer._svm(1.0).path(
+                fold.X, fold.Y, iter(lambda: self._C, None), sample_weight=fold.sample_weight
+            )
+            for fold in folds
+        ]
+
+    def fit(self, C: float) -> Trial:
+        """Go on to ``C``, and measure."""
+        began = time.perf_counter()
+        self._C = C
+        histories, folds, shares = [], [], []
+        for fold, path in zip(self._folds, self._paths, strict=True):
+            with warnings.catch_warnings(), examples_numbered(fold.rows):
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                svm: Any = uninterrupted(partial(next, path))
+            histories.append(svm.history_)
+            shares.append(svm.share_of_loss())
+            folds.append(measured_model(self._task, fold, svm.model(), score=self._score))
+        facts = {
+            "weak_learner": "linear",
+            "columns": float(np.mean([history[-1]["columns"] for history in histories])),
+            "rounds": float(np.mean([len(history) for history in histories])),
+            "seconds": time.perf_counter() - began,
+        }
+        return Trial(folds, facts, end=SATISFIED if max(shares) <= SATISFIED_SHARE else "")
 
 
 class _Standardised(StructuredSVM):
     """A structured SVM on features that it standardises."""
 
+    def __init__(self, task: Task, **parameters: Any) -> None:
+        super().__init__(task, **parameters)
+        # By kind; the copies of a path share them.
+        self._scales: dict[str, Standardisation] = {}
+        self._widths: dict[str, int] = {}
+
     def _stack(self, X: Sequence[Any]) -> StackedParts:
         stack = super()._stack(X)
-        self._scales = {
-            kind: Standardisation.of(rows, self.task.kinds[kind].response)
-            for kind, rows in stack.rows.items()
-            if kind not in self.active
-        }
-        self._widths = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
-        rows = {
+        for kind, rows in stack.rows.items():
+            self._widths[kind] = rows.shape[1]
+            if kind not in self.active:
+                response = self.task.kinds[kind].response
+                self._scales[kind] = Standardisation.of(rows, response)
+        scaled = {
             kind: z.rows(stack.rows[kind])[:, : len(z.scales)] for kind, z in self._scales.items()
         }
-        return StackedParts({**stack.rows, **rows}, stack.offsets)
+        return StackedParts({**stack.rows, **scaled}, stack.offsets)
+
+    def share_of_loss(self) -> float:
+        """Share of the loss in the objective."""
+        matrices = self.w_.values() if isinstance(self.w_, dict) else [self.w_]
+        norm = sum(float(np.sum(np.square(weights))) for weights in matrices) / 2
+        return 1.0 - norm / self.objective_
 
     def model(self) -> Ensemble:
         """The weights as linear functions of features that are not standardised."""

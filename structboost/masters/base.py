@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, TermsByKind
+from structboost.columns import HeldOut, Terms, TermsByKind
 from structboost.exceptions import TaskError
 from structboost.files.schema import Schema
+from structboost.masters.held_out import Temperature
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.task import KeptTruth, Task
 from structboost.validation import checked_positive, checked_regularisation
@@ -348,6 +349,9 @@ class Formulation(ABC):
     can_choose_C : bool
         Whether a unit of weight has a price, and C is that of the loss: then the model is empty
         below some C, from which ``C="auto"`` searches upwards.
+    ends_by_rounds : bool
+        Whether the number of rounds is what keeps a fit from following its examples too far, so
+        that it is what held-out examples choose.
     link : SoftmaxLink, optional
         How class probabilities follow from the scores that minimise the expected loss.  None where
         they do not, or where :meth:`probabilities` is overridden.
@@ -359,6 +363,7 @@ class Formulation(ABC):
     takes_infinite_C: ClassVar[bool] = False
     can_spread: bool = False
     can_resume: bool = False
+    ends_by_rounds: ClassVar[bool] = False
     link: ClassVar[SoftmaxLink | None] = None
 
     @classmethod
@@ -477,12 +482,19 @@ class RestrictedMaster(ABC):
         back if they matter.
     takes_sparse_answers : bool
         Whether :meth:`add_responses` takes sparse answers, too.
+    takes_held_out : bool
+        Whether :meth:`add_held_out` is called where families leave parts out of a round.
+    keeps_answers : bool
+        Whether it holds the answers of all learners.  Otherwise :meth:`hold_responses` is called
+        with those of the columns that pricing chooses again.
     searches_outputs : bool
         Whether the objective is found by the argmax of the task, and so is as exact as that.
     """
 
     drops_idle_columns = True
     takes_sparse_answers: ClassVar[bool] = False
+    takes_held_out: ClassVar[bool] = False
+    keeps_answers: ClassVar[bool] = True
     searches_outputs: ClassVar[bool] = True
 
     def __init__(self, C: float) -> None:
@@ -538,6 +550,25 @@ class RestrictedMaster(ABC):
             Number of the first new learner of the kind.
         """
 
+    def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
+        """Hold the answers of learners that were added before, for the next solution.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        learners : ndarray of int64, shape (n_learners,)
+            Their numbers.
+        responses
+            As for :meth:`add_responses`.
+
+        Raises
+        ------
+        NotImplementedError
+            Where the master declares ``keeps_answers``.
+        """
+        raise _not_implemented(self, "hold_responses")
+
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero.
 
@@ -549,6 +580,36 @@ class RestrictedMaster(ABC):
             Number of new columns.
         """
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Take what the columns selected next answer on the parts that they were not fitted to.
+
+        Called before :meth:`solve`, in rounds that leave parts of the kind out.  By default
+        nothing is kept.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        held_out : HeldOut
+            The parts, and the answers of all terms of the columns.
+        """
+        return
+
+    def temperature(self) -> Temperature | None:
+        """Factor of the scores with which the true outputs of parts left out are most probable.
+
+        Returns
+        -------
+        temperature : Temperature or None
+            None where no parts were left out, or nothing was made of them.
+        """
+        return None
+
+    @property
+    def ending(self) -> str | None:
+        """Why no further column is worth adding; None while any may be, or where edges say so."""
+        return None
 
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
         """Drop columns and renumber the others.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, TermsByKind, check_single_terms
+from structboost.columns import HeldOut, Terms, check_single_terms
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -19,14 +19,18 @@ from structboost.files.schema import (
     Schema,
     below,
     damaged_content,
+    finite_number,
     prefixed,
     whole_number,
 )
 from structboost.masters.base import Formulation, RestrictedMaster
-from structboost.runtime.growing import GrowingMatrix
-from structboost.validation import checked_not_negative, checked_positive
+from structboost.masters.held_out import HeldOutScores, Temperature, fitted_temperature
+from structboost.runtime.compiled import compiled
+from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 
 _TINY = np.finfo(np.float64).tiny
+# Rounds between two looks at the loss on the parts left out.
+_LOOK = 20
 # Relative difference between scores that were added up round by round and those of all columns.
 _ROUNDING = 1e-9
 
@@ -44,25 +48,34 @@ class NewtonSteps(Formulation):
         Newton steps have no bound.
     enough : float
         Mean loss at which training ends.
+    patience : int, optional
+        Rounds without a lower loss on the parts that they left out after which training ends, where
+        the formulation knows that loss.  None: it does not end for that.
     """
 
     takes_infinite_C: ClassVar[bool] = True
+    ends_by_rounds: ClassVar[bool] = True
     can_resume = True
     shrinkage: float = 0.15
     largest_step: float = 1.0
     enough: float = 0.0
+    patience: int | None = None
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
         checked_positive(self.shrinkage, "shrinkage")
         checked_positive(self.largest_step, "largest_step")
         checked_not_negative(self.enough, "enough")
+        if self.patience is not None:
+            checked_whole_number(self.patience, "patience")
 
 
 class NewtonStepsMaster(RestrictedMaster):
     """Scores of all parts; columns step from the scores of the round before, and C is infinite.
 
-    Subclasses call :meth:`_measure` when they are made.
+    A column is not looked at again until pricing chooses it again, so only the answers of the
+    learners that came since the last step are held.  Subclasses call :meth:`_measure` when they are
+    made.
 
     Parameters
     ----------
@@ -77,17 +90,25 @@ class NewtonStepsMaster(RestrictedMaster):
     """
 
     drops_idle_columns = False
+    keeps_answers = False
     takes_sums: ClassVar[bool] = False
 
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__(np.inf)
         self.formulation = formulation
-        self._columns = TermsByKind(shapes)
-        self._answers = {kind: GrowingMatrix(n_parts) for kind, (_, n_parts) in shapes.items()}
+        # Kind, learner, channel and coefficient of the terms of each column.
+        self._terms: list[list[tuple[str, int, int, float]]] = []
+        self._n_learners = dict.fromkeys(shapes, 0)
+        # Answers by kind and learner, and whether they have been stepped along.
+        self._answers: dict[tuple[str, int], NDArray[Any]] = {}
+        self._has_stepped = False
         # Their shape is (n_channels, n_parts), as that of the derivatives by them.
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
         self._slopes: dict[str, FloatArray] = {}
         self._curvatures: dict[str, FloatArray] = {}
+        self._held_out = HeldOutScores(shapes) if self.takes_held_out else None
+        # The last temperature asked for by the parts left out, the least loss on them, its round.
+        self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
 
     @property
     def primal(self) -> float:
@@ -96,33 +117,98 @@ class NewtonStepsMaster(RestrictedMaster):
 
     @property
     def min_edge(self) -> float:
-        """Any positive edge lowers the loss, until it is low enough."""
-        return np.inf if self.risk <= self.formulation.enough else 0.0
+        """Any positive edge lowers the loss, until training ends."""
+        return 0.0 if self.ending is None else np.inf
+
+    @property
+    def ending(self) -> str | None:
+        """``loss`` where it is low enough, ``held_out`` where that on parts left out is over."""
+        if self.risk <= self.formulation.enough:
+            return "loss"
+        patience = self.formulation.patience
+        is_over = patience is not None and self._calls - self._best_round >= patience
+        return "held_out" if is_over and np.isfinite(self._least_loss) else None
 
     def set_C(self, C: float) -> None:
         """Nothing depends on it."""
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
-        return self._answers[kind].append(responses)
+        first = self._n_learners[kind]
+        self._n_learners[kind] += len(responses)
+        self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
+        return first
+
+    def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
+        """Hold answers until those of others come after the next step."""
+        if self._has_stepped:
+            self._answers.clear()
+            self._has_stepped = False
+        self._answers.update(
+            ((kind, learner), own)
+            for learner, own in zip(learners.tolist(), responses, strict=True)
+        )
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Keep it for the next :meth:`solve`."""
+        if self._held_out is not None:
+            self._held_out.add(kind, held_out)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero."""
-        if not self.takes_sums:
-            for own in terms.values():
+        first = len(self._terms)
+        self._terms += [[] for _ in range(n_new)]
+        for kind, own in terms.items():
+            if not self.takes_sums:
                 check_single_terms(own, n_new, type(self.formulation).__name__)
-        self._columns.add(terms, n_new)
+            for column, *term in zip(*(array.tolist() for array in own), strict=True):
+                self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Add to the weights of the columns chosen last, each from the same scores."""
         if selected is None or not len(selected):
+            if self._held_out is not None:
+                self._held_out.forget_round()
             return
         self._calls += 1
-        steps = self._steps(selected)
-        self.weights = self.weights + steps
-        self._add_to(self._scores, steps)
+        columns = sorted(set(selected.tolist()))
+        steps = [self._step(self._terms[column]) for column in columns]
+        self.weights[columns] += steps
+        self._add_to(self._scores, columns, steps)
+        self._has_stepped = True
         self._measure()
+        if self._held_out is not None:
+            self._held_out.step(dict(zip(columns, steps, strict=True)))
+            if self.formulation.patience is not None and self._calls % _LOOK == 0:
+                self._look()
+
+    def temperature(self) -> Temperature | None:
+        """That of the parts left out, fitted to the scores as they are."""
+        found = self._fitted(None)
+        return found and found.damped()
+
+    def _look(self) -> None:
+        """See whether the loss on the parts left out is lower than ever."""
+        found = self._fitted(self._factor)
+        if found is not None:
+            self._factor = found.factor
+            if found.loss < self._least_loss:
+                self._least_loss, self._best_round = found.loss, self._calls
+
+    def _fitted(self, start: float | None) -> Temperature | None:
+        """The temperature that gives the parts left out the least loss, near ``start``."""
+        scores = None
+        if self._held_out is not None:
+            scores = self._held_out.scores(self._scores, self._calls)
+        if scores is None:
+            return None
+        loss, n_examples = self._loss_at(scores)
+        return fitted_temperature(loss, n_examples, start)
+
+    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+        """Mean loss at a factor of such scores, and the number of examples."""
+        raise NotImplementedError
 
     def duals(self) -> dict[str, FloatArray]:
         """How fast the loss falls with every score."""
@@ -135,13 +221,20 @@ class NewtonStepsMaster(RestrictedMaster):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Weights and scores: the scores summed in another order would have other last digits."""
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
-        return {"calls": self._calls}, arrays
+        numbers: dict[str, Any] = {"calls": self._calls}
+        if self._held_out is not None:
+            arrays |= self._held_out.arrays()
+            is_known = np.isfinite(self._least_loss)
+            least = self._least_loss if is_known else None
+            numbers["held_out"] = [self._factor, least, self._best_round]
+        return numbers, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """What the arrays of a state must be."""
         scores = {kind: Array("float64", own.shape) for kind, own in self._scores.items()}
         weights = Array("float64", ("n_live",), low=0.0)
-        return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
+        held_out = {} if self._held_out is None else self._held_out.schema()
+        return {"": Part({"weights": weights, **prefixed("scores/", scores), **held_out})}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go to a state that :meth:`schema` accepted.
@@ -150,8 +243,16 @@ class NewtonStepsMaster(RestrictedMaster):
         """
         with damaged_content():
             self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
+            if self._held_out is not None:
+                self._held_out.restore(arrays)
+                factor, least, best = numbers["held_out"]
+                self._factor = finite_number(factor, "factor of held-out scores", 0.0)
+                if least is not None:
+                    self._least_loss = finite_number(least, "held-out loss", 0.0)
+                self._best_round = whole_number(best, "best round", 0, self._calls)
         self.weights = arrays["weights"]
-        self._add_to(self._scores, self.weights)
+        self._add_to(self._scores, range(len(self.weights)), self.weights)
+        self._has_stepped = True
         found = below("scores/", arrays)
         for kind, summed in self._scores.items():
             if not np.allclose(found[kind], summed, _ROUNDING, _ROUNDING):
@@ -159,35 +260,64 @@ class NewtonStepsMaster(RestrictedMaster):
         self._scores = found
         self._measure()
 
-    def _add_to(self, scores: Mapping[str, FloatArray], weights: FloatArray) -> None:
-        """Add what the columns answer under these weights."""
-        for kind, terms in self._columns.weighted(weights).items():
-            rows, own = self._answers[kind].rows, scores[kind]
-            for learner, channel, coefficient in zip(*terms[1:], strict=True):
-                own[channel] += coefficient * rows[learner]
+    def _add_to(
+        self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
+    ) -> None:
+        """Add what columns answer under these weights."""
+        for column, weight in zip(columns, weights, strict=True):
+            if weight:
+                for kind, learner, channel, coefficient in self._terms[column]:
+                    answers = self._answers[kind, learner]
+                    add_answers(answers, weight * coefficient, scores[kind][channel])
 
-    def _steps(self, selected: IntArray) -> FloatArray:
-        """Shrunken Newton steps of the columns selected, 0 for all others."""
-        n_columns = len(self.weights)
-        is_selected = np.zeros(n_columns)
-        is_selected[selected] = 1.0
-        slopes, curvatures, largest = np.zeros((3, n_columns))
-        for kind, terms in self._columns.weighted(is_selected).items():
-            for j, learner, channel, coefficient in zip(*terms, strict=True):
-                answer = coefficient * self._answers[kind].rows[learner]
-                slope, curvature = self._along(kind, channel, answer)
-                slopes[j] += slope
-                curvatures[j] += curvature
-                largest[j] = max(largest[j], np.abs(answer).max(initial=0.0))
-        longest = self.formulation.largest_step / np.maximum(largest, _TINY)
-        newton = np.divide(slopes, curvatures, out=longest.copy(), where=curvatures > 0)
-        return np.where(slopes > 0, self.formulation.shrinkage * np.minimum(newton, longest), 0.0)
+    def _step(self, terms: Sequence[tuple[str, int, int, float]]) -> float:
+        """Shrunken Newton step along the column of these terms."""
+        slope, curvature, largest = 0.0, 0.0, float(_TINY)
+        for kind, learner, channel, coefficient in terms:
+            answers = self._answers[kind, learner]
+            of_term = self._along(kind, channel, answers)
+            slope += coefficient * of_term[0]
+            curvature += coefficient * coefficient * of_term[1]
+            largest = max(largest, abs(coefficient) * of_term[2])
+        if slope <= 0.0:
+            return 0.0
+        longest = self.formulation.largest_step / largest
+        newton = slope / curvature if curvature > 0.0 else longest
+        return self.formulation.shrinkage * min(newton, longest)
 
-    def _along(self, kind: str, channel: int, answer: FloatArray) -> tuple[float, float]:
-        """How much a unit of the answer lowers the loss at first, and the second derivative."""
-        slopes, curvatures = self._slopes[kind][channel], self._curvatures[kind][channel]
-        return float(answer @ slopes), float((answer * answer) @ curvatures)
+    def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
+        """How the loss changes with a factor of the answers.
+
+        Returns
+        -------
+        slope, curvature : float
+            How much it falls at first, and the second derivative.
+        largest : float
+            The largest change of a score.
+        """
+        return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
 
     @abstractmethod
     def _measure(self) -> None:
         """Compute the risk at the scores, and slopes and curvatures where they are used."""
+
+
+@compiled
+def along_answers(
+    answers: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
+) -> tuple[float, float, float]:
+    """Sums of slopes and of curvatures along answers, and the largest size of an answer."""
+    slope, curvature, largest = 0.0, 0.0, 0.0
+    for i in range(len(answers)):
+        answer = float(answers[i])
+        slope += answer * slopes[i]
+        curvature += answer * answer * curvatures[i]
+        largest = max(largest, abs(answer))
+    return slope, curvature, largest
+
+
+@compiled
+def add_answers(answers: NDArray[Any], factor: float, scores: FloatArray) -> None:
+    """Add answers times a factor to scores."""
+    for i in range(len(answers)):
+        scores[i] += factor * float(answers[i])

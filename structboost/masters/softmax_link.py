@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -28,6 +28,10 @@ class SoftmaxLink:
 
     sharpness: float = 1.0
     margin: float = 0.0
+
+    def sharpened(self, factor: float) -> SoftmaxLink:
+        """The link of scores that are ``factor`` times as large."""
+        return replace(self, sharpness=self.sharpness * factor)
 
     def inverse(self, scores: FloatArray) -> FloatArray:
         """Probabilities that follow from scores.

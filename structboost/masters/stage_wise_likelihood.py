@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from structboost._typing import FloatArray, IntArray
 from structboost.masters.base import Problem
 from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
 from structboost.masters.pair_margins import PAIR_LINK
+from structboost.runtime.compiled import compiled
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,9 @@ class StageWiseLikelihood(NewtonSteps):
         Newton steps have no bound.
     enough : float
         Mean loss at which training ends.
+    patience : int, optional
+        Rounds without a lower loss on the examples that they left out after which training ends.
+        None: it does not end for that.
 
     Notes
     -----
@@ -53,6 +60,8 @@ class StageWiseLikelihood(NewtonSteps):
 class StageWiseLikelihoodMaster(NewtonStepsMaster):
     """All columns of a round step from the same scores."""
 
+    takes_held_out = True
+
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
         codes = problem.task.codes(problem.Y)
         self._code = codes.codes.astype(np.float64)
@@ -62,15 +71,65 @@ class StageWiseLikelihoodMaster(NewtonStepsMaster):
         super().__init__(formulation, {self._kind: (self._code.shape[1], len(self._labels))})
         self._measure()
 
+    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+        of_classes = 2.0 * (self._code @ scores[self._kind])
+        of_classes -= of_classes.max(axis=0)
+        of_truth = of_classes[self._labels, np.arange(len(self._labels))]
+
+        def loss(factor: float) -> float:
+            sums = np.exp(factor * of_classes).sum(axis=0)
+            return float((np.log(sums) - factor * of_truth) @ self._shares)
+
+        return loss, len(self._labels)
+
     def _measure(self) -> None:
-        code, labels, kind = self._code, self._labels, self._kind
-        scores = 2.0 * (code @ self._scores[kind])
-        scores -= scores.max(axis=0)
-        chances = np.exp(scores)
-        sums = chances.sum(axis=0)
-        of_truth = scores[labels, np.arange(len(labels))]
-        self.risk = float((np.log(sums) - of_truth) @ self._shares)
-        chances /= sums
-        expected = code.T @ chances
-        self._slopes[kind] = 2.0 * self._shares * (code[labels].T - expected)
-        self._curvatures[kind] = 4.0 * self._shares * ((code**2).T @ chances - expected**2)
+        scores = self._scores[self._kind]
+        slopes, curvatures = np.empty((2, *scores.shape))
+        self.risk = measure(self._code, self._labels, self._shares, scores, slopes, curvatures)
+        self._slopes[self._kind], self._curvatures[self._kind] = slopes, curvatures
+
+
+@compiled
+def measure(
+    code: FloatArray,
+    labels: IntArray,
+    shares: FloatArray,
+    scores: FloatArray,
+    slopes: FloatArray,
+    curvatures: FloatArray,
+) -> float:
+    """Mean loss at the scores, whose slopes and curvatures it fills, shape (n_channels, n_parts).
+
+    Parameters
+    ----------
+    code : ndarray, shape (n_outputs, n_channels)
+    labels : ndarray of int64, shape (n_parts,)
+        The true outputs.
+    shares : ndarray, shape (n_parts,)
+        Weights of the examples.
+    """
+    n_outputs, n_channels = code.shape
+    chances = np.empty(n_outputs)
+    risk = 0.0
+    for i in range(len(labels)):
+        largest = -np.inf
+        for y in range(n_outputs):
+            score = 0.0
+            for c in range(n_channels):
+                score += code[y, c] * scores[c, i]
+            chances[y] = 2.0 * score
+            largest = max(largest, chances[y])
+        of_truth, total = chances[labels[i]] - largest, 0.0
+        for y in range(n_outputs):
+            chances[y] = math.exp(chances[y] - largest)
+            total += chances[y]
+        risk += shares[i] * (math.log(total) - of_truth)
+        for c in range(n_channels):
+            expected, square = 0.0, 0.0
+            for y in range(n_outputs):
+                part = code[y, c] * chances[y] / total
+                expected += part
+                square += code[y, c] * part
+            slopes[c, i] = 2.0 * shares[i] * (code[labels[i], c] - expected)
+            curvatures[c, i] = 4.0 * shares[i] * (square - expected * expected)
+    return risk

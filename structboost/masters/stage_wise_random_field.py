@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from structboost._typing import FloatArray
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
@@ -57,6 +59,7 @@ class StageWiseRandomFieldMaster(NewtonStepsMaster):
     """Scores of all parts, and columns of any terms."""
 
     takes_sums = True
+    takes_held_out = True
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
         self._shares = problem.example_weights
@@ -65,6 +68,15 @@ class StageWiseRandomFieldMaster(NewtonStepsMaster):
         shapes = {k: (kinds[k].n_channels, len(own)) for k, own in self._likelihood.owners.items()}
         super().__init__(formulation, shapes)
         self._measure()
+
+    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+        by_part = {kind: np.ascontiguousarray(own.T) for kind, own in scores.items()}
+
+        def loss(factor: float) -> float:
+            rows = {kind: factor * own for kind, own in by_part.items()}
+            return float(self._shares @ self._likelihood.at(rows).losses)
+
+        return loss, len(self._shares)
 
     def _measure(self) -> None:
         by_part = {kind: np.ascontiguousarray(own.T) for kind, own in self._scores.items()}

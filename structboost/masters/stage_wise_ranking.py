@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +86,9 @@ class StageWiseRankingMaster(NewtonStepsMaster):
         self._of_query = np.repeat(shares, np.diff(starts))
         self._measure()
 
-    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners, in the master's order of items."""
-        return super().add_responses(kind, responses[:, self._order])
+    def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
+        """Hold answers in the master's order of items."""
+        super().hold_responses(kind, learners, responses[:, self._order])
 
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Add to the weights of the columns chosen last, in turn: all are on one channel."""
@@ -100,14 +101,16 @@ class StageWiseRankingMaster(NewtonStepsMaster):
         out[self._order, 0] = self._above - self._below
         return {self._kind: out}
 
-    def _along(self, kind: str, channel: int, answer: FloatArray) -> tuple[float, float]:
+    def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
         # answer that is the same in all of a query must not count by rounding.
+        answer = answers.astype(np.float64)
+        largest = float(np.abs(answer).max(initial=0.0))
         _, lowest, sizes = _extremes(answer, self._starts)
-        answer = answer - np.repeat(lowest, sizes)
+        answer -= np.repeat(lowest, sizes)
         both = float(self._pair_sums(self._up * answer, self._down * answer)[0].sum())
         squares = float((answer * answer) @ (self._above + self._below))
-        return float(answer @ (self._above - self._below)), squares - 2.0 * both
+        return float(answer @ (self._above - self._below)), squares - 2.0 * both, largest
 
     def _measure(self) -> None:
         """Weights of the pairs: factors of better and worse items, sums of both; the risk."""

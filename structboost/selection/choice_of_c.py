@@ -1,8 +1,8 @@
-"""C by the loss on held-out examples, along a warm-started path.
+"""C of boosting by held-out examples, along a warm-started path.
 
-The path begins just above the smallest C at which any column has an edge and goes up by a constant
-factor.  Fits on it are coarse: near the best C the held-out loss does not tell a gap of a few
-percent from none.  Figures: docs/decisions/auto-C.md.
+The path begins just above the smallest C at which any column has an edge.  Fits on it are coarse:
+near the best C held-out examples do not tell a gap of a few percent from none.  Figures:
+docs/decisions/auto-C.md.
 
 There may be several paths, each over other weak learners, such as a union of families and each of
 them alone; the first is taken unless another has a clearly smaller loss
@@ -11,42 +11,42 @@ them alone; the first is taken unless another has a clearly smaller loss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from structboost.contract.calls import mean_loss, model_predictions
 from structboost.ensemble import Ensemble
 from structboost.exceptions import examples_numbered
 from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
+from structboost.selection.held_out import HeldOut, measured_model
+from structboost.selection.path import (
+    FACTOR,
+    SATISFIED,
+    SATISFIED_SHARE,
+    Path,
+    Report,
+    Trial,
+    is_better,
+    rounded,
+    upwards,
+)
+from structboost.selection.scoring import Score
 from structboost.training import Plan
 from structboost.weak.families import WeakLearners
 
-_FACTOR = 10**0.5
-_MAX_STEPS = 14
 # Relative gap at which a fit of the path stops.
 _COARSE = 0.2
-# Share of the loss in the objective below which a larger C changes nothing.
-_SATISFIED = 0.1
-# Steps without a smaller held-out loss after which a path ends.
-_PATIENCE = 2
-# Share by which the loss of other weak learners must be smaller: less is a tie of a few examples.
+# Share by which other weak learners must be better: less is a tie of a few examples.
 _CLEARLY = 0.03
-# With so many folds, a C that is worse than the best on each of them ends a path at once.  Steps
-# past the best C cost most; chance alone is worse on all five once in 32 times.
-_AGREEING = 5
 # Rounds of a fold along the whole path, as a multiple of the largest number per fit.
 _ROUNDS = 2
 # Where no column has an edge the model is empty whatever C.
 _WITHOUT_EDGE = 1.0
-
-# Is told how far the path is.
-Report = Callable[[str], None]
 
 
 @dataclass
@@ -57,25 +57,33 @@ class ChosenC:
     ----------
     weak_learner : str, callable, list or dict of these
         The first ones, or others of a clearly smaller held-out loss.
-    C : float
-        Their C of the smallest held-out loss; the first of equals.
     records : list of dict
-        One per C: ``weak_learner`` (its name), ``C``, ``loss`` (mean held-out loss), ``losses`` (of
-        each fold), ``columns``, ``rounds`` (means over the folds), ``seconds``.
+        One per C, as :class:`structboost.selection.path.Path` keeps them, with ``weak_learner``
+        (its name), ``columns``, ``rounds`` (means over the folds) and ``seconds``.
+    best : dict or None
+        The record of the model; None where no column has an edge.
     model : Ensemble or None
         The model of the first fold at ``C``.
     history : list of dict
         Records of its rounds.
+    end : str
+        Reason why the path of these weak learners ended.
     interrupted : bool
         Whether Ctrl-C ended the path.
     """
 
     weak_learner: WeakLearners
-    C: float = _WITHOUT_EDGE
     records: list[Record] = field(default_factory=list)
+    best: Record | None = None
     model: Ensemble | None = None
     history: list[Record] = field(default_factory=list)
+    end: str = ""
     interrupted: bool = False
+
+    @property
+    def C(self) -> float:
+        """Their best C."""
+        return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
 
 
 def choose_C(
@@ -84,8 +92,9 @@ def choose_C(
     settings: Settings,
     folds: Sequence[Fold],
     report: Report,
+    score: Score | None = None,
 ) -> ChosenC:
-    """Follow the path of each of some weak learners until the held-out loss no longer falls.
+    """Follow the path of each of some weak learners until it ends.
 
     Parameters
     ----------
@@ -98,6 +107,8 @@ def choose_C(
     folds : sequence of Fold
     report : callable
         Is told what is being done.
+    score : callable, optional
+        ``score(model, fold)`` is made large in place of the held-out loss.
 
     Raises
     ------
@@ -110,64 +121,52 @@ def choose_C(
             for weak_learner in weak_learners:
                 own = replace(plan, checkpoint=None, weak_learner=weak_learner)
                 with ExitStack() as resources:
-                    _follow(_Path(own, settings, folds, resources), chosen, report)
-                if not _best_loss(chosen.records):
+                    fits = _FoldFits(own, settings, folds, resources, score)
+                    _follow(fits, chosen, report)
+                if any(not record["loss"] for record in chosen.records):
                     break
         except KeyboardInterrupt:
             if chosen.model is None:
                 raise
-            chosen.interrupted = True
+            chosen.interrupted, chosen.end = True, "Ctrl-C was pressed"
     return chosen
 
 
-def _follow(path: _Path, chosen: ChosenC, report: Report) -> None:
+def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
     report("C: looking for the smallest")
-    C = path.begin()
-    if C is None:
+    smallest = fits.begin()
+    if smallest is None:
+        chosen.end = chosen.end or "no weak learner has an edge"
         return
-    since_best, lowest = 0, np.inf
-    best: Record = {}
-    to_beat = (1 - _CLEARLY) * _best_loss(chosen.records)
-    for _ in range(_MAX_STEPS):
-        C = float(f"{C * _FACTOR:.3g}")
-        so_far = f", {chosen.C:.4g} is best so far" if chosen.records else ""
-        report(f"C: trying {C:.4g}{so_far}")
-        entry = path.fit(C)
-        chosen.records.append(entry)
-        # Too small a C for any weak learner says nothing of the larger ones.
-        since_best += bool(entry["columns"])
-        is_better = bool(entry["columns"]) and entry["loss"] < lowest
-        if is_better:
-            since_best, lowest, best = 0, entry["loss"], entry
-        if chosen.model is None or (is_better and lowest < to_beat):
-            chosen.model, chosen.history = path.first_model()
-            chosen.weak_learner, chosen.C = path.weak_learner, C
-        is_past_best = since_best >= _PATIENCE or _is_worse_on_all(entry, best)
-        if path.is_done or is_past_best or not lowest:
-            return
+    path = Path("C", report, chosen.records)
+    to_beat = chosen.best
+
+    def keep(record: Record) -> None:
+        if to_beat is None or is_better(record, to_beat, by=_CLEARLY):
+            chosen.model, chosen.history = fits.first_model()
+            chosen.weak_learner, chosen.best = fits.weak_learner, record
+
+    path.follow(upwards(rounded(smallest * FACTOR)), fits.fit, keep)
+    if chosen.best is path.best:
+        chosen.end = path.end
 
 
-def _is_worse_on_all(entry: Record, best: Record) -> bool:
-    """Whether each of many folds has a larger loss than at the best C, if there is one yet."""
-    pairs = list(zip(entry["losses"], best["losses"], strict=True)) if best else []
-    return len(pairs) >= _AGREEING and all(loss > least for loss, least in pairs)
-
-
-def _best_loss(records: Sequence[Record]) -> float:
-    """Smallest held-out loss of a model that is not empty."""
-    return min((entry["loss"] for entry in records if entry["columns"]), default=np.inf)
-
-
-class _Path:
+class _FoldFits:
     """A loop for each fold, all at the same C."""
 
     def __init__(
-        self, plan: Plan, settings: Settings, folds: Sequence[Fold], resources: ExitStack
+        self,
+        plan: Plan,
+        settings: Settings,
+        folds: Sequence[Fold],
+        resources: ExitStack,
+        score: Score | None,
     ) -> None:
         self._plan = plan
         self._settings = replace(settings, tol=max(float(settings.tol), _COARSE), spread=0.0)
         self._folds = folds
         self._resources = resources
+        self._score = score
         self.weak_learner = plan.weak_learner
         self._rounds = 0
         self._loops: list[Loop] = []
@@ -183,8 +182,8 @@ class _Path:
         found = [loop.state.smallest_C for loop in self._loops]
         return min((C for C in found if C is not None), default=None)
 
-    def fit(self, C: float) -> Record:
-        """Go on to ``C``; the record."""
+    def fit(self, C: float) -> Trial:
+        """Go on to ``C``, and measure."""
         left = _ROUNDS * self._settings.max_rounds - self._rounds
         settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
         self._loops = [loop.again(settings) for loop in self._loops]
@@ -192,23 +191,25 @@ class _Path:
             self._run(fold, loop)
         last = [loop.state.history[-1] for loop in self._loops]
         self._rounds += max(entry["round"] for entry in last)
-        losses = [self._held_out_loss(*pair) for pair in zip(self._folds, self._loops, strict=True)]
         families = self._loops[0].columns.families.values()
-        return {
+        columns = float(np.mean([entry["columns"] for entry in last]))
+        facts = {
             "weak_learner": ", ".join(dict.fromkeys(family.name for family in families)),
-            "C": C,
-            "loss": float(np.mean(losses)),
-            "losses": losses,
-            "columns": float(np.mean([entry["columns"] for entry in last])),
+            "columns": columns,
             "rounds": float(np.mean([entry["round"] for entry in last])),
             "seconds": sum(entry["seconds"] for entry in last),
         }
+        measured = [self._held_out(*pair) for pair in zip(self._folds, self._loops, strict=True)]
+        return Trial(measured, facts, is_empty=not columns, end=self._why_no_larger())
 
-    @property
-    def is_done(self) -> bool:
-        """Whether a larger C changes nothing, or the rounds are used up."""
+    def _why_no_larger(self) -> str:
+        """Reason why a larger C is not worth a fit; empty if it may be."""
         share = max(loop.master.C * loop.master.risk / loop.master.primal for loop in self._loops)
-        return bool(share <= _SATISFIED or self._rounds >= _ROUNDS * self._settings.max_rounds)
+        if share <= SATISFIED_SHARE:
+            return SATISFIED
+        if self._rounds >= _ROUNDS * self._settings.max_rounds:
+            return "the rounds are used up"
+        return ""
 
     def first_model(self) -> tuple[Ensemble, list[Record]]:
         """The model of the first fold, and its records."""
@@ -221,9 +222,6 @@ class _Path:
         if loop.state.interrupted:
             raise KeyboardInterrupt
 
-    def _held_out_loss(self, fold: Fold, loop: Loop) -> float:
+    def _held_out(self, fold: Fold, loop: Loop) -> HeldOut:
         raise_if_interrupted()
-        task = self._plan.task
-        with examples_numbered(fold.held_rows):
-            outputs = model_predictions(task, loop.current_model(), fold.held_X)
-            return mean_loss(task, fold.held_Y, outputs, fold.held_weight)
+        return measured_model(self._plan.task, fold, loop.current_model(), score=self._score)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
-from structboost.validation import SparseRows, by_position, checked_weights
+from structboost.validation import by_position, checked_weights, rows_of
 
 # A part of this many is held out, each in turn if there are few examples.
 _PARTS = 5
@@ -82,8 +83,8 @@ def random_folds(
     of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
     return [
         Fold(
-            _rows_of(X, train), _rows_of(Y, train), weights[train],
-            _rows_of(X, held), _rows_of(Y, held), weights[held], train, held,
+            rows_of(X, train), rows_of(Y, train), weights[train],
+            rows_of(X, held), rows_of(Y, held), weights[held], train, held,
         )
         for train, held in split_rows(of_stratum[counted], random_state, counted, X)
     ]  # fmt: skip
@@ -129,13 +130,69 @@ def split_rows(
     return [(rows[~out], rows[out]) for out in held if out.any()]
 
 
+def shuffled_parts(
+    n_rows: int, n_parts: int, random_state: Any, *, strata: IntArray | None = None
+) -> list[tuple[IntArray, IntArray]]:
+    """Rows to train on and held-out rows: each row is held out once.
+
+    Parameters
+    ----------
+    n_rows, n_parts : int
+    random_state : int or RandomState
+        Seed for the parts.
+    strata : ndarray of int, shape (n_rows,), optional
+        Every part has its share of each stratum.
+    """
+    if strata is None:
+        return list(KFold(n_parts, shuffle=True, random_state=random_state).split(range(n_rows)))
+    cut = StratifiedKFold(n_parts, shuffle=True, random_state=random_state)
+    return list(cut.split(np.zeros(n_rows), strata))
+
+
+def parts_of_groups(
+    groups: Sequence[int] | None, n_rows: int, n_parts: int, random_state: int | None
+) -> IntArray:
+    """Part of each row, from 0, such that the rows of a group are in one part.
+
+    Parameters
+    ----------
+    groups : sequence of int, shape (n_rows,), or None
+        Group of each row; None makes each row a group of its own.
+    n_rows : int
+    n_parts : int
+        Number of parts, if there are as many groups.
+    random_state : int or None
+        Seed that groups are dealt out by; None deals them out in their order.
+    """
+    of_rows = np.arange(n_rows) if groups is None else np.asarray(groups)
+    ranks = np.unique(of_rows, return_inverse=True)[1]
+    n_groups = int(ranks.max()) + 1
+    order = np.arange(n_groups)
+    if random_state is not None:
+        order = np.random.default_rng(random_state).permutation(n_groups)
+    parts: IntArray = (order % min(n_parts, n_groups))[ranks]
+    return parts
+
+
+def balanced_parts_of_groups(groups: IntArray, n_parts: int, random_state: Any) -> IntArray:
+    """Part of each row, as many rows in each as the groups allow, which are never cut.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (n_rows,)
+        Group of each row.
+    n_parts : int
+        At most the number of groups.
+    random_state : int or RandomState
+    """
+    parts = np.empty(len(groups), np.int64)
+    cut = GroupKFold(n_parts, shuffle=True, random_state=random_state)
+    for part, (_, held) in enumerate(cut.split(parts, groups=groups)):
+        parts[held] = part
+    return parts
+
+
 def _of_one_each(n_examples: int) -> str:
     if n_examples == 1:
         return "there is one distinct example"
     return f"each of the {n_examples} distinct examples is the only one of its class"
-
-
-def _rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
-    if isinstance(sequence, np.ndarray | SparseRows):
-        return sequence[rows]
-    return [sequence[i] for i in rows]

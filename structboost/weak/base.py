@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
@@ -290,6 +291,34 @@ class WeakLearnerFamily(ABC):
             Best group first.
         """
         return [[found] for found in self.price_shared(duals, n_groups)]
+
+    def left_out(self) -> NDArray[np.bool_] | None:
+        """Training parts that the learners of the last :meth:`price` were not grown on.
+
+        Returns
+        -------
+        parts : ndarray of bool, shape (n_parts,), or None
+            None where learners are grown on all parts, as by default.
+        """
+        return None
+
+    def held_out_response(self, learner: Any, channel: int) -> FloatArray | None:
+        """Answers of a learner on the parts left out, as if it had been fitted without them.
+
+        Parameters
+        ----------
+        learner : hashable
+            One that the last :meth:`price` returned.
+        channel : int
+            The channel it was returned for.
+
+        Returns
+        -------
+        answers : ndarray, shape (n_parts,), or None
+            0 on the parts that it was grown on; None where :meth:`left_out` is, or where the last
+            :meth:`price` did not return the learner for this channel.
+        """
+        return None
 
     def restored(self, values: Sequence[Any]) -> Any:
         """The learner that a checkpoint holds as ``values``: its fields, tuples as lists.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,13 @@ from sklearn.utils import check_random_state
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_share, checked_whole_number
+from structboost.validation import (
+    checked_not_negative,
+    checked_number,
+    checked_share,
+    checked_whole_number,
+    shown,
+)
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, largest_norms
@@ -28,10 +35,17 @@ from structboost.weak.category_sets import (
     number_of,
     words_of,
 )
-from structboost.weak.histogram import histograms
+from structboost.weak.left_out import drawn_leaf_sums
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
-from structboost.weak.tree_growth import grow, leaf_numbers, leaf_sums, row_hashes
+from structboost.weak.tree_growth import (
+    Room,
+    counted_table,
+    grow,
+    grown_leaves,
+    leaf_numbers,
+    row_hashes,
+)
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Most numbers in the histograms of the roots: 32 megabytes.
@@ -179,6 +193,19 @@ class TreeFamily(WeakLearnerFamily):
         Whether confident leaves count the rows that the tree was grown on only as far as the other
         rows agree with them, because the splits were chosen to fit the former: honest trees (Athey
         and Imbens, 2016).  Without ``row_share`` there are no other rows, and it changes nothing.
+    min_samples_leaf : int
+        Fewest rows of a leaf.  Only rows count that the tree is grown on: those drawn, whose dual
+        is not 0.
+    l2_regularization : float
+        So many rows of average absolute weight, half of them for either answer, are added to each
+        side of a split, and to each confident leaf.  So small leaves answer less surely, and a
+        split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum of the
+        hessians in the same places.  Duals bring no hessians, and shrink as training goes on, so
+        the absolute weight of a leaf stands for that sum, and the average row of the round is the
+        unit.
+    max_features : float
+        Share of the features, above 0 and at most 1, that a node may split, drawn anew for each
+        node from ``random_state``; at least one feature.
     """
 
     name = "tree"
@@ -204,7 +231,18 @@ class TreeFamily(WeakLearnerFamily):
         directions: Sequence[int] | None = None,
         confident: bool = False,
         honest: bool = False,
+        min_samples_leaf: int = 1,
+        l2_regularization: float = 0.0,
+        max_features: float = 1.0,
     ) -> None:
+        self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
+        self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
+        self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")
+        if not 0 < self.max_features <= 1:
+            raise ValueError(
+                f"max_features is {shown(max_features)}; give a share of the features, above 0 and "
+                "at most 1, such as 0.5."
+            )
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
@@ -213,6 +251,7 @@ class TreeFamily(WeakLearnerFamily):
         self._is_category = np.isin(of_columns, categorical)
         given = np.zeros(features.shape[1]) if directions is None else directions
         self._directions = Directions(self.binned, np.asarray(given, np.int8))
+        self._is_directed = bool(self._directions.of_columns.any())
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.confident, self.honest = confident, honest
@@ -226,12 +265,17 @@ class TreeFamily(WeakLearnerFamily):
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
         self._n_words = N_WORDS if self._is_category.any() else 0
-        # Two histograms for each channel.
-        self._n_entries = 2 * int(self._n_bins.sum())
+        # Numbers in a histogram.
+        self._n_entries = int(self._n_bins.sum())
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
-        # Leaves of all rows in the trees of this round, by the nodes of the tree.
-        self._leaves_of_round: dict[bytes, NDArray[np.int16]] = {}
+        # Leaves of all rows in the trees of this round, by their splits.
+        self._leaves_of_round: dict[tuple[Any, ...], NDArray[np.int16]] = {}
+        # Rows that the trees of this round were not grown on, and the leaves that the others give
+        # them, by tree and channel.
+        self._left_out: NDArray[np.bool_] | None = None
+        self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
+        self._kept_room: Room | None = None
 
     @property
     def identity(self) -> str:
@@ -239,7 +283,10 @@ class TreeFamily(WeakLearnerFamily):
         drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
-        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}"
+        limits = f"{self.min_samples_leaf} {self.l2_regularization}"
+        if self.max_features < 1:
+            limits += f" {self.max_features} by {self._seed}"
+        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
 
     def vary(self, random_state: Any) -> None:
         """Grow the trees of each round on half of the rows, unless a share was given."""
@@ -247,17 +294,37 @@ class TreeFamily(WeakLearnerFamily):
             self._draw_rows(_ROW_SHARE, 0 if random_state is None else random_state)
 
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw the rows of so many rounds."""
-        if self._draws:
-            for _ in range(n_rounds):
+        """Draw the rows and the features of so many rounds."""
+        for _ in range(n_rounds):
+            if self._draws:
                 self._draw()
+            self._draw_seed()
 
     def _draw_rows(self, row_share: float, random_state: Any) -> None:
         """Draw this share of the rows from now on."""
         self.row_share = row_share
         # A checkpoint does not know where a generator stands that others use, too.
-        self.can_resume = row_share == 1 or isinstance(random_state, Integral)
+        draws = row_share < 1 or self.max_features < 1
+        self.can_resume = not draws or isinstance(random_state, Integral)
         self._seed, self._random = random_state, check_random_state(random_state)
+
+    @cached_property
+    def _table(self) -> tuple[NDArray[Any], ...]:
+        """The table that histograms are counted from."""
+        return tuple(counted_table(self.binned, self.row_share))
+
+    def _room(self, n_channels: int) -> Room:
+        """Room that trees of so many channels are grown in, kept for the next round."""
+        if self._kept_room is None or self._kept_room[0].shape[1] != n_channels:
+            n_rows, n_entries = self.binned.n_rows, self._n_entries
+            self._kept_room = (
+                np.empty((n_rows, n_channels), np.int64),
+                np.empty((n_entries, n_channels), np.int64),
+                np.empty((self.depth, n_entries), np.int64),
+                np.zeros((2, n_rows), np.int64),
+                np.empty((2, n_rows), np.int32),
+            )
+        return self._kept_room
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
@@ -276,21 +343,38 @@ class TreeFamily(WeakLearnerFamily):
         drawn = self._random.random_sample(n_distinct)
         return np.asarray((drawn < self.row_share)[numbers])
 
+    def _draw_seed(self) -> int:
+        """Seed of the features that the nodes of a round may split; 0 where they may split all."""
+        return int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
+
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """One tree per channel, best first.
 
         Edges are those on all rows, or estimates from the rows drawn, or as honest leaves count.
         """
         self._leaves_of_round.clear()
-        duals = drawn = np.ascontiguousarray(duals, np.float64)
-        if self._draws:
-            drawn = np.where(self._draw()[:, None], duals / self.row_share, 0.0)
+        self._drawn_leaves.clear()
+        duals = np.ascontiguousarray(duals, np.float64)
+        is_drawn = self._draw() if self._draws else None
+        self._left_out = None if is_drawn is None else ~is_drawn
+        seed = self._draw_seed()
         n_channels = duals.shape[1]
         at_once = max(1, _MOST_ENTRIES // self._n_entries)
         found: list[Candidate] = []
         for first in range(0, n_channels, at_once):
-            found += self._grow(drawn, duals, first, min(first + at_once, n_channels))
+            found += self._grow(duals, is_drawn, first, min(at_once, n_channels - first), seed)
         return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def left_out(self) -> NDArray[np.bool_] | None:
+        """The rows that were not drawn."""
+        return self._left_out
+
+    def held_out_response(self, learner: Tree, channel: int) -> FloatArray | None:
+        """Answers by leaves that only the rows drawn have filled."""
+        leaves = self._drawn_leaves.get((learner, channel))
+        if self._left_out is None or leaves is None:
+            return None
+        return np.where(self._left_out, leaves[self.leaf_numbers(learner)], 0.0)
 
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
         """The best tree of each channel, largest l1 norm of edges first."""
@@ -314,12 +398,12 @@ class TreeFamily(WeakLearnerFamily):
 
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
         """Answers on the training parts, int8 where both answers are small integers."""
-        n_nodes = 2**self.depth - 1
-        features = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
-        bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
+        numbers = self._leaf_numbers(learners)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
-        numbers = self._leaf_numbers(features, bins, self._sets(learners))
-        return np.take_along_axis(leaves.reshape(-1, n_nodes + 1), numbers, axis=1)
+        out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
+        for own, leaf, at in zip(out, leaves, numbers, strict=True):
+            np.take(leaf, at, out=own)
+        return out
 
     def table(self, learners: Sequence[Tree]) -> TreeTable:
         """The trees as arrays."""
@@ -377,79 +461,102 @@ class TreeFamily(WeakLearnerFamily):
         words = np.array([words_of(t.sets) for t in learners], np.uint64)
         return words.reshape(-1, n_nodes, N_WORDS)
 
-    def _grow(self, drawn: FloatArray, duals: FloatArray, first: int, last: int) -> list[Candidate]:
-        """Trees of the channels ``first <= channel < last``, whose splits are of the drawn rows."""
-        binned, n_bins = self.binned, self._n_bins
-        own = drawn[:, first:last]
-        n_channels, n_nodes = last - first, 2**self.depth - 1
-        signed = np.empty((len(own), 2 * n_channels))
-        np.maximum(own, 0.0, out=signed[:, :n_channels])
-        np.subtract(signed[:, :n_channels], own, out=signed[:, n_channels:])
-        roots = histograms(binned, signed, 0, binned.n_columns)
-        features = np.zeros((n_channels, n_nodes), np.int64)
-        bins = np.full((n_channels, n_nodes), -1)
-        weights = np.zeros((n_channels, n_nodes + 1))
-        sets = room = None
+    def _grow(
+        self,
+        duals: FloatArray,
+        is_drawn: NDArray[np.bool_] | None,
+        first: int,
+        n_channels: int,
+        seed: int,
+    ) -> list[Candidate]:
+        """Trees of the channels from ``first`` on, whose splits are of the rows drawn."""
+        features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
+        sets = counts = draw = None
         if self._n_words:
-            sets = np.zeros((n_channels, n_nodes, self._n_words), np.uint64)
-            room = np.zeros(self._n_words, np.uint64)
+            sets = np.zeros((*bins.shape, self._n_words), np.uint64)
+        if self.min_samples_leaf > 1:
+            counts = np.empty((self.depth, self._n_entries), np.int64)
+        if self.max_features < 1:
+            of_columns = self._feature(np.arange(self.binned.n_columns))
+            n_drawn = math.ceil(self.max_features * self.n_features)
+            draw = seed, n_drawn, of_columns, np.empty(len(of_columns), np.bool_)
+        ridge = self.l2_regularization
+        if ridge:
+            ridge /= self._equal_rows[1]
+        columns = self._is_category, self._directions.of_columns
+        limits = first, self.min_samples_leaf, ridge
+        room = self._room(n_channels)
         grow(
-            binned.codes, n_bins, binned.blocks, *binned.rare, drawn, first, roots,
-            np.empty((self.depth, self._n_entries)), self.depth, self._is_category,
-            self._directions.of_columns, features, bins, sets, room, weights,
+            self._table, columns, duals, is_drawn, room, (features, bins), sets, counts, limits,
+            draw,
         )  # fmt: skip
-        if self.confident:
-            of_rows = (duals, drawn, first)
-            leaves = self._confident_leaves(features, bins, sets, *of_rows, weights)
-        else:
-            leaves = self._leaves(features, bins, sets, weights)
+        numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
+        leaves, weights, of_drawn = self._grown_leaves(
+            (features, bins, sets), numbers, duals, is_drawn, first
+        )
         edges = (leaves * weights).sum(axis=1)
-        numbers: list[tuple[int, ...]] = [()] * n_channels
+        of_sets: list[tuple[int, ...]] = [()] * n_channels
         if sets is not None:
-            numbers = [
+            of_sets = [
                 tuple(
                     number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True)
                 )
                 for nodes in zip(bins, sets, strict=True)
             ]
-        of_trees = (features, self._thresholds(features, bins), leaves, bins)
-        return [
-            Candidate(Tree(*map(tuple, fields), of_nodes), channel, edge)  # type: ignore[call-arg]
-            for channel, edge, of_nodes, *fields in zip(
-                *(range(first, last), edges.tolist(), numbers),
-                *(array.tolist() for array in of_trees),
-                strict=True,
-            )
-        ]
+        arrays = features, self._thresholds(features, bins), leaves, bins
+        found = []
+        for c, fields in enumerate(zip(*(array.tolist() for array in arrays), strict=True)):
+            tree = Tree(*map(tuple, fields), of_sets[c])  # type: ignore[call-arg]
+            # The trees that training takes are asked for their answers next.
+            self._leaves_of_round[_splits(tree)] = numbers[c]
+            self._drawn_leaves[tree, first + c] = of_drawn[c]
+            found.append(Candidate(tree, first + c, float(edges[c])))
+        return found
 
-    def _confident_leaves(
+    def _grown_leaves(
         self,
-        features: IntArray,
-        bins: IntArray,
-        sets: NDArray[np.uint64] | None,
+        nodes: tuple[IntArray, IntArray, NDArray[np.uint64] | None],
+        numbers: NDArray[np.int16],
         duals: FloatArray,
-        drawn: FloatArray,
+        is_drawn: NDArray[np.bool_] | None,
         first: int,
-        weights: FloatArray,
-    ) -> FloatArray:
-        """Leaves that say how sure they are on all rows; fills ``weights`` of all rows."""
-        masses = np.empty_like(weights)
-        numbers = self._leaf_numbers(features, bins, sets)
-        # The trees that training takes are asked for their answers next.
-        self._leaves_of_round |= zip(_as_bytes(features, bins, sets), numbers, strict=True)
-        leaf_sums(numbers, duals, drawn, first, self.honest, weights, masses)
-        of_row = masses.sum(axis=1, keepdims=True) / self._equal_rows[1]
-        masses = np.maximum(masses + of_row, _TINY)
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leaves of new trees, their weights, and the leaves as the rows drawn alone fill them.
+
+        Weights are sums of the duals, as they count.
+        """
+        weights, masses = np.empty((2, len(numbers), 2**self.depth))
+        if not self.confident and is_drawn is not None:
+            duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
+        grown_leaves(
+            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None, first,
+            numbers, weights, masses,
+        )  # fmt: skip
+        if not self.confident:
+            leaves = self._leaves(*nodes, weights)
+            return leaves, weights, leaves
+        masses = self._with_average_row(masses)
         leaves = weights / masses
-        if self._directions.of_columns.any():
-            trees = self._nodes(features, bins, sets)
+        of_drawn = leaves
+        if is_drawn is not None:
+            own_weights, own_masses = np.empty((2, *weights.shape))
+            drawn_leaf_sums(numbers, duals, is_drawn, first, own_weights, own_masses)
+            of_drawn = own_weights / self._with_average_row(own_masses, self.row_share)
+        if self._is_directed:
             leaves = np.array(
                 [
-                    self._directions.nearest_leaves(*nodes, own, of_leaves)
-                    for nodes, own, of_leaves in zip(trees, leaves, masses, strict=True)
+                    self._directions.nearest_leaves(*of_tree, own, of_leaves)
+                    for of_tree, own, of_leaves in zip(
+                        self._nodes(*nodes), leaves, masses, strict=True
+                    )
                 ]
             )
-        return np.asarray(np.rint(_SURE * leaves))
+        return np.rint(_SURE * leaves), weights, _SURE * of_drawn
+
+    def _with_average_row(self, masses: FloatArray, row_share: float = 1.0) -> FloatArray:
+        """Weights of leaves, each with that of an average row of this share of them added."""
+        of_row = masses.sum(axis=1, keepdims=True) / (row_share * self._equal_rows[1])
+        return np.asarray(np.maximum(masses + of_row * (1.0 + self.l2_regularization), _TINY))
 
     def _leaves(
         self,
@@ -459,7 +566,7 @@ class TreeFamily(WeakLearnerFamily):
         weights: FloatArray,
     ) -> FloatArray:
         """The best leaves of trees with these splits and weights, shape (n_trees, n_leaves)."""
-        if not self._directions.of_columns.any():
+        if not self._is_directed:
             return np.where(weights > 0, self.high, self.low)
         answers = self.low, self.high
         return np.array(
@@ -479,25 +586,23 @@ class TreeFamily(WeakLearnerFamily):
 
     def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
-        nodes = np.array([tree.features]), np.array([tree.bins]), self._sets([tree])
-        return np.asarray(self._leaf_numbers(*nodes)[0])
+        return self._leaf_numbers([tree])[0]
 
-    def _leaf_numbers(
-        self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
-    ) -> NDArray[np.int16]:
-        """Leaves of every training part in trees with these nodes, shape (n_trees, n_parts)."""
-        of_round, nodes = self._leaves_of_round, _as_bytes(features, bins, sets)
-        if nodes and all(tree in of_round for tree in nodes):
-            return np.array([of_round[tree] for tree in nodes])
-        out = np.empty((len(features), self.binned.n_rows), np.int16)
-        leaf_numbers(self.binned.codes, features, bins, sets, out)
-        return out
+    def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
+        """Leaves of every training part in each tree."""
+        known = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
+        others = [tree for tree, own in zip(learners, known, strict=True) if own is None]
+        if others:
+            out = np.empty((len(others), self.binned.n_rows), np.int16)
+            features, bins = np.array([t.features for t in others]), [t.bins for t in others]
+            leaf_numbers(self.binned.codes, features, np.array(bins), self._sets(others), out)
+        computed = iter(out if others else ())
+        return [next(computed) if own is None else own for own in known]
 
 
-def _as_bytes(features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None) -> list[bytes]:
-    """The nodes of each tree as what a dict finds."""
-    arrays = (features, bins) if sets is None else (features, bins, sets)
-    return [b"".join(own.tobytes() for own in tree) for tree in zip(*arrays, strict=True)]
+def _splits(tree: Tree) -> tuple[Any, ...]:
+    """What the leaf of a row depends on."""
+    return tree.features, tree.bins, tree.sets
 
 
 @compiled

@@ -1,263 +1,533 @@
 """Kernels that grow trees from histograms of binned features.
 
-A histogram holds the positive and the negative weight of every bin.  That of the root is counted
-for all channels in one pass (:func:`structboost.weak.histogram.histograms`).  Below it, only the
-rows of the smaller child are counted; its sibling has the difference to the parent.
+A histogram holds the positive and the negative weight of every bin, as whole numbers: the halves of
+one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  That of
+the root is counted for all channels in one pass.  Below it, only the rows of the smaller child are
+counted; its sibling has the difference to the parent.  Columns with one common bin are counted from
+their sparse form, all others from a table of codes with one line per row.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
+from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import is_in_set
 
-# An impurity counts as smaller only by more than rounding, since sums come in several orders: by
-# this share of the node's.
+# An impurity counts as smaller only by more than rounding: by this share of the node's.
 _ROUNDING = 1e-10
 # Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
 _SMOOTHING = 10.0
+# The absolute weights of a channel sum to this.
+_TOTAL = 1 << 31
+# Where the positive weight begins, and the bits of the negative one.
+_SHIFT = 32
+_MASK = (1 << 32) - 1
+# Columns that are counted together: the histograms of 256 bins fit in the cache.
+_GROUP_COLUMNS = 128
+# Rows that are asked of the memory together.
+_ROWS_AT_ONCE = 64
+
+
+Room = tuple[IntArray, IntArray, IntArray, IntArray, NDArray[np.int32]]
+
+
+class CountedTable(NamedTuple):
+    """Bins of all rows, as histograms read them.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n_columns, n_rows)
+    starts : ndarray of int64, shape (n_columns + 1,)
+        First bin of each column in a histogram, and their number.
+    by_row : ndarray, shape (n_rows, n_dense)
+        Codes of the dense columns.
+    dense : ndarray of int64, shape (n_dense,)
+        Their first bins in a histogram.
+    sparse : ndarray of int64, shape (n_columns - n_dense, 2)
+        All other columns, and their common bins.
+    rare_indptr : ndarray of int64, shape (n_columns - n_dense + 1,)
+    rare_rows : ndarray of int32
+        Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
+    rare_codes : ndarray
+        Their bins.
+    """
+
+    codes: NDArray[Any]
+    starts: IntArray
+    by_row: NDArray[Any]
+    dense: IntArray
+    sparse: IntArray
+    rare_indptr: IntArray
+    rare_rows: NDArray[np.int32]
+    rare_codes: NDArray[Any]
+
+
+def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
+    """The table, whose columns are sparse where that is shorter than the rows that are drawn."""
+    common, indptr = binned.rare.common, binned.rare.indptr
+    n_blocks, n_columns = common.shape
+    sizes = np.diff(indptr).reshape(n_blocks, n_columns)
+    is_sparse = (common == common[:1]).all(axis=0) & (common[0] >= 0)
+    is_sparse &= sizes.sum(axis=0) < row_share * binned.n_rows
+    columns = np.flatnonzero(is_sparse)
+    rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
+    for f in columns:
+        for block in range(n_blocks):
+            own = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
+            rows.append((binned.blocks[block] + binned.rare.rows[own]).astype(np.int32))
+            codes.append(binned.rare.codes[own])
+    dense = np.flatnonzero(~is_sparse)
+    starts = np.append(0, np.cumsum(binned.bins.n_bins))
+    return CountedTable(
+        binned.codes,
+        starts,
+        np.ascontiguousarray(binned.codes[dense].T),
+        starts[dense],
+        np.column_stack((columns, common[0, columns])),
+        np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
+        np.concatenate(rows),
+        np.concatenate(codes),
+    )
+
+
+@compiled
+def _pack(
+    duals: FloatArray, is_drawn: NDArray[np.bool_] | None, first: int, packed: IntArray
+) -> None:
+    """Fill ``packed`` with duals as whole numbers, shape (n_rows, n_channels).
+
+    Those of a channel are scaled so that their sizes sum to 2^31 at most.  Rows that are not drawn
+    have zeros.
+    """
+    n_rows, n_channels = packed.shape
+    scales = np.zeros(n_channels)
+    for i in range(n_rows):
+        if is_drawn is None or is_drawn[i]:
+            for c in range(n_channels):
+                scales[c] += abs(duals[i, first + c])
+    for c in range(n_channels):
+        scales[c] = (_TOTAL - n_rows) / scales[c] if scales[c] > 0.0 else 0.0
+    for i in range(n_rows):
+        takes = 1.0
+        if is_drawn is not None:
+            takes = 1.0 if is_drawn[i] else 0.0
+        for c in range(n_channels):
+            scaled = takes * scales[c] * duals[i, first + c]
+            size = np.int64(abs(scaled) + 0.5)
+            packed[i, c] = size << _SHIFT if scaled > 0.0 else size
+
+
+@compiled
+def _count_roots(
+    table: tuple[NDArray[Any], ...], packed: IntArray, rows: NDArray[np.int32], roots: IntArray
+) -> None:
+    """Fill the histograms of all channels, shape (sum of n_bins, n_channels)."""
+    _, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
+    n_channels = packed.shape[1]
+    totals = np.zeros(n_channels, np.int64)
+    for b in range(len(roots)):
+        for c in range(n_channels):
+            roots[b, c] = 0
+    for j in range(len(rows)):
+        for c in range(n_channels):
+            totals[c] += packed[rows[j], c]
+    width = max(1, _GROUP_COLUMNS // n_channels)
+    for begin in range(0, len(dense), width):
+        end = min(begin + width, len(dense))
+        if n_channels == 1:
+            _count_dense(by_row, dense, begin, end, packed.reshape(-1), rows, roots.reshape(-1))
+            continue
+        for j in range(len(rows)):
+            row = rows[j]
+            for k in range(begin, end):
+                bin_ = dense[k] + np.int64(by_row[row, k])
+                for c in range(n_channels):
+                    roots[bin_, c] += packed[row, c]
+    for k in range(len(sparse)):
+        first = starts[sparse[k, 0]]
+        usual = first + sparse[k, 1]
+        for c in range(n_channels):
+            roots[usual, c] = totals[c]
+        for e in range(rare_indptr[k], rare_indptr[k + 1]):
+            bin_ = first + np.int64(rare_codes[e])
+            for c in range(n_channels):
+                weight = packed[rare_rows[e], c]
+                roots[bin_, c] += weight
+                roots[usual, c] -= weight
+
+
+@compiled
+def _count_dense(
+    by_row: NDArray[Any],
+    dense: IntArray,
+    begin: int,
+    end: int,
+    packed: IntArray,
+    rows: NDArray[np.int32],
+    histogram: IntArray,
+) -> int:
+    """Add the rows to the histograms of the dense columns ``begin <= k < end``.
+
+    Rows that are far apart wait for memory, which a loop that only touches them asks for all at
+    once.  What it returns keeps that loop alive.
+    """
+    weights = np.empty(_ROWS_AT_ONCE, np.int64)
+    touched = 0
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        n = min(_ROWS_AT_ONCE, len(rows) - first)
+        is_far = rows[first + n - 1] - rows[first] > 4 * n
+        for j in range(n):
+            row = rows[first + j]
+            weights[j] = packed[row]
+            if is_far:
+                touched += by_row[row, begin] + by_row[row, end - 1]
+        for j in range(n):
+            row = rows[first + j]
+            for k in range(begin, end):
+                histogram[dense[k] + np.int64(by_row[row, k])] += weights[j]
+    return touched
 
 
 @compiled
 def grow(
-    codes: NDArray[Any],
-    n_bins: IntArray,
-    blocks: IntArray,
-    common: IntArray,
-    rare_indptr: IntArray,
-    rare_rows: NDArray[np.uint16],
-    rare_codes: NDArray[Any],
+    table: tuple[NDArray[Any], ...],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     duals: FloatArray,
-    first: int,
-    roots: FloatArray,
-    histograms: FloatArray,
-    depth: int,
-    is_category: NDArray[np.bool_],
-    directions: NDArray[np.int8],
-    features: IntArray,
-    bins: IntArray,
+    is_drawn: NDArray[np.bool_] | None,
+    room: Room,
+    nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
-    room: NDArray[np.uint64] | None,
-    weights: FloatArray,
+    counts: IntArray | None,
+    limits: tuple[int, int, float],
+    draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
 ) -> None:
-    """Grow the trees of the channels from ``first`` on, each split of least Gini impurity.
+    """Grow trees for some channels, each split of least Gini impurity.
 
     Parameters
     ----------
-    codes, n_bins, blocks, common, rare_indptr, rare_rows, rare_codes
-        As in :class:`structboost.weak.binning.BinnedFeatures`.
+    table : CountedTable, as a plain tuple
+    columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
+        Which are categories, and the directions, as :func:`best_split` takes them.
     duals : ndarray, shape (n_rows, n_all_channels)
-    roots : ndarray, shape (sum of n_bins + 1, 2 * n_channels)
-        Histograms of the positive duals of these channels, then of the negative ones.
-    histograms : ndarray, shape (depth, 2 * sum of n_bins)
-        Room for histograms on the way to a leaf.
-    is_category : ndarray of bool, shape (n_columns,)
-    directions : ndarray of int8, shape (n_columns,)
-        As :func:`best_split` takes them.
-    features, bins : ndarray of int64, shape (n_channels, 2^depth - 1)
-        Filled; bin -1: no split; bin -2: a split by a set.
+    is_drawn : ndarray of bool, shape (n_rows,), optional
+        Rows that the trees are grown on; None for all.
+    room : tuple of ndarrays
+        Room for packed duals, shape (n_rows, n_channels), and their histograms, shape
+        (sum of n_bins, n_channels); for histograms on the way to a leaf, shape
+        (depth, sum of n_bins); and for two numbers of each row, shape (2, n_rows), twice.  Zero
+        where numbers of the fourth are read.
+    nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
+        Features and bins, filled; bin -1: no split; bin -2: a split by a set.
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
         Filled: the bins that go left, where a node splits by a set.  Without categories None, which
         spares the compilation of all that is about sets.
-    room : ndarray of uint64, shape (n_words,), optional
-        Room for a set; None as ``sets`` is.
-    weights : ndarray, shape (n_channels, 2^depth)
-        Filled: sums of the duals in the leaves.
+    counts : ndarray of int64, shape (depth, sum of n_bins), optional
+        Room for the rows of each bin, on the way to a leaf; None where one row is enough.
+    limits : (int, int, float)
+        The first of the channels, the fewest rows of a leaf, and the share of the absolute weight
+        of a channel that is added to each side of a split.
+    draw : (int, int, ndarray of int64, ndarray of bool), optional
+        Seed, number of features that a node may split, feature of each column, and room for which
+        columns a node may split; None where it may split all.
     """
-    n_rows, n_nodes = len(duals), 2**depth - 1
-    starts = np.empty(len(n_bins) + 1, np.int64)
-    starts[0] = 0
-    for f in range(len(n_bins)):
-        starts[f + 1] = starts[f] + n_bins[f]
-    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
-    # Weight of a row, zero outside of the node whose rows are counted, and the half it belongs to.
-    masked, sizes = np.zeros(n_rows), np.empty(n_rows)
-    halves = np.empty(n_rows, np.int64)
-    # Nodes to split: number, place of the histogram, rows.
-    todo = np.empty((depth + 1, 4), np.int64)
+    codes, starts = table[0], table[1]
+    packed, roots, histograms, weights, row_numbers = room
+    features, bins = nodes
+    first, min_rows, share = limits
+    n_rows, n_nodes, depth = len(packed), features.shape[1], len(histograms)
+    rows, other = row_numbers[0], row_numbers[1]
+    # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
+    own, masked = weights[0], weights[1]
+    # Nodes to split: number, place of the histogram, rows, weight.
+    todo = np.empty((depth + 1, 5), np.int64)
+    left_set = None
+    if sets is not None:
+        left_set = np.zeros(sets.shape[2], np.uint64)
+    _pack(duals, is_drawn, first, packed)
+    n = 0
+    for i in range(n_rows):
+        rows[n] = i
+        n += is_drawn is None or is_drawn[i]
+    _count_roots(table, packed, rows[:n], roots)
     for c in range(len(features)):
-        n = 0
+        n, total = 0, 0
         for i in range(n_rows):
-            if duals[i, first + c] != 0.0:
-                rows[n] = i
-                n += 1
-        for b in range(len(roots) - 1):
-            histograms[0, 2 * b] = roots[b, c]
-            histograms[0, 2 * b + 1] = roots[b, c + len(features)]
+            own[i] = packed[i, c]
+            rows[n] = i
+            n += own[i] != 0
+            total += own[i]
+        for b in range(len(roots)):
+            histograms[0, b] = roots[b, c]
+        if counts is not None:
+            _count_rows(codes, starts, rows[:n], counts[0])
+        ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
-        weights[c] = 0.0
-        todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3] = 0, 0, 0, n
+        todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 0, 0, 0, n, total
         n_todo = 1
         while n_todo:
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
-            begin, end = todo[n_todo, 2], todo[n_todo, 3]
-            positive, negative = 0.0, 0.0
-            for j in range(begin, end):
-                dual = duals[rows[j], first + c]
-                positive += max(dual, 0.0)
-                negative += max(-dual, 0.0)
-            if node >= n_nodes:
-                for j in range(begin, end):
-                    weights[c, node - n_nodes] += duals[rows[j], first + c]
-                continue
-            smoothing = _SMOOTHING / max(1, end - begin)
-            f, b = best_split(
-                histograms[place], n_bins, is_category, directions, positive, negative, smoothing,
-                room,
+            begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
+            of_node, is_open = None, None
+            if counts is not None:
+                of_node = counts[place]
+            if draw is not None:
+                is_open = draw[3]
+                _draw_columns(draw, (first + c) * n_nodes + node)
+            f, b, left_total = best_split(
+                histograms[place], starts, columns, (total, ridge), left_set, of_node,
+                (end - begin, min_rows), is_open,
             )  # fmt: skip
             if b == -1:
-                # Its leftmost leaf gets all rows.
-                while node < n_nodes:
-                    node = 2 * node + 1
-                for j in range(begin, end):
-                    weights[c, node - n_nodes] += duals[rows[j], first + c]
                 continue
             features[c, node], bins[c, node] = f, b
-            if sets is not None and room is not None:
+            if sets is not None and left_set is not None:
                 for w in range(sets.shape[2]):
-                    sets[c, node, w] = room[w]
-            middle = _part(codes[f], b, room, rows, other, begin, end)
-            left, right = 2 * node + 1, 2 * node + 2
-            places = (place, place)
-            if left < n_nodes:
-                # The larger child takes the place of its parent.
-                is_left = middle - begin <= end - middle
-                small_begin, small_end = (begin, middle) if is_left else (middle, end)
-                places = (place + 1, place) if is_left else (place, place + 1)
-                _count(
-                    codes, n_bins, starts, blocks, common, rare_indptr, rare_rows, rare_codes,
-                    duals[:, first + c], rows[small_begin:small_end], masked, sizes, halves,
-                    histograms[place + 1],
-                )  # fmt: skip
-                _subtract(histograms[place], histograms[place + 1])
-            # The smaller child comes first: it uses no place but those below its own.
-            is_left = places[0] > place
-            for turn in range(2):
-                if (turn == 1) == is_left:
-                    todo[n_todo, 0], todo[n_todo, 1] = left, places[0]
-                    todo[n_todo, 2], todo[n_todo, 3] = begin, middle
-                else:
-                    todo[n_todo, 0], todo[n_todo, 1] = right, places[1]
-                    todo[n_todo, 2], todo[n_todo, 3] = middle, end
+                    sets[c, node, w] = left_set[w]
+            left = 2 * node + 1
+            if left >= n_nodes:
+                continue
+            middle = _part(codes[f], b, left_set, rows, other, begin, end)
+            smaller, larger = (left, begin, middle), (left + 1, middle, end)
+            weight_of_smaller, weight_of_larger = left_total, total - left_total
+            if middle - begin > end - middle:
+                smaller, larger = larger, smaller
+                weight_of_smaller, weight_of_larger = weight_of_larger, weight_of_smaller
+            may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], min_rows)
+            may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
+            if may_smaller or may_larger:
+                of_smaller = rows[smaller[1] : smaller[2]]
+                _count(table, own, masked, of_smaller, histograms[place + 1])
+                if counts is not None:
+                    _count_rows(codes, starts, of_smaller, counts[place + 1])
+            # The larger child takes the place of its parent, and comes last: the smaller one uses
+            # no place but those below its own.
+            if may_larger:
+                for k in range(histograms.shape[1]):
+                    histograms[place, k] -= histograms[place + 1, k]
+                if counts is not None:
+                    for k in range(counts.shape[1]):
+                        counts[place, k] -= counts[place + 1, k]
+                todo[n_todo, 0], todo[n_todo, 1], todo[n_todo, 4] = (
+                    larger[0],
+                    place,
+                    weight_of_larger,
+                )
+                todo[n_todo, 2], todo[n_todo, 3] = larger[1], larger[2]
+                n_todo += 1
+            if may_smaller:
+                todo[n_todo, 0], todo[n_todo, 1] = smaller[0], place + 1
+                todo[n_todo, 2], todo[n_todo, 3] = smaller[1], smaller[2]
+                todo[n_todo, 4] = weight_of_smaller
                 n_todo += 1
 
 
 @compiled
-def best_split(
-    histogram: FloatArray,
-    n_bins: IntArray,
-    is_category: NDArray[np.bool_],
-    directions: NDArray[np.int8],
-    positive: float,
-    negative: float,
-    smoothing: float,
-    left_set: NDArray[np.uint64] | None,
-) -> tuple[int, int]:
-    """Feature and bin of the split of least impurity; bin -1 where none is below the node's.
+def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
+    """Whether a node has both weights, and enough rows."""
+    return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
-    The impurity of a side with the weights p and n is ``p n / (p + n)``: Gini's, times the weight,
-    halved.  The best set of categories is a run of them in the order of p / (p + n) (Breiman et
-    al., 1984, section 4.2.2); there the bin is -2, and ``left_set`` is filled.  ``smoothing`` is
-    the share of the node's weight that draws small categories to the middle of that order.  A split
-    of a feature with a direction above 0 must not have the larger share of positive weight on the
-    left, and one below 0 not on the right; the last split of a column is free of a direction of 2
-    or -2 (:class:`structboost.weak.monotone_trees.Directions`).
+
+@compiled
+def _count(
+    table: tuple[NDArray[Any], ...],
+    own: IntArray,
+    masked: IntArray,
+    rows: NDArray[np.int32],
+    histogram: IntArray,
+) -> None:
+    """Fill the histogram of some rows."""
+    codes, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
+    for b in range(len(histogram)):
+        histogram[b] = 0
+    for begin in range(0, len(dense), _GROUP_COLUMNS):
+        end = min(begin + _GROUP_COLUMNS, len(dense))
+        _count_dense(by_row, dense, begin, end, own, rows, histogram)
+    total, is_masked = 0, False
+    for k in range(len(sparse)):
+        first, code = starts[sparse[k, 0]], codes[sparse[k, 0]]
+        if rare_indptr[k + 1] - rare_indptr[k] >= len(rows):
+            for j in range(len(rows)):
+                histogram[first + np.int64(code[rows[j]])] += own[rows[j]]
+            continue
+        if not is_masked:
+            is_masked = True
+            for j in range(len(rows)):
+                masked[rows[j]] = own[rows[j]]
+                total += own[rows[j]]
+        rest = total
+        for e in range(rare_indptr[k], rare_indptr[k + 1]):
+            weight = masked[rare_rows[e]]
+            histogram[first + np.int64(rare_codes[e])] += weight
+            rest -= weight
+        # The common bin gets the rest.
+        histogram[first + sparse[k, 1]] = rest
+    if is_masked:
+        for j in range(len(rows)):
+            masked[rows[j]] = 0
+
+
+@compiled
+def best_split(
+    histogram: IntArray,
+    starts: IntArray,
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    node: tuple[int, float],
+    left_set: NDArray[np.uint64] | None,
+    counts: IntArray | None,
+    rows: tuple[int, int],
+    is_open: NDArray[np.bool_] | None,
+) -> tuple[int, int, int]:
+    """Feature and bin of the split of least impurity, and the weight left of it.
+
+    The bin is -1 where none is below the impurity of the node.  The impurity of a side with the
+    weights p and n is ``p n / (p + n)``: Gini's, times the weight, halved.  The best set of
+    categories is a run of them in the order of p / (p + n) (Breiman et al., 1984, section 4.2.2);
+    there the bin is -2, and ``left_set`` is filled.  A split of a feature with a direction above 0
+    must not have the larger share of positive weight on the left, and one below 0 not on the right;
+    the last split of a column is free of a direction of 2 or -2
+    (:class:`structboost.weak.monotone_trees.Directions`).
+
+    ``node`` is the weight of the node, and the ridge.  Half of that is added to p and half to n, on
+    each side and in the node.  So the impurity falls by a fourth of the growth of
+    ``(p - n)^2 / (p + n + ridge)``.  ``rows`` are those of the node, and the fewest that a side may
+    have, which ``counts``, the rows of each bin, tell.  Only columns that are open are split.
     """
-    best_feature, best_bin = 0, -1
+    is_category, directions = columns
+    total, ridge = node
+    best_feature, best_bin, best_left = 0, -1, 0
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
     if positive <= 0.0 or negative <= 0.0:
-        return best_feature, best_bin
-    impurity = positive * negative / (positive + negative)
+        return best_feature, best_bin, best_left
+    half = 0.5 * ridge
+    impurity = (positive + half) * (negative + half) / (positive + negative + ridge)
     margin = _ROUNDING * impurity
     # What the next split must be below.
-    limit = impurity - margin
-    at = 0
-    for f in range(len(n_bins)):
-        left_positive, left_negative = 0.0, 0.0
+    limit = impurity + 0.25 * ridge - margin
+    n_rows, min_rows = rows
+    for f in range(len(directions)):
+        if is_open is not None and not is_open[f]:
+            continue
+        first, n_bins = starts[f], starts[f + 1] - starts[f]
         if left_set is not None and is_category[f]:
-            own = histogram[2 * at : 2 * (at + n_bins[f])]
-            found = _best_set(own, positive, negative, limit, margin, smoothing, left_set)
+            own_counts = None
+            if counts is not None:
+                own_counts = counts[first : first + n_bins]
+            own = histogram[first : first + n_bins]
+            found, left = _best_set(own, total, (limit, margin, half), left_set, own_counts, rows)
             if found < limit:
                 limit = found
-                best_feature, best_bin = f, -2
-            at += n_bins[f]
+                best_feature, best_bin, best_left = f, -2, left
             continue
-        for b in range(n_bins[f] - 1):
-            left_positive += histogram[2 * (at + b)]
-            left_negative += histogram[2 * (at + b) + 1]
-            right_positive = max(positive - left_positive, 0.0)
-            right_negative = max(negative - left_negative, 0.0)
-            left, right = left_positive + left_negative, right_positive + right_negative
+        n_left, left = 0, 0
+        for b in range(n_bins - 1):
+            # An empty bin makes no other split.
+            weight = histogram[first + b]
+            if weight == 0:
+                continue
+            left += weight
+            if counts is not None:
+                n_left += counts[first + b]
+                if n_left < min_rows or n_rows - n_left < min_rows:
+                    continue
+            p, n = float(left >> _SHIFT) + half, float(left & _MASK) + half
+            q, m = positive + ridge - p, negative + ridge - n
             # Multiplied by both weights, which saves two divisions.
-            value = left_positive * left_negative * right + right_positive * right_negative * left
-            if value < limit * (left * right):
-                if directions[f] != 0 and (abs(directions[f]) == 1 or b < n_bins[f] - 2):
-                    falls = left_positive * right_negative - right_positive * left_negative
+            value = p * n * (q + m) + q * m * (p + n)
+            if value < limit * ((p + n) * (q + m)):
+                if directions[f] != 0 and (abs(directions[f]) == 1 or b < n_bins - 2):
+                    falls = (p - half) * (m - half) - (q - half) * (n - half)
                     if falls * directions[f] > 0.0:
                         continue
-                limit = value / (left * right) - margin
-                best_feature, best_bin = f, b
-        at += n_bins[f]
-    return best_feature, best_bin
+                limit = value / ((p + n) * (q + m)) - margin
+                best_feature, best_bin, best_left = f, b, left
+    return best_feature, best_bin, best_left
 
 
 @compiled
 def _best_set(
-    histogram: FloatArray,
-    positive: float,
-    negative: float,
-    limit: float,
-    margin: float,
-    smoothing: float,
+    histogram: IntArray,
+    total: int,
+    limits: tuple[float, float, float],
     left_set: NDArray[np.uint64],
-) -> float:
-    """Put the best set of bins into ``left_set`` if it is below ``limit``; returns the new limit.
+    counts: IntArray | None,
+    rows: tuple[int, int],
+) -> tuple[float, int]:
+    """Put the best set of bins into ``left_set`` if it is below the limit, the first of ``limits``.
 
-    Bins without rows go to the side of more weight.
+    Returns the new limit, and the weight of the set.  The other ``limits`` are what impurities must
+    differ by, and half of the ridge.  Bins without rows go to the side of more weight.
     """
-    n_bins = len(histogram) // 2
-    total = positive + negative
+    limit, margin, half = limits
+    n_bins = len(histogram)
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    prior = _SMOOTHING / max(1, rows[0])
     orders, order = np.empty(n_bins), np.empty(n_bins, np.int64)
     for b in range(n_bins):
-        p, n = histogram[2 * b], histogram[2 * b + 1]
+        p, n = float(histogram[b] >> _SHIFT), float(histogram[b] & _MASK)
         orders[b] = np.inf
-        if p + n > _ROUNDING * total:
-            prior = smoothing * total
-            orders[b] = (p + prior * positive / total) / (p + n + prior)
+        if histogram[b] != 0:
+            orders[b] = (p + prior * positive) / (p + n + prior * (positive + negative))
         # Insertion, since numba takes 2 s of every first fit to compile a sort.
         i = b
         while i > 0 and orders[order[i - 1]] > orders[b]:
             order[i] = order[i - 1]
             i -= 1
         order[i] = b
-    best, left_weight = 0, 0.0
-    left_positive, left_negative = 0.0, 0.0
+    best, best_left, n_left, left = 0, 0, 0, 0
     for i in range(n_bins - 1):
         if orders[order[i + 1]] == np.inf:
             break
-        left_positive += histogram[2 * order[i]]
-        left_negative += histogram[2 * order[i] + 1]
-        right_positive = max(positive - left_positive, 0.0)
-        right_negative = max(negative - left_negative, 0.0)
-        left, right = left_positive + left_negative, right_positive + right_negative
-        value = left_positive * left_negative * right + right_positive * right_negative * left
-        if value < limit * (left * right):
-            limit = value / (left * right) - margin
-            best, left_weight = i + 1, left
+        left += histogram[order[i]]
+        if counts is not None:
+            n_left += counts[order[i]]
+            if n_left < rows[1] or rows[0] - n_left < rows[1]:
+                continue
+        p, n = float(left >> _SHIFT) + half, float(left & _MASK) + half
+        q, m = positive + 2.0 * half - p, negative + 2.0 * half - n
+        value = p * n * (q + m) + q * m * (p + n)
+        if value < limit * ((p + n) * (q + m)):
+            limit = value / ((p + n) * (q + m)) - margin
+            best, best_left = i + 1, left
     if best > 0:
+        p, n = float(best_left >> _SHIFT), float(best_left & _MASK)
+        takes_empty = 2.0 * (p + n) > positive + negative
         for w in range(len(left_set)):
             left_set[w] = np.uint64(0)
         for i in range(n_bins):
             b = order[i]
-            if i < best or (orders[b] == np.inf and 2.0 * left_weight > total):
+            if i < best or (orders[b] == np.inf and takes_empty):
                 left_set[b >> 6] |= np.uint64(1) << np.uint64(b & 63)
-    return limit
+    return limit, best_left
+
+
+@compiled
+def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
+    """Open the columns of as many features as ``draw`` says, drawn anew for each node."""
+    seed, n_drawn, feature_of, is_open = draw
+    n_left = feature_of[-1] + 1
+    state = np.uint64(seed) + np.uint64(node) * np.uint64(0xBF58476D1CE4E5B9)
+    is_drawn = False
+    for j in range(len(feature_of)):
+        if j == 0 or feature_of[j] != feature_of[j - 1]:
+            # The features that are still to come share the places that are still free.
+            state += np.uint64(0x9E3779B97F4A7C15)
+            z = state ^ (state >> np.uint64(30))
+            z *= np.uint64(0xBF58476D1CE4E5B9)
+            z ^= z >> np.uint64(27)
+            z *= np.uint64(0x94D049BB133111EB)
+            z ^= z >> np.uint64(31)
+            is_drawn = np.int64(z >> np.uint64(33)) % n_left < n_drawn
+            n_drawn -= is_drawn
+            n_left -= 1
+        is_open[j] = is_drawn
 
 
 @compiled
@@ -287,67 +557,16 @@ def _part(
 
 
 @compiled
-def _count(
-    codes: NDArray[Any],
-    n_bins: IntArray,
-    starts: IntArray,
-    blocks: IntArray,
-    common: IntArray,
-    rare_indptr: IntArray,
-    rare_rows: NDArray[np.uint16],
-    rare_codes: NDArray[Any],
-    duals: FloatArray,
-    rows: NDArray[np.int32],
-    masked: FloatArray,
-    sizes: FloatArray,
-    halves: IntArray,
-    histogram: FloatArray,
+def _count_rows(
+    codes: NDArray[Any], starts: IntArray, rows: NDArray[np.int32], counts: IntArray
 ) -> None:
-    """Fill the histogram of some rows."""
-    n_features, n_blocks = len(n_bins), len(blocks) - 1
-    positive, negative = 0.0, 0.0
-    for j in range(len(rows)):
-        dual = duals[rows[j]]
-        masked[rows[j]] = dual
-        sizes[j] = abs(dual)
-        halves[j] = dual < 0.0
-        positive += max(dual, 0.0)
-        negative += max(-dual, 0.0)
-    for b in range(len(histogram)):
-        histogram[b] = 0.0
-    for f in range(n_features):
-        n_rare = 0
-        for block in range(n_blocks):
-            of_block = block * n_features + f
-            if common[block, f] != common[0, f] or common[block, f] < 0:
-                n_rare = len(masked)
-            n_rare += rare_indptr[of_block + 1] - rare_indptr[of_block]
-        own = histogram[2 * starts[f] : 2 * starts[f + 1]]
-        code = codes[f]
-        if n_rare >= len(rows):
-            for j in range(len(rows)):
-                own[2 * np.int64(code[rows[j]]) + halves[j]] += sizes[j]
-            continue
-        for block in range(n_blocks):
-            of_block = block * n_features + f
-            for e in range(rare_indptr[of_block], rare_indptr[of_block + 1]):
-                dual = masked[blocks[block] + rare_rows[e]]
-                own[2 * np.int64(rare_codes[e]) + (dual < 0.0)] += abs(dual)
-        # The common bin gets the rest.
-        left_positive, left_negative = positive, negative
-        for b in range(n_bins[f]):
-            left_positive -= own[2 * b]
-            left_negative -= own[2 * b + 1]
-        own[2 * common[0, f]] = max(left_positive, 0.0)
-        own[2 * common[0, f] + 1] = max(left_negative, 0.0)
-    for j in range(len(rows)):
-        masked[rows[j]] = 0.0
-
-
-@compiled
-def _subtract(histogram: FloatArray, other: FloatArray) -> None:
-    for b in range(len(histogram)):
-        histogram[b] = max(histogram[b] - other[b], 0.0)
+    """Fill the number of rows of each bin."""
+    for b in range(len(counts)):
+        counts[b] = 0
+    for f in range(len(codes)):
+        own, code = counts[starts[f] : starts[f + 1]], codes[f]
+        for j in range(len(rows)):
+            own[np.int64(code[rows[j]])] += 1
 
 
 @compiled
@@ -373,27 +592,43 @@ def leaf_numbers(
 
 
 @compiled
-def leaf_sums(
+def grown_leaves(
+    codes: NDArray[Any],
+    nodes: tuple[IntArray, IntArray],
+    sets: NDArray[np.uint64] | None,
+    duals: FloatArray,
+    is_drawn: NDArray[np.bool_] | None,
+    first: int,
+    numbers: NDArray[np.int16],
+    weights: FloatArray,
+    masses: FloatArray,
+) -> None:
+    """Leaves of the rows in new trees, and sums over them (:func:`leaf_numbers`, `_leaf_sums`)."""
+    leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
+    _leaf_sums(numbers, duals, is_drawn, first, weights, masses)
+
+
+@compiled
+def _leaf_sums(
     numbers: NDArray[np.int16],
     duals: FloatArray,
-    drawn: FloatArray,
+    is_drawn: NDArray[np.bool_] | None,
     first: int,
-    honest: bool,
     weights: FloatArray,
     masses: FloatArray,
 ) -> None:
     """Sums of the duals, and of their sizes, in the leaves of the channels from ``first`` on.
 
-    In honest leaves rows that are not drawn count in full.  Those drawn count by how right their
-    answers are on the others, compared with how right they are on themselves.  Then all sizes are
-    scaled to the sum they had.
+    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do
+    that are not drawn.  The others count by how right their answers are on the former, compared
+    with how right they are on themselves.  Then all sizes are scaled to the sum they had.
 
     Parameters
     ----------
     numbers : ndarray, shape (n_trees, n_rows)
         As :func:`leaf_numbers` gives them.
-    duals, drawn : ndarray, shape (n_rows, n_all_channels)
-        Duals, and those that the trees were grown on, where rows that were not drawn have zeros.
+    duals : ndarray, shape (n_rows, n_all_channels)
+    is_drawn : ndarray of bool, shape (n_rows,), optional
     weights, masses : ndarray, shape (n_trees, n_leaves)
         Filled.
     """
@@ -405,7 +640,7 @@ def leaf_sums(
             weights[t, k] = masses[t, k] = own_weights[k] = own_masses[k] = 0.0
         for i in range(numbers.shape[1]):
             k, dual = numbers[t, i], duals[i, first + t]
-            if honest and drawn[i, first + t] != 0.0:
+            if is_drawn is not None and is_drawn[i]:
                 own_weights[k] += dual
                 own_masses[k] += abs(dual)
             else:

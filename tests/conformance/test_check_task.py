@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from structboost import StructBoost
 from structboost.conformance.check_task import check_task
-from structboost.conformance.equality import deeply_equal
+from structboost.contract.equality import deeply_equal
 from structboost.contract.calls import predictions, separation
 from structboost.exceptions import TaskError
 from structboost.task import KeptTruth, PartKind, StackedParts, Task

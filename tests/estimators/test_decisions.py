@@ -141,7 +141,7 @@ def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
     regret_at = {1.0: 0.5, 3.0: 0.6, 10.0: 0.7, 30.0: 0.8, 0.3: 0.4, 0.1: 0.3, 0.03: 0.2}
 
     def fits(self, Cs, preparation, train, held):
-        return (_Fit(preparation, None, regret_at.get(C, 0.3)) for C in Cs)
+        return (_Fit(preparation, None, regret_at.get(C, 0.3), False) for C in Cs)
 
     monkeypatch.setattr(FoldFits, "_fits", fits)
     x, costs = travel(10)

@@ -57,7 +57,7 @@ def test_a_resumed_run_keeps_the_best_round(stop, tmp_path):
         ).fit(X, Y)  # fmt: skip
 
     whole = fit()
-    assert 1 < whole.n_iter_ < len(whole.history_) < 40
+    assert 1 < whole.n_iter_ == len(whole.history_) < len(whole.validation_losses_) < 40
     path = tmp_path / "run.npz"
     fit(max_iter=stop, checkpoint=path)
     for resumed in (fit(checkpoint=path), fit(checkpoint=path)):

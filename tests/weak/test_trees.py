@@ -258,6 +258,125 @@ def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
         TreeFamily(X, (-1, 1), honest=True)
 
 
+def rows_of_nodes(codes, tree, rows):
+    """Rows of each node and leaf that come there."""
+    n_nodes = len(tree.bins)
+    rows_of = {0: rows}
+    for node in range(n_nodes):
+        own = rows_of[node]
+        is_left = codes[tree.features[node], own] <= tree.bins[node]
+        is_left |= tree.bins[node] < 0
+        rows_of[2 * node + 1], rows_of[2 * node + 2] = own[is_left], own[~is_left]
+    return rows_of
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999), st.integers(1, 25), st.sampled_from([0.0, 0.7, 20.0]), st.booleans())
+def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zeros):
+    """Gains by ``s^2 / (w + l2)`` against all splits of the rows, as boosting with hessians."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, size=(120, 4)).astype(float)
+    duals = rng.normal(size=(120, 2)) + 0.5 * (X[:, :2] > 4)
+    if has_zeros:
+        duals[rng.random(duals.shape) < 0.3] = 0.0
+    family = TreeFamily(
+        X, (-1.0, 1.0), depth=3, min_samples_leaf=min_rows, l2_regularization=l2, confident=True
+    )
+    codes = family.binned.codes
+    for tree, channel, _ in family.price(duals, 1):
+        d = duals[:, channel]
+        ridge = l2 * np.abs(d).sum() / len(np.unique(X, axis=0))
+
+        def gain(rows, d=d, ridge=ridge):
+            return d[rows].sum() ** 2 / (np.abs(d[rows]).sum() + ridge + 1e-300)
+
+        rows_of = rows_of_nodes(codes, tree, np.flatnonzero(d))
+        for node, bin_ in enumerate(tree.bins):
+            rows = rows_of[node]
+            sides = [
+                (rows[codes[f, rows] <= b], rows[codes[f, rows] > b])
+                for f in range(4)
+                for b in range(family.binned.bins.n_bins[f] - 1)
+            ]
+            gains = [sum(map(gain, own)) for own in sides if min(map(len, own)) >= min_rows]
+            best = max([*gains, gain(rows)])
+            if bin_ < 0:
+                assert best == pytest.approx(gain(rows))
+            else:
+                chosen = rows_of[2 * node + 1], rows_of[2 * node + 2]
+                assert min(map(len, chosen)) >= min_rows
+                assert sum(map(gain, chosen)) == pytest.approx(best)
+        at = family.leaf_numbers(tree)
+        of_row = np.abs(d).sum() / len(np.unique(X, axis=0))
+        for leaf, answer in enumerate(tree.leaves):
+            own = d[at == leaf]
+            assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + (1 + l2) * of_row))
+
+
+def test_sides_of_a_set_have_enough_rows():
+    """Ten categories: the best set has four rows, the best of at least 15 has more."""
+    at = np.arange(148)
+    X = np.where(at < 4, 0.0, 1.0 + at % 9)[:, None]
+    duals = np.where(at < 4, 30.0, (-1.0) ** (at // 9))[:, None]
+    for min_rows, n_left in ((1, 4), (15, None)):
+        family = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,), min_samples_leaf=min_rows)
+        sizes = np.bincount(family.leaf_numbers(family.price(duals, 1)[0].learner))
+        assert sizes.min() >= min_rows
+        assert n_left is None or sizes.min() == n_left
+
+
+def test_each_node_splits_one_of_the_features_drawn_for_it():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6))
+    X[rng.random(600) < 0.2, 0] = np.nan
+    duals = rng.normal(size=(600, 1)) + 2.0 * np.sign(X[:, 5:])
+
+    def family(max_features=0.5, row_share=0.5, **others):
+        options = {"row_share": row_share, "random_state": 3, "max_features": max_features}
+        return TreeFamily(X, (-1.0, 1.0), depth=4, **(options | others))
+
+    one, same, resumed = family(), family(), family()
+    rounds = [one.price(duals, 1) for _ in range(40)]
+    assert rounds == [same.price(duals, 1) for _ in range(40)]
+    assert rounds[0] != rounds[1]
+    resumed.skip_rounds(39)
+    assert resumed.price(duals, 1) == rounds[39]
+    assert family(random_state=4).price(duals, 1) != rounds[0]
+    assert family(1.0).price(duals, 1) == TreeFamily(
+        X, (-1.0, 1.0), depth=4, row_share=0.5, random_state=3
+    ).price(duals, 1)
+    # The feature that the answer depends on is at hand in half of the roots.
+    roots = [found[0].learner.features[0] for found in rounds]
+    column = one.binned.n_columns - 1
+    assert 10 <= roots.count(column) <= 30
+    # One feature of six: all of them come, and nodes of a tree differ.
+    narrow = family(0.01)
+    trees = [narrow.price(duals, 1)[0].learner for _ in range(30)]
+    assert {int(f) for t in trees for f in narrow._feature(np.array(t.features))} == set(range(6))
+    assert len(set(trees[0].features)) > 1
+    # All rows, and the features drawn.
+    whole = family(row_share=1.0)
+    assert whole.price(duals, 1) != whole.price(duals, 1)
+    assert not family(row_share=1.0, random_state=None).can_resume
+    assert family().identity != family(0.6).identity != family(0.6, random_state=4).identity
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"min_samples_leaf": 0}, ValueError, "min_samples_leaf is 0; give a whole number from 1"),
+        ({"min_samples_leaf": 2.0}, ValueError, "as an int such as 2|as an int, such as 2"),
+        ({"l2_regularization": -1}, ValueError, "l2_regularization is -1"),
+        ({"max_features": 0}, ValueError, "max_features is 0; give a share of the features"),
+        ({"max_features": 1.5}, ValueError, "max_features is 1.5; give a share of the features"),
+        ({"max_features": "sqrt"}, TypeError, "max_features is 'sqrt'"),
+    ],
+)
+def test_limits_out_of_range_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        TreeFamily(np.eye(3), (-1.0, 1.0), **options)
+
+
 def test_answers_of_a_round_are_those_of_the_trees_alone():
     rng = np.random.default_rng(0)
     # All nodes split after bin 0, so that trees differ in features alone.

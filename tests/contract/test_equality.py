@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from structboost.conformance.equality import deep_copy, deeply_equal
+from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.task import Measure, StackedParts
 
 

@@ -1,0 +1,178 @@
+"""Scores of parts by the columns that were not fitted to them, and the temperature they ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from structboost._typing import FloatArray
+from structboost.columns import HeldOut
+from structboost.files.schema import Array, DamagedFileError, below, prefixed
+
+# Logarithms of the temperatures that are searched.
+_LOWEST, _HIGHEST = math.log(0.02), math.log(20.0)
+# How far logarithms of temperatures are from 0 before examples speak: the deviation of a prior that
+# counts as one example would.
+_DEVIATION = 1.0
+_STEP = 0.5
+# The factor of new parts is so many times this power of that of parts left out.
+_SCALE, _EXPONENT = 1.2, 0.57
+
+
+class Temperature(NamedTuple):
+    """A factor of scores, and the mean loss of held-out examples with it.
+
+    Parameters
+    ----------
+    factor : float
+        What scores are multiplied by before probabilities are made of them.
+    loss : float
+        Mean of minus the logarithms of the probabilities of the true outputs.
+    """
+
+    factor: float
+    loss: float
+
+    def damped(self) -> Temperature:
+        """The temperature of parts that no round has seen, as far as parts left out tell it.
+
+        A part that one round leaves out is one that all others have seen: they pull their
+        neighbours towards its output, and rounds without it push them back.  So the parts left out
+        ask for much less, and early for a little more, than new parts do
+        (docs/decisions/probabilities.md).
+        """
+        return self._replace(factor=_SCALE * self.factor**_EXPONENT)
+
+
+class HeldOutScores:
+    """Scores of parts that count the columns of those rounds only which left the part out.
+
+    A part has the sum of the answers of these columns, scaled as if all rounds had left it out.
+    Kinds whose learners are fitted to all parts have their scores.
+
+    Parameters
+    ----------
+    shapes : dict of str to (int, int)
+        Number of channels and of parts of each kind.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, int]]) -> None:
+        self._sums = {kind: np.zeros(shape) for kind, shape in shapes.items()}
+        self._counts = {kind: np.zeros(n_parts, np.int64) for kind, (_, n_parts) in shapes.items()}
+        self._waiting: dict[str, HeldOut] = {}
+
+    def add(self, kind: str, held_out: HeldOut) -> None:
+        """Keep the answers of the columns of a round until their steps are known."""
+        self._waiting[kind] = held_out
+
+    def step(self, steps: Mapping[int, float]) -> None:
+        """Add what the columns of the round answer under their steps."""
+        for kind, held_out in self._waiting.items():
+            own = self._sums[kind]
+            for column, channel, answers in zip(*held_out[1:], strict=True):
+                own[channel] += steps[column] * answers
+            self._counts[kind] += held_out.parts
+        self.forget_round()
+
+    def forget_round(self) -> None:
+        """Drop the answers of a round that took no step."""
+        self._waiting.clear()
+
+    def scores(
+        self, of_all: Mapping[str, FloatArray], n_rounds: int
+    ) -> dict[str, FloatArray] | None:
+        """Held-out scores of all kinds, shape (n_channels, n_parts); None where nothing was.
+
+        Parameters
+        ----------
+        of_all : dict of str to ndarray, shape (n_channels, n_parts)
+            The scores by all columns.
+        n_rounds : int
+            Rounds behind them.
+        """
+        if not any(own.any() for own in self._counts.values()):
+            return None
+        return {
+            kind: self._sums[kind] * (n_rounds / np.maximum(counts, 1)) if counts.any() else own
+            for (kind, counts), own in zip(self._counts.items(), of_all.values(), strict=True)
+        }
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Arrays of a checkpoint."""
+        return {**prefixed("held_out/", self._sums), **prefixed("left_out/", self._counts)}
+
+    def schema(self) -> dict[str, Array]:
+        """Types and shapes of :meth:`arrays`."""
+        sums = {kind: Array("float64", own.shape) for kind, own in self._sums.items()}
+        counts = {kind: Array("int64", own.shape, low=0) for kind, own in self._counts.items()}
+        return {**prefixed("held_out/", sums), **prefixed("left_out/", counts)}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Go to a state that :meth:`schema` accepted."""
+        self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)
+
+
+def fitted_temperature(
+    loss: Callable[[float], float], n_examples: int, start: float | None = None
+) -> Temperature:
+    """Fit the factor of scores that gives the least mean loss.
+
+    The logarithm of the factor has a normal prior of mean 0 and deviation 1, so that examples
+    without a mistake do not ask for certainty.
+
+    Parameters
+    ----------
+    loss : callable
+        Mean loss at a factor of the scores.
+    n_examples : int
+        Number of examples that the loss is the mean of.
+    start : float, optional
+        A factor that is near; then three or four losses are asked for, and the result is that of
+        the parabola through them.
+
+    Returns
+    -------
+    temperature : Temperature
+    """
+
+    def penalised(log_factor: float) -> float:
+        prior = 0.5 * (log_factor / _DEVIATION) ** 2 / n_examples
+        return loss(math.exp(log_factor)) + prior
+
+    if start is None:
+        found = minimize_scalar(
+            penalised, bounds=(_LOWEST, _HIGHEST), method="bounded", options={"xatol": 1e-4}
+        )
+        best = float(found.x)
+        return Temperature(math.exp(best), loss(math.exp(best)))
+    at = min(max(math.log(start), _LOWEST), _HIGHEST)
+    left, here, right = (penalised(at + step) for step in (-_STEP, 0.0, _STEP))
+    while min(left, right) < here and _LOWEST < at < _HIGHEST:
+        step = _STEP if right < left else -_STEP
+        at += step
+        beyond = penalised(at + step)
+        left, here, right = (here, right, beyond) if step > 0 else (beyond, left, here)
+    curvature = left - 2.0 * here + right
+    shift = 0.5 * (left - right) / curvature if curvature > 0 else 0.0
+    return Temperature(math.exp(at + _STEP * shift), here - 0.25 * (left - right) * shift)
+
+
+def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
+    """The factor of scores that a model file names, or None; files before 0.3 name none.
+
+    Raises
+    ------
+    DamagedFileError
+        If it is no number above 0.
+    """
+    factor = metadata.get("temperature")
+    if factor is None:
+        return None
+    if not isinstance(factor, float) or not 0 < factor < math.inf:
+        raise DamagedFileError(f"its temperature is {factor!r}")
+    return factor

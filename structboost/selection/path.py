@@ -1,0 +1,255 @@
+"""The driver of a choice by held-out data: it follows a path of values and keeps the best.
+
+Whoever chooses a parameter gives the values to try, in an order in which neighbours are near, and a
+function that fits at a value and measures the held-out part of each fold.  The driver decides which
+value is best, when the path ends, and says why.  Figures: docs/decisions/auto-C.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from structboost.selection.held_out import HeldOut
+
+# Each value of an upward path is this many times the one before.
+FACTOR = 10**0.5
+# Most values of an upward path.
+MAX_STEPS = 14
+# A path ends so far beyond the last value that was clearly better, as a factor: sooner where the
+# measurement is clearly worse by now, later where it is flat, because then a weak learner of a rare
+# feature may still come in.  Values are rounded, so the factors are a little below 10 and 100.
+_BEYOND, _BEYOND_FLAT = 9.9, 98.0
+# Share by which a measurement must differ to be clearly better or worse.
+_FLAT = 0.01
+# With so many folds, a value that is worse than the best on each of them ends a path at once.
+# Chance alone is worse on all five once in 32 times.
+_AGREEING = 5
+
+# Share of the loss in the objective below which a larger C changes nothing, and the reason then.
+SATISFIED_SHARE = 0.1
+SATISFIED = "a larger C changes nothing: hardly any loss is left on the examples trained on"
+# What is compared where the user gives no score.
+_CRITERION = "surrogate"
+# How the end of a path calls a measurement, and one that is worse.
+_WORDS = {
+    "score": ("score", "smaller"),
+    "surrogate": ("surrogate of the loss", "larger"),
+    "loss": ("loss", "larger"),
+}
+
+Record = dict[str, Any]
+# Is told how far the path is.
+Report = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Measurements at one value of a path.
+
+    Parameters
+    ----------
+    folds : sequence of HeldOut
+        Of the held-out part of each fold.
+    facts : dict
+        Further entries of the record, such as ``rounds`` and ``seconds``.
+    is_empty : bool
+        Whether there is no model yet: such a value is the best of none.
+    end : str
+        Reason why no further value is worth a fit; empty if one may be.
+    """
+
+    folds: Sequence[HeldOut]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    is_empty: bool = False
+    end: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the model of every fold predicts the same for all held-out examples."""
+        return all(fold.is_constant for fold in self.folds)
+
+    @property
+    def loss(self) -> float:
+        """Mean held-out loss of the folds."""
+        return float(np.mean([fold.loss for fold in self.folds]))
+
+    def record(self) -> dict[str, Any]:
+        """Measurements as a record: means over the folds, and the numbers of each."""
+        surrogates = [fold.surrogate for fold in self.folds]
+        scores = [fold.score for fold in self.folds if fold.score is not None]
+        measured: dict[str, Any] = {
+            "loss": self.loss,
+            "losses": [fold.loss for fold in self.folds],
+            "surrogate": float(np.mean(surrogates)),
+            "surrogates": surrogates,
+            "is_constant": self.is_constant,
+            "is_empty": self.is_empty,
+        }
+        if scores:
+            measured |= {"score": float(np.mean(scores)), "scores": scores}
+        return {**measured, **self.facts}
+
+
+# Trains on each fold at a value, warm started where it can, and measures.
+Fit = Callable[[float], Trial]
+
+
+def rounded(value: float) -> float:
+    """The value to three digits."""
+    return float(f"{value:.3g}")
+
+
+def upwards(first: float, n_values: int = MAX_STEPS) -> Iterator[float]:
+    """Values from ``first`` on, each :data:`FACTOR` times the one before, to three digits."""
+    value = first
+    for _ in range(n_values):
+        yield value
+        value = rounded(value * FACTOR)
+
+
+class Path:
+    """A path of values of a parameter, each measured on held-out data.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, as records and reports name it.
+    report : callable
+        Is told what is being done.
+    records : list of dict, optional
+        A list that records are appended to, such as that of the paths before.
+
+    Attributes
+    ----------
+    records : list of dict
+        One per value tried, in their order: the value under ``name``, ``loss``, ``surrogate``,
+        ``is_constant``, with ``losses`` and ``surrogates`` of each fold, and the facts of the fit.
+        With a score of the user's, ``score`` and ``scores`` as well.
+    best : dict or None
+        Record of the best value; the first of equals.
+    end : str
+        Sentence that says why the path ended.
+    """
+
+    def __init__(
+        self, name: str = "C", report: Report = silent, records: list[Record] | None = None
+    ) -> None:
+        self.name, self._report = name, report
+        self.records: list[Record] = [] if records is None else records
+        self.best: Record | None = None
+        self.end = ""
+        self._has_left = False
+
+    @property
+    def value(self) -> float:
+        """The best value; a path that tried nothing has none."""
+        assert self.best is not None
+        return float(self.best[self.name])
+
+    def follow(
+        self,
+        values: Iterable[float],
+        fit: Fit,
+        on_best: Callable[[Record], None] = lambda record: None,
+        *,
+        direction: str = "largest",
+    ) -> None:
+        """Try values in turn until none further is worth a fit; ``best`` and ``end`` say the rest.
+
+        A path does not end at a model that predicts the same for everything, unless no value is
+        left, or the fit says that no further one is worth it.  A second call goes on with other
+        values, such as smaller ones.
+
+        Parameters
+        ----------
+        values : iterable of float
+        fit : callable
+            ``fit(value)`` gives a :class:`Trial`.
+        on_best : callable, optional
+            Is told the record of each fit that is the best so far.
+        direction : str
+            How the last value is called among all: ``"largest"`` or ``"smallest"``.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C in a fit; ``records`` and ``best`` are those of the fits before.
+        """
+        anchor: Record = {}
+        for value in values:
+            so_far = "" if self.best is None else f", {self.value:.4g} is best so far"
+            self._report(f"{self.name}: trying {value:.4g}{so_far}")
+            trial = fit(value)
+            record = {self.name: value, **trial.record()}
+            self.records.append(record)
+            if self.best is None or is_better(record, self.best):
+                self.best = record
+                on_best(record)
+            if not (anchor and self._has_left) or is_better(record, anchor, by=_FLAT):
+                anchor = record
+            self._has_left |= not (trial.is_constant or trial.is_empty)
+            self.end = self._why_it_ends(trial, record, anchor)
+            if self.end:
+                return
+        self.end = f"the {direction} {self.name} was tried"
+
+    def _why_it_ends(self, trial: Trial, record: Record, anchor: Record) -> str:
+        """Reason why no further value is tried; empty if one is."""
+        if trial.end:
+            return trial.end
+        if not self._has_left:
+            return ""
+        if "score" not in record and not trial.loss:
+            return "no held-out loss is left"
+        assert self.best is not None
+        measure = _measure(record)
+        noun, worse = _WORDS[measure]
+        of_folds = zip(_costs(record), _costs(self.best), strict=True)
+        at = f"{self.name} = {record[self.name]:.4g}"
+        if len(trial.folds) >= _AGREEING and all(own > least for own, least in of_folds):
+            return f"the held-out {noun} at {at} was {worse} on every fold than at {self.value:.4g}"
+        ratio = record[self.name] / anchor[self.name]
+        beyond = max(ratio, 1 / ratio)
+        if beyond >= _BEYOND and is_better(self.best, record, by=_FLAT):
+            return f"the held-out {noun} at {at} was {worse} than at {self.value:.4g}"
+        if beyond >= _BEYOND_FLAT:
+            return (
+                f"the held-out {noun} was as good as the same from "
+                f"{self.name} = {anchor[self.name]:.4g} to {record[self.name]:.4g}"
+            )
+        return ""
+
+
+def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:
+    """Whether a record is better than another, by some share of it; any model beats none."""
+    if record["is_empty"] or other["is_empty"]:
+        return bool(other["is_empty"] and not record["is_empty"])
+    own, than = _cost(record), _cost(other)
+    if own == than and not by:
+        return bool(record["surrogate"] < other["surrogate"])
+    return own < than - by * abs(than)
+
+
+def _measure(record: Mapping[str, Any]) -> str:
+    """Entry that is compared: the score of the user, or the criterion."""
+    return "score" if "score" in record else _CRITERION
+
+
+def _cost(record: Mapping[str, Any]) -> float:
+    """Mean of the measurement over the folds, as what is to be small."""
+    measure = _measure(record)
+    return float(-record[measure] if measure == "score" else record[measure])
+
+
+def _costs(record: Mapping[str, Any]) -> list[float]:
+    """Measurement of each fold, as what is to be small."""
+    measure = _measure(record)
+    return [-own if measure == "score" else own for own in record[f"{measure}s"]]

@@ -1,0 +1,41 @@
+"""Leaves of a round's trees as the rows alone fill them that the trees were grown on."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.runtime.compiled import compiled
+
+
+@compiled
+def drawn_leaf_sums(
+    numbers: NDArray[np.int16],
+    duals: FloatArray,
+    is_drawn: NDArray[np.bool_],
+    first: int,
+    weights: FloatArray,
+    masses: FloatArray,
+) -> None:
+    """Sum the duals of the rows drawn, and their sizes, in the leaves of trees.
+
+    Parameters
+    ----------
+    numbers : ndarray of int16, shape (n_trees, n_rows)
+        Leaf of each row in each tree.
+    duals : ndarray, shape (n_rows, n_channels)
+    is_drawn : ndarray of bool, shape (n_rows,)
+    first : int
+        Channel of the first tree.
+    weights, masses : ndarray, shape (n_trees, n_leaves)
+        Filled.
+    """
+    for t in range(len(numbers)):
+        for k in range(weights.shape[1]):
+            weights[t, k] = masses[t, k] = 0.0
+        for i in range(numbers.shape[1]):
+            if is_drawn[i]:
+                dual = duals[i, first + t]
+                weights[t, numbers[t, i]] += dual
+                masses[t, numbers[t, i]] += abs(dual)
