@@ -44,6 +44,8 @@ from structboost.weak.tree import TreeFamily
 
 # Trees of stage-wise boosting are grown on half of the rows.
 _ROW_SHARE = 0.5
+# Largest depth of TreeFamily.
+_DEEPEST = 12
 
 
 @estimator
@@ -248,9 +250,12 @@ class StructBoostEstimator(BoostedEstimator):
             return weak_learner
         return partial(
             TreeFamily,
-            depth=self.max_depth,
+            depth=checked_whole_number(self.max_depth, "max_depth", _DEEPEST),
             confident=True,
             row_share=_ROW_SHARE,
+            min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
+            max_features=self.max_features,
             random_state=0 if self.random_state is None else self.random_state,
         )
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from structboost import StructBoost
 from structboost.conformance.check_task import check_task
-from structboost.contract.equality import deeply_equal
 from structboost.contract.calls import predictions, separation
+from structboost.contract.equality import deeply_equal
 from structboost.exceptions import TaskError
 from structboost.task import KeptTruth, PartKind, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask

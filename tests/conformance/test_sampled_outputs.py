@@ -8,8 +8,8 @@ import pytest
 
 from structboost.conformance import sampled_outputs
 from structboost.conformance.check_task import check_task
-from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.conformance.sampled_outputs import mixture
+from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.exceptions import SampledOutputsWarning, TaskError
 from structboost.task import Task
 from structboost.tasks.ranking import PairOrder
