@@ -24,7 +24,8 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
-from structboost.contract.one_output import predicts_one_output
+from structboost.contract.calls import predictions
+from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.task import StackedParts
 
 RNG = np.random.default_rng(0)
@@ -129,18 +130,24 @@ ONE_OUTPUT = {
 }
 
 
+def is_one(task, inputs, outputs, scores):
+    return is_constant(task, inputs, outputs, predictions(task, inputs, scores), scores)
+
+
 @pytest.mark.parametrize("name", ONE_OUTPUT)
-def test_one_output_is_known_by_its_joint_features(name):
+def test_one_output_for_all_is_told_from_several(name):
     task, inputs, outputs = ONE_OUTPUT[name]
     scores = constant_scores(task, inputs)
-    assert predicts_one_output(task, inputs, outputs, scores)
+    assert is_one(task, inputs, outputs, scores)
     # Where the truth is one output as well, nothing is wrong.
-    best = task.argmax_batch(inputs, scores)
-    assert not predicts_one_output(task, inputs, list(best), scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        best = predictions(task, inputs, scores)
+        warn_of_one_output(task, inputs, best, lambda X: constant_scores(task, X))
     varied = StackedParts(
         {kind: RNG.normal(size=rows.shape) for kind, rows in scores.rows.items()}, scores.offsets
     )
-    assert not predicts_one_output(task, inputs, outputs, varied)
+    assert not is_one(task, inputs, outputs, varied)
 
 
 def test_matchings_of_different_pairs_are_several_outputs():
@@ -151,7 +158,7 @@ def test_matchings_of_different_pairs_are_several_outputs():
     scores = StackedParts(
         {kind: RNG.normal(size=(len(rows), 1)) for kind, rows in stack.rows.items()}, stack.offsets
     )
-    assert not predicts_one_output(task, pairs, matched, scores)
+    assert not is_one(task, pairs, matched, scores)
 
 
 def test_the_first_compilation_is_announced_without_verbose(tmp_path):

@@ -44,6 +44,8 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
         outputs = predictions(task, inputs, scores)
         if not is_constant(task, inputs, true, outputs, scores):
             return
+    if _are_same(task, X, Y):
+        return
     warn_user(
         f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
         "differ.  Give more rounds or a larger C, features that tell the outputs apart, or weights "
@@ -69,11 +71,9 @@ def is_constant(
     scores : StackedParts
         Scores of the parts.
     """
-    if _are_same(task, X, Y):
-        return False
     if all((rows == rows[:1]).all() for rows in scores.rows.values()):
         return True
-    return _are_same(task, X, outputs)
+    return _are_same(task, X, outputs) and not _are_same(task, X, Y)
 
 
 def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:

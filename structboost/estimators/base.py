@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from copy import copy
 from os import PathLike
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
 from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
+from structboost.selection.scoring import Score, score_by
 from structboost.shards.training_sets import is_in_memory
 from structboost.task import Task
 from structboost.validation import (
@@ -166,9 +168,12 @@ class BoostedEstimator(Documented, BaseEstimator):
         """
         self._forget()
         callbacks = checked_callbacks(self.callbacks)
+        score = self._held_out_score(task)
         stopping = None
         if validation is not None:
-            stopping = EarlyStopping(*validation, n_iter_no_change=self.n_iter_no_change)
+            stopping = EarlyStopping(
+                *validation, n_iter_no_change=self.n_iter_no_change, score=score
+            )
             callbacks.append(stopping)
         trainer = self._trainer(task, callbacks=callbacks)
         folds = None
@@ -179,7 +184,7 @@ class BoostedEstimator(Documented, BaseEstimator):
                 if validation is None
                 else [Fold(*train, sample_weight, *validation)]
             )
-        trainer.fit(*train, sample_weight=sample_weight, folds=folds)
+        trainer.fit(*train, sample_weight=sample_weight, folds=folds, score=score)
         self.task_ = task
         self.model_: Ensemble
         self._keep_fit(trainer)
@@ -205,6 +210,30 @@ class BoostedEstimator(Documented, BaseEstimator):
                 self._keep_fit(refit.fit(X, Y, sample_weight=weights))
                 self.ending_ = "held_out"
         self.n_iter_ = max(1, self.model_.n_stages)
+
+    def _held_out_score(self, task: Task) -> Score | None:
+        """Score of held-out parts by the user's scorer, if there is one."""
+        scoring = getattr(self, "scoring", None)
+        if scoring is None:
+            return None
+
+        def held_out(model: Ensemble, fold: Fold) -> tuple[Any, Any, Any]:
+            twin = copy(self)
+            twin.model_, twin.task_, twin.categories_ = model, task, {}
+            twin.temperature_ = None
+            for name in ("feature_names_in_", "link_"):
+                twin.__dict__.pop(name, None)
+            twin._prepare_to_score()
+            return twin, fold.held_X, self._as_given(fold.held_Y, task)
+
+        return score_by(scoring, held_out)
+
+    def _prepare_to_score(self) -> None:
+        """Set what predictions of a model in training need beside the model."""
+
+    def _as_given(self, Y: Any, task: Task) -> Any:
+        """True outputs of the task in the form of ``y``."""
+        return Y
 
     def _keep_fit(self, trainer: Any) -> None:
         """Keep what a trainer learned as fitted attributes."""

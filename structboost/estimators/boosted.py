@@ -104,6 +104,11 @@ class StructBoostEstimator(BoostedEstimator):
         Who computes on the training set; the result does not depend on it.
     checkpoint : str, path or Checkpoint, optional
         File that the run is written to; if it exists, :meth:`fit` resumes from it.
+    scoring : str or callable, optional
+        Scorer of held-out data, by which C is chosen and training is stopped early: a name of
+        scikit-learn, or a function ``scorer(estimator, X, y)``, larger is better.  A ranker's is
+        called for each query.  By default the criterion is the likelihood or the hinge
+        (docs/decisions/auto-C.md).
     random_state : int, RandomState or None
         Seed for all that is drawn.  With None stage-wise boosting still draws the same rows in
         every fit.
@@ -140,6 +145,7 @@ class StructBoostEstimator(BoostedEstimator):
     spread: float = 0.0
     engine: str | Engine = "threads"
     checkpoint: str | PathLike[str] | Checkpoint | None = None
+    scoring: Any = None
     max_rounds: int | None = None  # type: ignore[assignment]
 
     # Objectives by name.
@@ -183,6 +189,7 @@ class StructBoostEstimator(BoostedEstimator):
             If there is no such objective, or a parameter is given that it does not read.
         """
         objective = checked_objective(self.objective, self._objectives)
+        self._check_scoring(objective)
         checked_whole_number(self.max_iter, "max_iter")
         given = self.get_params(deep=False)
         defaults = {name: getattr(type(self), name) for name in given}
@@ -192,6 +199,15 @@ class StructBoostEstimator(BoostedEstimator):
                 raise ValueError("max_iter and max_rounds are given; give max_iter alone.")
             warn_user("max_rounds is called max_iter now; 0.4 will not take it.", FutureWarning)
         return objective
+
+    def _check_scoring(self, objective: str) -> None:
+        """Raise ValueError if no held-out data is scored."""
+        is_chosen = is_same(self.C, AUTO) and not self._is_stage_wise
+        if self.scoring is not None and not is_chosen and not self.early_stopping:
+            raise ValueError(
+                f"scoring is {shown(self.scoring)}, and nothing is chosen by it; set "
+                "early_stopping=True, or C='auto' with an objective that reads C, such as 'hinge'."
+            )
 
     def _is(self, *names: str) -> bool:
         """Whether the objective is one of these."""

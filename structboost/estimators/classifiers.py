@@ -35,6 +35,7 @@ from structboost.masters.softmax_link import SoftmaxLink
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.task import Task
+from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask
@@ -142,6 +143,12 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
     def _task(self) -> Task:
         """The task for the classes found."""
         return classification_task(self.classes_.tolist())
+
+    def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
+        indices = np.asarray(Y)
+        if isinstance(task, BinaryTask):
+            indices = (indices > 0).astype(int)
+        return np.asarray(self.classes_[indices])
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)

@@ -12,6 +12,8 @@ from structboost.ensemble import Ensemble
 from structboost.exceptions import TaskError
 from structboost.masters.likelihood import log_losses
 from structboost.masters.registry import formulation_of
+from structboost.selection.folds import Fold
+from structboost.selection.scoring import Score, checked_score
 from structboost.validation import by_position
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class EarlyStopping:
         Held-out examples.
     n_iter_no_change : int
         Rounds without a new best before stopping.
+    score : callable, optional
+        ``score(model, fold)`` of the user, whose negative is watched instead.
 
     Attributes
     ----------
@@ -40,8 +44,15 @@ class EarlyStopping:
         Round of the smallest loss, from 0; the first of equals.
     """
 
-    def __init__(self, X: Sequence[Any], Y: Sequence[Any], n_iter_no_change: int = 10) -> None:
+    def __init__(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        n_iter_no_change: int = 10,
+        score: Score | None = None,
+    ) -> None:
         self.X, self.Y = by_position(X), by_position(Y)
+        self._score = score
         self.n_iter_no_change = n_iter_no_change
         self.losses: list[float] = []
         self.best_stage = 0
@@ -67,6 +78,8 @@ class EarlyStopping:
     def _loss(self, model: Ensemble, trainer: StructBoost) -> float:
         """Mean loss of a model."""
         task = trainer.task
+        if self._score is not None:
+            return -checked_score(self._score, model, Fold([], [], None, self.X, self.Y))
         scores = model_scores(task, model, self.X)
         formulation = formulation_of(trainer.formulation)
         link = formulation.link if formulation.has_probabilities else None

@@ -34,7 +34,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.selection.folds import Fold, random_folds
-from structboost.task import StackedParts
+from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.validation import checked_choice, checked_weights, shown
@@ -423,6 +423,15 @@ class StructBoostMultiLabelClassifier(
         """Whether sets have probabilities, from which predictions follow."""
         return not self._is(SVM) and formulation_of(self._formulation()).has_probabilities
 
+    def _prepare_to_score(self) -> None:
+        self._by_likelihood = self._is_by_likelihood()
+
+    def _as_given(self, Y: Any, task: Task) -> Any:
+        sets = np.asarray(Y)
+        if self._form == "single":
+            return self.classes_[sets.argmax(axis=1)]
+        return sets if self._form == "matrix" else self._lists(sets)
+
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts without regard to the labels: sets of labels hardly repeat."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
@@ -445,7 +454,11 @@ class StructBoostMultiLabelClassifier(
         found = self._found(scores)
         if self._form == "matrix":
             return found
-        return [tuple(self.classes_[labels == 1].tolist()) for labels in found]
+        return self._lists(found)
+
+    def _lists(self, sets: IntArray) -> list[tuple[Any, ...]]:
+        """Labels of each set."""
+        return [tuple(self.classes_[labels == 1].tolist()) for labels in sets]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

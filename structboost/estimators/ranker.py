@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -22,6 +23,8 @@ from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
+from structboost.selection.scoring import Score
+from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import check_relevance, checked_weights, group_numbers, shown
 
@@ -266,6 +269,25 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+    def _held_out_score(self, task: Task) -> Score | None:
+        of_query = super()._held_out_score(task)
+        if of_query is None:
+            return None
+
+        def score(model: Any, fold: Fold) -> float:
+            """Mean over the queries."""
+            weights = fold.held_weight
+            values = [
+                of_query(model, replace(fold, held_X=x, held_Y=y, held_weight=None))
+                for x, y in zip(fold.held_X, fold.held_Y, strict=True)
+            ]
+            return float(np.average(values, weights=weights))
+
+        return score
+
+    def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
+        return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of whole queries; a single query is split by items."""

@@ -20,6 +20,7 @@ from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes, saved_names
 from structboost.estimators.tokens import (
+    RowsReader,
     TokenReader,
     check_allowed,
     forbidden_numbers,
@@ -322,6 +323,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
         return super()._linear_trainer(task, ["token"] if self._reader.is_active else ())
+
+    def _prepare_to_score(self) -> None:
+        self._reader = RowsReader(self._reader.is_active)
+
+    def _as_given(self, Y: Any, task: Task) -> list[list[Any]]:
+        return [self.classes_[tags].tolist() for tags in Y]
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of whole sequences, or of their labelled pieces."""

@@ -147,6 +147,17 @@ class TokenReader:
         return table, lengths
 
 
+class RowsReader(TokenReader):
+    """Takes sequences that are rows already."""
+
+    def __init__(self, is_active: bool) -> None:
+        super().__init__(is_active=is_active)
+
+    def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
+        """Return the rows as they are."""
+        return list(X)
+
+
 def tag_numbers(
     y: Sequence[Any], lengths: Sequence[int], classes: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], list[IntArray]]:

@@ -200,23 +200,26 @@ class Constant(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.label)
 
 
-def test_a_scorer_of_scikit_learn_sees_the_held_out_rows_of_the_user():
+def held_out(label, fold):
+    return Constant(label), fold.held_X, fold.held_Y
+
+
+def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights():
     X, y = np.arange(20.0).reshape(10, 2), np.array(["a", "b"] * 5)
-    fold = Fold(X[:6], y[:6], None, X[6:], y[6:], held_rows=np.array([6, 7, 8]))
-    score = score_by("accuracy", Constant, X, y)
-    assert score("a", fold) == pytest.approx(2 / 3)
-    weighted = score_by("accuracy", Constant, X, y, np.arange(10.0))
-    assert weighted("a", fold) == pytest.approx(14 / 21)
+    fold = Fold(X[:6], y[:6], None, X[6:9], y[6:9])
+    assert score_by("accuracy", held_out)("a", fold) == pytest.approx(2 / 3)
+    weighted = Fold(X[:6], y[:6], None, X[6:9], y[6:9], held_weight=np.array([6.0, 7.0, 8.0]))
+    assert score_by("accuracy", held_out)("a", weighted) == pytest.approx(14 / 21)
 
     def seen(estimator, X, y):
         np.testing.assert_array_equal(X[:, 0], [12, 14, 16])
         return list(y).count(estimator.label)
 
-    assert score_by(seen, Constant, X, y)("b", fold) == 1.0
+    assert score_by(seen, held_out)("b", weighted) == 1.0
 
 
 def test_unknown_scorers_are_refused():
     with pytest.raises(ValueError, match="scoring is 'chunks', which is no scorer"):
-        score_by("chunks", Constant, [], [])
+        score_by("chunks", held_out)
     with pytest.raises(TypeError, match="scoring is 3"):
-        score_by(3, Constant, [], [])
+        score_by(3, held_out)

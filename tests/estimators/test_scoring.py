@@ -1,0 +1,117 @@
+"""Scorers of the user choose C and stop training, for every face, on inputs as its own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import f1_score, make_scorer, ndcg_score
+
+from structboost import (
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 4))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=240) > 1.2).astype(int)
+NAMES = np.array(["no", "yes"])[Y]
+FRAME = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(X[:, 1] > 0, "u", "v"))
+SEQUENCES = [X[i : i + 6] for i in range(0, 240, 6)]
+DICTS = [[{"high": bool(row[0] > 1), "sign": str(row[1] > 0)} for row in x] for x in SEQUENCES]
+TAGS = [NAMES[i : i + 6].tolist() for i in range(0, 240, 6)]
+SETS = np.column_stack((Y, X[:, 1] > 0, X[:, 2] > 0)).astype(int)
+LISTS = [[n for n, k in zip("xyz", row, strict=True) if k] for row in SETS]
+GRADES = np.digitize(X[:, 0], [-0.5, 0.7])
+SMALL = {"max_iter": 10, "tol": 0.1, "random_state": 0}
+
+LABELS_OF_YES = make_scorer(f1_score, pos_label="yes", zero_division=0.0)
+
+
+def of_tags(estimator, X, y):
+    found = estimator.predict(X)
+    assert all(len(a) == len(b) for a, b in zip(found, y, strict=True))
+    assert set(np.concatenate(y)) <= {"no", "yes"}
+    return f1_score(np.concatenate(y), np.concatenate(found), pos_label="yes", zero_division=0.0)
+
+
+def of_sets(estimator, X, y):
+    return float(np.mean([set(a) == set(b) for a, b in zip(estimator.predict(X), y, strict=True)]))
+
+
+def of_query(estimator, X, y):
+    return ndcg_score([y], [estimator.predict(X)], k=3)
+
+
+FACES = {
+    "classifier": (StructBoostClassifier, X, Y, "f1"),
+    "names": (StructBoostClassifier, X, NAMES, LABELS_OF_YES),
+    "categories": (StructBoostClassifier, FRAME, NAMES, "accuracy"),
+    "tagger": (StructBoostTagger, SEQUENCES, TAGS, of_tags),
+    "dicts": (StructBoostTagger, DICTS, TAGS, of_tags),
+    "sets": (StructBoostMultiLabelClassifier, X, SETS, "f1_samples"),
+    "lists": (StructBoostMultiLabelClassifier, X, LISTS, of_sets),
+    "labels": (StructBoostMultiLabelClassifier, X, NAMES, "accuracy"),
+    "ranker": (StructBoostRanker, X, GRADES, of_query),
+}
+
+
+def fit(name, **parameters):
+    face, inputs, outputs, scoring = FACES[name]
+    model = face(scoring=scoring, **parameters)
+    more = {"group": [12] * 20} if face is StructBoostRanker else {}
+    return model.fit(inputs, outputs, **more)
+
+
+@pytest.mark.parametrize("objective", ["hinge", "svm"])
+@pytest.mark.parametrize("name", FACES)
+def test_c_is_that_of_the_largest_held_out_score(name, objective):
+    if (name, objective) == ("categories", "svm"):
+        pytest.skip("one linear function takes no categories")
+    model = fit(name, objective=objective, **SMALL)
+    scores = [record["score"] for record in model.C_path_]
+    assert all(np.isfinite(scores))
+    best = next(r for r in model.C_path_ if r["score"] == max(scores))
+    assert (
+        model.C_ == best["C"]
+        or model.C_path_[scores.index(max(scores))]["is_empty"]
+        or (
+            # Equal scores are told apart by the surrogate.
+            scores.count(max(scores)) > 1
+        )
+    )
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_training_is_stopped_by_the_score(name):
+    model = fit(name, early_stopping=True, max_iter=12, n_iter_no_change=3, random_state=0)
+    losses = model.validation_losses_
+    assert max(losses) <= 0.0
+    assert model.n_iter_ == int(np.argmin(losses)) + 1
+
+
+def test_a_cost_of_ones_own_changes_the_choice():
+    def many(estimator, X, y):
+        return float(np.abs(estimator.decision_function(X)).max())
+
+    kept = StructBoostClassifier(objective="hinge", **SMALL).fit(X, NAMES)
+    own = StructBoostClassifier(objective="hinge", scoring=many, **SMALL).fit(X, NAMES)
+    assert own.C_ > kept.C_
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"objective": "hinge", "C": 10.0}], ids=["nothing chosen", "C given"]
+)
+def test_scoring_is_refused_where_nothing_is_chosen(parameters):
+    with pytest.raises(ValueError, match="scoring is 'f1', and nothing is chosen by it"):
+        StructBoostClassifier(scoring="f1", **parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize("objective", ["hinge", "svm"])
+def test_a_scorer_that_fails_or_is_none_is_named(objective):
+    with pytest.raises(ValueError, match="scoring is 'chunks', which is no scorer"):
+        StructBoostClassifier(objective=objective, scoring="chunks").fit(X, Y)
+    with pytest.raises(ValueError, match="scoring failed"):
+        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: 1 / 0).fit(X, Y)
+    with pytest.raises(ValueError, match="scoring gave nan"):
+        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: np.nan).fit(X, Y)
