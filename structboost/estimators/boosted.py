@@ -79,8 +79,8 @@ class StructBoostEstimator(BoostedEstimator):
         Fraction of the features that each node of a tree may split, drawn anew for each node.  Read
         by stage-wise objectives.
     C : float or "auto"
-        Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the C of
-        the smallest loss on held-out samples, and then trains on all of them.  With
+        Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the
+        C that is best on held-out samples, and then trains on all of them.  With
         ``early_stopping`` the part that is held out for it serves for both.  Not read by
         stage-wise objectives.
     tol : float
@@ -118,8 +118,10 @@ class StructBoostEstimator(BoostedEstimator):
     Attributes
     ----------
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
-        held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
+        Only with ``C="auto"``.  A record for each C tried, as those of
+        :class:`structboost.StructBoost`.
+    C_path_end_ : str
+        Only with ``C="auto"``.  Why no larger C was tried.
     learner_ : str
         Names of the families of weak learners in the model.
     learning_rate_ : float
