@@ -243,7 +243,8 @@ class ColumnRegistry:
                     again.append(column)
                 selected.append(place)
             if again and not self._master.keeps_answers:
-                self._recall(kind, again)
+                learners = (term.learner for column in again for term in column.terms)
+                self._recall(kind, list(dict.fromkeys(learners)))
             if fresh:
                 terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
         self.selected = np.array(selected, np.int64)
@@ -301,8 +302,9 @@ class ColumnRegistry:
         used = np.unique(np.concatenate([final.numbers, *(stage.numbers for stage in stages)]))
         place = {number: i for i, number in enumerate(used.tolist())}
         stage_weights = np.zeros((len(stages), len(used)))
-        for row, stage in zip(stage_weights, stages, strict=True):
-            row[np.searchsorted(used, stage.numbers)] = stage.weights
+        rows = np.repeat(np.arange(len(stages)), [len(stage.numbers) for stage in stages])
+        places = np.searchsorted(used, np.concatenate([stage.numbers for stage in stages]))
+        stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
         weights = np.zeros(len(used))
         weights[np.searchsorted(used, final.numbers)] = final.weights
         keys = {number: key for key, number in self._numbers.items() if number in place}
@@ -438,19 +440,18 @@ class ColumnRegistry:
         """Terms of new columns, numbered from ``first``; new learners go to the master."""
         known = self._learners[kind]
         own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
-        new = [
-            learner
-            for learner in dict.fromkeys(term.learner for _, term in own)
-            if learner not in known
-        ]
+        learners = list(dict.fromkeys(term.learner for _, term in own))
+        new = [learner for learner in learners if learner not in known]
+        if len(new) < len(learners) and not self._master.keeps_answers:
+            # Learners of earlier rounds, on other channels now.
+            self._recall(kind, [learner for learner in learners if learner in known])
         if new:
             start = self._add_learners(kind, new)
             known.update({learner: start + i for i, learner in enumerate(new)})
         return Terms.of(own, known)
 
-    def _recall(self, kind: str, columns: Sequence[Column]) -> None:
+    def _recall(self, kind: str, learners: Sequence[Any]) -> None:
         """Give the master the answers of learners that it had before."""
-        learners = list(dict.fromkeys(term.learner for column in columns for term in column.terms))
         numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
         self._master.hold_responses(kind, numbers, self._answers(kind, learners))
 
@@ -474,5 +475,5 @@ def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:
     TaskError
         If one has several terms, or a coefficient that is not 1.
     """
-    if len(terms.columns) != n_columns or not (terms.coefficients == 1.0).all():
+    if terms.coefficients.tolist() != [1.0] * n_columns:
         raise TaskError(f"The {master} master takes columns of one weak learner on one channel.")

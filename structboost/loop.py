@@ -238,6 +238,7 @@ class Loop:
         self._began = began
         self._checkpoint = checkpoint
         self._calls_before = master.oracle_calls
+        self._is_search = not all(of.exact_pricing for of in columns.families.values())
         rule.bind(master)
 
     def again(self, settings: Settings) -> Loop:
@@ -411,10 +412,6 @@ class Loop:
         """Whether the primal is exact and that of the model, and the bound holds."""
         is_exact = self.task.exact_argmax or not self.master.searches_outputs
         return self.bound is not None and not self._cross_fitted and is_exact
-
-    @property
-    def _is_search(self) -> bool:
-        return not all(family.exact_pricing for family in self.columns.families.values())
 
     @property
     def _cross_fitted(self) -> bool:

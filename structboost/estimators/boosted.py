@@ -46,6 +46,16 @@ from structboost.weak.tree import TreeFamily
 _ROW_SHARE = 0.5
 # Largest depth of TreeFamily.
 _DEEPEST = 12
+# Most rounds, and those where rows left out say when to end.
+_MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
+# Fractions of the features that are tried, for how many rounds, and with which learning rate.
+_SHARES_OF_FEATURES = (1 / 3, 1.0)
+# With more features than this a third of them is taken without a trial, which more examples than
+# this do not take part in.
+_MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
+# All features learn faster at first: their loss must be below so many times that of a third.
+_CLEARLY_LESS = 0.98
+_ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
 
 
 @estimator
@@ -67,17 +77,20 @@ class StructBoostEstimator(BoostedEstimator):
     learning_rate : float or "auto"
         Fraction of each step that is taken.  ``"auto"`` is that of the objective
         (``learning_rate_`` says which).  Read by stage-wise objectives.
-    max_iter : int
-        Most rounds of boosting; for one linear function, most passes.
+    max_iter : int or "auto"
+        Most rounds of boosting; for one linear function, most passes.  ``"auto"`` is 1000 for
+        ``"log_loss"`` over trees, which ends long before as a rule, and else 200.
     max_depth : int
         Depth of the trees.  Read by stage-wise objectives.
     min_samples_leaf : int
         Fewest rows in a leaf of a tree.  Read by stage-wise objectives.
     l2_regularization : float
         Weight of the squared leaves of a tree.  Read by stage-wise objectives.
-    max_features : float
-        Fraction of the features that each node of a tree may split, drawn anew for each node.  Read
-        by stage-wise objectives.
+    max_features : float or "auto"
+        Fraction of the features that each node of a tree may split, drawn anew for each node.
+        ``"auto"`` is a third of more than 32; of fewer it is a third or all, by the loss of the
+        rows that 40 rounds of either leave out, and all where no rows are left out
+        (``max_features_`` says which).  Read by stage-wise objectives.
     C : float or "auto"
         Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the
         C that is best on held-out samples, and then trains on all of them.  With
@@ -126,17 +139,20 @@ class StructBoostEstimator(BoostedEstimator):
         Names of the families of weak learners in the model.
     learning_rate_ : float
         Fraction of each step that was taken.  Missing where no steps are shrunk.
+    max_features_ : float
+        Fraction of the features that each node could split.  Missing where no trees are boosted
+        stage-wise.
     minimised_ : str
         Name of the objective of the fit; ``objective_`` is its value.
     """
 
     objective: str | Formulation = LOG_LOSS
     learning_rate: float | str = AUTO
-    max_iter: int = 200
+    max_iter: int | str = AUTO
     max_depth: int = 5
     min_samples_leaf: int = 1
     l2_regularization: float = 0.0
-    max_features: float = 1.0
+    max_features: float | str = AUTO
     C: float | str = AUTO
     tol: float = 0.01
     formulation: str = AUTO
@@ -192,7 +208,8 @@ class StructBoostEstimator(BoostedEstimator):
         """
         objective = checked_objective(self.objective, self._objectives)
         self._check_scoring(objective)
-        checked_whole_number(self.max_iter, "max_iter")
+        if not is_same(self.max_iter, AUTO):
+            checked_whole_number(self.max_iter, "max_iter")
         given = self.get_params(deep=False)
         defaults = {name: getattr(type(self), name) for name in given}
         check_parameters(objective, given, defaults, self._objectives)
@@ -250,7 +267,7 @@ class StructBoostEstimator(BoostedEstimator):
             "weak_learner": self._weak_learners(),
             "pricing": self._pricing(task),
             "spread": 0.0 if self.early_stopping else self.spread,
-            "max_rounds": self.max_iter if self.max_rounds is None else self.max_rounds,
+            "max_rounds": self._most_rounds(),
         }
         if isinstance(formulation, Formulation) and not formulation.can_choose_C:
             if is_same(self.C, AUTO) and formulation.takes_infinite_C:
@@ -259,6 +276,15 @@ class StructBoostEstimator(BoostedEstimator):
             settings["columns_per_channel"] = 1
             settings["weak_learner"] = self._grown(settings["weak_learner"])
         return settings
+
+    def _most_rounds(self) -> Any:
+        """Most rounds, or passes, of the parameters."""
+        if self.max_rounds is not None:
+            return self.max_rounds
+        if not is_same(self.max_iter, AUTO):
+            return self.max_iter
+        ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree")
+        return _MOST_ROUNDS_THAT_END if ends else _MOST_ROUNDS
 
     def _grown(self, weak_learner: Any) -> Any:
         """Weak learners of stage-wise boosting, with trees as the parameters describe them."""
@@ -269,11 +295,11 @@ class StructBoostEstimator(BoostedEstimator):
         return partial(
             TreeFamily,
             depth=checked_whole_number(self.max_depth, "max_depth", _DEEPEST),
-            confident=True,
-            row_share=_ROW_SHARE,
             min_samples_leaf=self.min_samples_leaf,
             l2_regularization=self.l2_regularization,
-            max_features=self.max_features,
+            max_features=self._share_of_features(),
+            confident=True,
+            row_share=_ROW_SHARE,
             random_state=0 if self.random_state is None else self.random_state,
         )
 
@@ -281,7 +307,7 @@ class StructBoostEstimator(BoostedEstimator):
         if not is_same(self.weak_learner, AUTO):
             return self.weak_learner
         if self._is(*STAGE_WISE):
-            return "stump" if getattr(self, "_is_sparse", False) else "tree"
+            return "tree"
         return "linear" if self._is(SVM) else "stump"
 
     def _trainer(self, task: Task, **settings: Any) -> Any:
@@ -316,11 +342,52 @@ class StructBoostEstimator(BoostedEstimator):
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
+        self.__dict__.pop("max_features_", None)
+        if self._is_stage_wise and "tree" in _names(self._weak_learners()):
+            self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
         self.minimised_ = shown(self.objective).strip("'")
         self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
+
+    def _share_of_features(self) -> float:
+        """Fraction of the features that a node may split: the one given, or the one chosen."""
+        if is_same(self.max_features, AUTO):
+            return float(getattr(self, "max_features_", 1.0))
+        return self.max_features  # type: ignore[return-value]
+
+    def _chosen_features(self, task: Task, train: tuple[Any, Any], sample_weight: Any) -> float:
+        """The fraction with which rows left out have the least loss after a few rounds.
+
+        It does not depend on ``max_iter``, so that a run can be resumed with more rounds.  Where
+        rounds leave no rows out, or the objective does not look at them, it is all features.
+        """
+        if not is_same(self.max_features, AUTO):
+            return self._share_of_features()
+        few, every = _SHARES_OF_FEATURES
+        formulation = formulation_of(self._formulation())
+        if not isinstance(formulation, NewtonSteps) or not formulation.looks_at_rows_left_out:
+            return every
+        if (self.n_features_in_ or 0) > _MOST_TRIED_FEATURES:
+            return few
+        X, Y, weights = _some_examples(*train, sample_weight)
+        losses = []
+        for share in _SHARES_OF_FEATURES:
+            self.max_features_ = share
+            trainer = self._trainer(
+                task,
+                formulation=replace(formulation, shrinkage=_RATE_OF_TRIAL),
+                max_rounds=_ROUNDS_OF_TRIAL,
+                checkpoint=None,
+                verbose=0,
+                callbacks=None,
+            )
+            loss = trainer.fit(X, Y, sample_weight=weights).held_out_loss_
+            if loss is None:
+                return every
+            losses.append(loss)
+        return every if losses[1] < _CLEARLY_LESS * losses[0] else few
 
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
@@ -387,3 +454,22 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "pricing is 'label_augmented', which needs a taxonomy; give taxonomy=."
             )
         return LabelAugmented()
+
+
+def _some_examples(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """At most 4,000 of the examples, evenly spread, and their weights."""
+    if len(Y) <= _MOST_TRIED_EXAMPLES:
+        return X, Y, sample_weight
+    rows = np.linspace(0, len(Y) - 1, _MOST_TRIED_EXAMPLES).astype(np.int64)
+    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+    return *(_taken(values, rows) for values in (X, Y)), weights
+
+
+def _taken(values: Any, rows: Any) -> Any:
+    """The values at ``rows``, of an array, a sparse matrix or a list."""
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
+
+
+def _names(weak_learner: Any) -> list[Any]:
+    """Weak learners, or the one there is, as a list."""
+    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]

@@ -64,7 +64,9 @@ def classification_examples(
     if class_weight is not None:
         weights = checked_weights(weights * compute_sample_weight(class_weight, y), len(X))
     counted = weights > 0
-    X, labels, weights = merge_repeated_rows(X[counted], labels[counted], weights[counted])
+    if not counted.all():
+        X, labels, weights = X[counted], labels[counted], weights[counted]
+    X, labels, weights = merge_repeated_rows(X, labels, weights)
     if len(np.unique(labels)) < 2:
         weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
         raise ValueError(

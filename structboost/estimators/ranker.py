@@ -28,7 +28,7 @@ from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import check_relevance, checked_weights, group_numbers, shown
 
-# Sparse tables are boosted over stumps, which learn less per round than trees.
+# Stumps learn less per round than trees.
 _SHRINKAGE_OF_STUMPS = 0.3
 
 
@@ -80,7 +80,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         return objective
 
     def _stage_wise(self) -> NewtonSteps:
-        if getattr(self, "_is_sparse", False):
+        if is_same(self._weak_learners(), "stump"):
             return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
         return StageWiseRanking()
 

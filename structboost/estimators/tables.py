@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from structboost.boosting import AUTO, StructBoost
+from structboost.boosting import StructBoost
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.parameters import estimator, is_same
@@ -86,9 +86,9 @@ class TableEstimator(BoostedEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Trees that are chosen for the user give way to stumps where X is sparse.
-        takes = {"stump"} | ({"tree"} if is_same(self.weak_learner, AUTO) else set())
-        tags.input_tags.sparse = any(is_same(self._weak_learners(), name) for name in takes)
+        tags.input_tags.sparse = any(
+            is_same(self._weak_learners(), name) for name in ("stump", "tree")
+        )
         return tags
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:

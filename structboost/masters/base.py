@@ -352,6 +352,8 @@ class Formulation(ABC):
     ends_by_rounds : bool
         Whether the number of rounds is what keeps a fit from following its examples too far, so
         that it is what held-out examples choose.
+    looks_at_rows_left_out : bool
+        Whether the master has :meth:`RestrictedMaster.temperature` where families leave parts out.
     link : SoftmaxLink, optional
         How class probabilities follow from the scores that minimise the expected loss.  None where
         they do not, or where :meth:`probabilities` is overridden.
@@ -364,6 +366,7 @@ class Formulation(ABC):
     can_spread: bool = False
     can_resume: bool = False
     ends_by_rounds: ClassVar[bool] = False
+    looks_at_rows_left_out: ClassVar[bool] = False
     link: ClassVar[SoftmaxLink | None] = None
 
     @classmethod

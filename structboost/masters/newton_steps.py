@@ -174,7 +174,8 @@ class NewtonStepsMaster(RestrictedMaster):
         self._calls += 1
         columns = sorted(set(selected.tolist()))
         steps = [self._step(self._terms[column]) for column in columns]
-        self.weights[columns] += steps
+        for column, step in zip(columns, steps, strict=True):
+            self.weights[column] += step
         self._add_to(self._scores, columns, steps)
         self._has_stepped = True
         self._measure()

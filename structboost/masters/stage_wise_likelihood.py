@@ -43,8 +43,11 @@ class StageWiseLikelihood(NewtonSteps):
     """
 
     link = PAIR_LINK
+    looks_at_rows_left_out = True
+    shrinkage: float = 0.1
     largest_step: float = 0.4
     enough: float = 3e-4
+    patience: int | None = 160
 
     def master(self, problem: Problem, C: float) -> StageWiseLikelihoodMaster:
         """Newton steps.
@@ -121,7 +124,7 @@ def measure(
             largest = max(largest, chances[y])
         of_truth, total = chances[labels[i]] - largest, 0.0
         for y in range(n_outputs):
-            chances[y] = math.exp(chances[y] - largest)
+            chances[y] = 1.0 if chances[y] == largest else math.exp(chances[y] - largest)
             total += chances[y]
         risk += shares[i] * (math.log(total) - of_truth)
         for c in range(n_channels):

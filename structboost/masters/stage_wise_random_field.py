@@ -31,6 +31,8 @@ class StageWiseRandomField(NewtonSteps):
         As in :class:`structboost.StageWiseLikelihood`.
     enough : float
         Mean loss at which training ends.
+    patience : int, optional
+        As in :class:`structboost.StageWiseLikelihood`.
 
     Notes
     -----
@@ -41,8 +43,10 @@ class StageWiseRandomField(NewtonSteps):
 
     link = SoftmaxLink()
     # Twice that of StageWiseLikelihood, whose scores are half the logarithms of odds.
+    looks_at_rows_left_out = True
     largest_step: float = 0.8
     enough: float = 3e-4
+    patience: int | None = 100
 
     def master(self, problem: Problem, C: float) -> StageWiseRandomFieldMaster:
         """Newton steps.

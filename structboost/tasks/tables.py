@@ -15,6 +15,9 @@ from structboost.exceptions import TaskError
 from structboost.task import StackedParts
 from structboost.validation import first_unusable
 
+# Rows that are compared with their neighbours at once.
+_KEYS_AT_ONCE = 1 << 16
+
 
 def stack_table(X: Any) -> StackedParts:
     """Stack of a table in which every row is an input with one part, itself.
@@ -104,12 +107,31 @@ def merge_repeated_rows(
     The training problem is the same and smaller; and repeating a row is exactly the same as
     weighing it, whatever the order of the rows.
     """
-    row_number = np.unique(_keys(rows), return_inverse=True)[1]
+    row_number, order = _row_numbers(_keys(rows))
+    if len(order) and row_number[order[-1]] == len(order) - 1:
+        # No row is repeated.
+        return rows[order], labels[order], np.asarray(weights, np.float64)[order]
     n_labels = int(labels.max()) + 1
     _, first, pair = np.unique(
-        row_number.astype(np.int64) * n_labels + labels, return_index=True, return_inverse=True
+        row_number * n_labels + labels, return_index=True, return_inverse=True
     )
     return rows[first], labels[first], np.bincount(pair, weights=weights).astype(np.float64)
+
+
+def _row_numbers(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """The rank of each key among the distinct ones, and the order of the keys.
+
+    :func:`numpy.unique` would copy the keys, which are the whole table, three times.
+    """
+    order = np.argsort(keys, kind="stable")
+    is_new = np.zeros(len(keys), np.int64)
+    for begin in range(1, len(keys), _KEYS_AT_ONCE):
+        here = order[begin : begin + _KEYS_AT_ONCE]
+        before = order[begin - 1 : begin - 1 + len(here)]
+        is_new[begin : begin + len(here)] = keys[here] != keys[before]
+    numbers = np.empty(len(keys), np.int64)
+    numbers[order] = np.cumsum(is_new)
+    return numbers, order
 
 
 def _keys(rows: Any) -> NDArray[Any]:

@@ -136,6 +136,8 @@ class WeakLearnerFamily(ABC):
         checkpoint needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Features of other families are checked before.
+    takes_sparse : bool
+        Whether features may be a sparse array.
     takes_directions : bool
         Whether the family is also made with ``directions=...``: 1, -1 or 0 for each feature, with
         which its answers rise, fall, or do as they like.
@@ -155,6 +157,7 @@ class WeakLearnerFamily(ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
+    takes_sparse: ClassVar[bool] = False
     takes_directions: ClassVar[bool] = False
     takes_categories: ClassVar[bool] = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None

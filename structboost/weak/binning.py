@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
@@ -20,6 +22,8 @@ MAX_BINS = 256
 ABOVE_ALL = float(np.finfo(np.float64).max)
 # Thresholds of larger tables come from a sample of this many rows.
 SAMPLED_ROWS = 1 << 18
+# Entries of a sparse table that may be turned into dense bins.
+MOST_CODES = 1 << 30
 # A row costs three bytes in the sparse form, one in the dense.
 _MIN_COMMON_SHARE = 0.3
 
@@ -134,17 +138,30 @@ class BinnedFeatures:
 
 
 def bin_features(
-    features: NDArray[Any], *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
 ) -> BinnedFeatures:
     """Bin each feature between its distinct values (:func:`bin_thresholds`).
+
+    The codes of a sparse table are dense: a byte for each entry as a rule.
 
     Raises
     ------
     TaskError
-        If a feature is infinite; the message names the row and the feature.
+        If a feature is infinite; the message names the row and the feature.  If the codes of a
+        sparse table would take more than a gigabyte.
     """
+    n_rows = features.shape[0]
+    if sparse.issparse(features):
+        if n_rows * features.shape[1] > MOST_CODES:
+            raise TaskError(
+                f"features is a sparse table of {n_rows} rows and {features.shape[1]} columns, "
+                f"whose bins would take more than {MOST_CODES >> 30} GB; leave out columns, or "
+                "take weak_learner='stump', which visits what is not 0."
+            )
+        features = sparse.csc_array(features)
+        features.sum_duplicates()
     bins = bin_thresholds(features, exact=exact, categorical=categorical)
-    return binned_features(bin_codes(features, bins), bins, blocks_of_rows(len(features)))
+    return binned_features(bin_codes(features, bins), bins, blocks_of_rows(n_rows))
 
 
 def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
@@ -153,7 +170,7 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> 
 
 
 def bin_thresholds(
-    features: NDArray[Any], *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
 ) -> Thresholds:
     """Thresholds between the distinct values of each feature.
 
@@ -166,7 +183,7 @@ def bin_thresholds(
 
     Parameters
     ----------
-    features : ndarray, shape (n_rows, n_features)
+    features : ndarray or sparse array by columns, shape (n_rows, n_features)
         Finite, or missing (NaN).
     exact : bool
         Whether to keep all thresholds.
@@ -183,20 +200,20 @@ def bin_thresholds(
         raise TaskError(
             f"features has shape {np.shape(features)}; give a table (n_rows, n_features)."
         )
-    sampled = not exact and len(features) > SAMPLED_ROWS
+    n_rows = features.shape[0]
+    sampled = not exact and n_rows > SAMPLED_ROWS
     if sampled:
-        features = features[sampled_rows(len(features), SAMPLED_ROWS)]
+        features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
     of_columns: list[FloatArray] = []
     thinned: list[bool] = []
     feature: list[int] = []
     for f in range(features.shape[1]):
-        distinct, counts = np.unique(features[:, f], return_counts=True)
-        distinct = distinct.astype(np.float64)
+        distinct, counts = _distinct_values(features, f)
         has_gaps = len(distinct) > 1 and bool(np.isnan(distinct[-1]))
         if has_gaps:
             distinct, counts = distinct[:-1], counts[:-1]
         if len(distinct) and np.isinf(distinct[[0, -1]]).any():
-            _raise_infinite(features[:, f], f)
+            _raise_infinite(_column(features, f), f)
         if f in categorical:
             distinct, has_gaps = _categories(distinct, f), False
             own = distinct + HALF
@@ -216,6 +233,31 @@ def bin_thresholds(
     return Thresholds(flat, indptr, np.array(thinned, np.bool_), gaps)
 
 
+def _column(features: Any, f: int) -> FloatArray:
+    """The values of a feature, of a table or of a sparse array by columns."""
+    if not sparse.issparse(features):
+        return np.asarray(features[:, f].astype(np.float64))
+    column = np.zeros(features.shape[0])
+    begin, end = features.indptr[f], features.indptr[f + 1]
+    column[features.indices[begin:end]] = features.data[begin:end]
+    return column
+
+
+def _distinct_values(features: Any, f: int) -> tuple[FloatArray, IntArray]:
+    """The distinct values of a feature, ascending and NaN last, and how often each comes."""
+    if not sparse.issparse(features):
+        distinct, counts = np.unique(features[:, f], return_counts=True)
+        return distinct.astype(np.float64), counts
+    stored = features.data[features.indptr[f] : features.indptr[f + 1]]
+    n_zeros = features.shape[0] - np.count_nonzero(stored)
+    distinct, counts = np.unique(stored[stored != 0], return_counts=True)
+    distinct = distinct.astype(np.float64)
+    if n_zeros:
+        place = int(np.searchsorted(distinct, 0.0))
+        distinct, counts = np.insert(distinct, place, 0.0), np.insert(counts, place, n_zeros)
+    return distinct, counts
+
+
 def sampled_rows(n_rows: int, n: int) -> IntArray:
     """``n`` of ``n_rows`` rows, ascending: one of each stretch of equal length."""
     starts = np.arange(n + 1) * n_rows // n
@@ -223,7 +265,7 @@ def sampled_rows(n_rows: int, n: int) -> IntArray:
     return np.asarray(starts[:-1] + (within * np.diff(starts)).astype(np.int64))
 
 
-def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
+def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
     """Bin of every value, shape (n_columns, n_rows).
 
     Missing values are in the last bin, except in the columns where they are low (:class:`Gaps`).
@@ -233,18 +275,35 @@ def bin_codes(features: NDArray[Any], bins: Thresholds) -> NDArray[Any]:
     TaskError
         If a feature is infinite; the message names the row and the feature.
     """
-    codes = np.empty((bins.n_columns, len(features)), dtype=code_dtype(bins))
+    codes = np.empty((bins.n_columns, features.shape[0]), dtype=code_dtype(bins))
     for j in range(bins.n_columns):
         f = j if bins.gaps is None else int(bins.gaps.feature[j])
-        column = features[:, f].astype(np.float64)
+        column = _column(features, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)
-        codes[j] = np.searchsorted(
-            bins.values[bins.indptr[j] : bins.indptr[j + 1]], column, side="left"
-        )
-        if bins.gaps is not None and bins.gaps.low[j]:
-            codes[j, np.isnan(column)] = 0
+        own = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
+        n_steps = len(own).bit_length()
+        padded = np.full(1 << n_steps, np.inf)
+        padded[: len(own)] = own
+        is_low = bins.gaps is not None and bool(bins.gaps.low[j])
+        _fill_codes(column, padded, n_steps, 0 if is_low else len(own), codes[j])
     return codes
+
+
+@compiled
+def _fill_codes(
+    column: FloatArray, thresholds: FloatArray, n_steps: int, of_missing: int, codes: NDArray[Any]
+) -> None:
+    """Number of thresholds below each value, of 2^n_steps that end with infinite ones.
+
+    The search has no branches, which a processor could not guess.
+    """
+    for i in range(len(column)):
+        value, code = column[i], np.int64(0)
+        for step in range(n_steps - 1, -1, -1):
+            is_above = thresholds[code + (np.int64(1) << step) - 1] < value
+            code += np.int64(is_above) << step
+        codes[i] = of_missing if math.isnan(value) else code
 
 
 def _categories(distinct: FloatArray, f: int) -> FloatArray:

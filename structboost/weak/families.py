@@ -209,13 +209,14 @@ def families_of(
                 stack = StackedParts(features.rows, features.offsets)
                 check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
         is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
-        if is_sparse and not (len(of_kind) == 1 and of_kind[0] in SPARSE):
+        by_itself = is_sparse and all(_declared(member, "takes_sparse") for member in of_kind)
+        if is_sparse and not by_itself and not (len(of_kind) == 1 and of_kind[0] in SPARSE):
             raise ValueError(
                 f"X is sparse, which weak_learner={shown(of_kind)} cannot take; give a dense "
-                f"array, or take weak_learner={' or '.join(map(repr, SPARSE))}."
+                f"array, or take weak_learner={' or '.join(map(repr, (*SPARSE, 'tree')))}."
             )
         own: list[Any]
-        if is_sparse and features.rows is not None:
+        if is_sparse and not by_itself and features.rows is not None:
             own = [SPARSE[of_kind[0]](features.rows[kind], response)]
         elif in_shards and all(member in IN_SHARDS for member in of_kind):
             own = [

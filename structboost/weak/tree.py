@@ -161,8 +161,8 @@ class TreeFamily(WeakLearnerFamily):
 
     Parameters
     ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts.
+    features : ndarray or sparse array, shape (n_parts, n_features)
+        Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
     response : (float, float)
         The two answers.
     depth : int
@@ -212,6 +212,7 @@ class TreeFamily(WeakLearnerFamily):
     exact_pricing = False
     can_resume = True
     takes_missing = True
+    takes_sparse = True
     takes_directions = True
     takes_categories = True
     # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
@@ -219,7 +220,7 @@ class TreeFamily(WeakLearnerFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: Any,
         response: tuple[float, float],
         *,
         depth: int = 3,
@@ -341,7 +342,7 @@ class TreeFamily(WeakLearnerFamily):
         """Which rows a round's trees are grown on."""
         numbers, n_distinct = self._equal_rows
         drawn = self._random.random_sample(n_distinct)
-        return np.asarray((drawn < self.row_share)[numbers])
+        return np.asarray((drawn < self.row_share).take(numbers))
 
     def _draw_seed(self) -> int:
         """Seed of the features that the nodes of a round may split; 0 where they may split all."""
@@ -525,23 +526,24 @@ class TreeFamily(WeakLearnerFamily):
 
         Weights are sums of the duals, as they count.
         """
-        weights, masses = np.empty((2, len(numbers), 2**self.depth))
+        share = (1.0 + self.l2_regularization) / self._equal_rows[1] if self.confident else 0.0
         if not self.confident and is_drawn is not None:
             duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
+        of_leaves = np.empty((3, len(numbers), 2**self.depth))
         grown_leaves(
-            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None, first,
-            numbers, weights, masses,
+            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None,
+            (first, share), numbers, of_leaves,
         )  # fmt: skip
+        weights, masses, leaves = of_leaves
         if not self.confident:
             leaves = self._leaves(*nodes, weights)
             return leaves, weights, leaves
-        masses = self._with_average_row(masses)
-        leaves = weights / masses
-        of_drawn = leaves
+        of_drawn = _SURE * leaves
         if is_drawn is not None:
             own_weights, own_masses = np.empty((2, *weights.shape))
             drawn_leaf_sums(numbers, duals, is_drawn, first, own_weights, own_masses)
-            of_drawn = own_weights / self._with_average_row(own_masses, self.row_share)
+            of_row = own_masses.sum(axis=1, keepdims=True) * (share / self.row_share)
+            of_drawn = _SURE * own_weights / np.maximum(own_masses + of_row, _TINY)
         if self._is_directed:
             leaves = np.array(
                 [
@@ -551,12 +553,7 @@ class TreeFamily(WeakLearnerFamily):
                     )
                 ]
             )
-        return np.rint(_SURE * leaves), weights, _SURE * of_drawn
-
-    def _with_average_row(self, masses: FloatArray, row_share: float = 1.0) -> FloatArray:
-        """Weights of leaves, each with that of an average row of this share of them added."""
-        of_row = masses.sum(axis=1, keepdims=True) / (row_share * self._equal_rows[1])
-        return np.asarray(np.maximum(masses + of_row * (1.0 + self.l2_regularization), _TINY))
+        return np.rint(_SURE * leaves), weights, of_drawn
 
     def _leaves(
         self,

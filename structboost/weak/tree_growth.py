@@ -9,6 +9,7 @@ their sparse form, all others from a table of codes with one line per row.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from structboost.weak.category_sets import is_in_set
 
 # An impurity counts as smaller only by more than rounding: by this share of the node's.
 _ROUNDING = 1e-10
+_TINY = np.finfo(np.float64).tiny
 # Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
 _SMOOTHING = 10.0
 # The absolute weights of a channel sum to this.
@@ -84,10 +86,13 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
             codes.append(binned.rare.codes[own])
     dense = np.flatnonzero(~is_sparse)
     starts = np.append(0, np.cumsum(binned.bins.n_bins))
+    by_row = np.empty((binned.n_rows, len(dense)), binned.codes.dtype)
+    for a, b in pairwise(binned.blocks.tolist()):
+        by_row[a:b] = binned.codes[dense, a:b].T
     return CountedTable(
         binned.codes,
         starts,
-        np.ascontiguousarray(binned.codes[dense].T),
+        by_row,
         starts[dense],
         np.column_stack((columns, common[0, columns])),
         np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
@@ -106,19 +111,17 @@ def _pack(
     have zeros.
     """
     n_rows, n_channels = packed.shape
-    scales = np.zeros(n_channels)
-    for i in range(n_rows):
-        if is_drawn is None or is_drawn[i]:
-            for c in range(n_channels):
-                scales[c] += abs(duals[i, first + c])
     for c in range(n_channels):
-        scales[c] = (_TOTAL - n_rows) / scales[c] if scales[c] > 0.0 else 0.0
-    for i in range(n_rows):
-        takes = 1.0
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        for c in range(n_channels):
-            scaled = takes * scales[c] * duals[i, first + c]
+        total, takes = 0.0, 1.0
+        for i in range(n_rows):
+            if is_drawn is not None:
+                takes = 1.0 if is_drawn[i] else 0.0
+            total += takes * abs(duals[i, first + c])
+        scale = (_TOTAL - n_rows) / total if total > 0.0 else 0.0
+        for i in range(n_rows):
+            if is_drawn is not None:
+                takes = 1.0 if is_drawn[i] else 0.0
+            scaled = takes * scale * duals[i, first + c]
             size = np.int64(abs(scaled) + 0.5)
             packed[i, c] = size << _SHIFT if scaled > 0.0 else size
 
@@ -187,10 +190,17 @@ def _count_dense(
             weights[j] = packed[row]
             if is_far:
                 touched += by_row[row, begin] + by_row[row, end - 1]
-        for j in range(n):
-            row = rows[first + j]
+        # Two at a time: they mostly go to bins that do not wait for each other.
+        for j in range(0, n - 1, 2):
+            row, next_row = rows[first + j], rows[first + j + 1]
             for k in range(begin, end):
-                histogram[dense[k] + np.int64(by_row[row, k])] += weights[j]
+                start = dense[k]
+                histogram[start + np.int64(by_row[row, k])] += weights[j]
+                histogram[start + np.int64(by_row[next_row, k])] += weights[j + 1]
+        if n % 2:
+            row = rows[first + n - 1]
+            for k in range(begin, end):
+                histogram[dense[k] + np.int64(by_row[row, k])] += weights[n - 1]
     return touched
 
 
@@ -598,14 +608,34 @@ def grown_leaves(
     sets: NDArray[np.uint64] | None,
     duals: FloatArray,
     is_drawn: NDArray[np.bool_] | None,
-    first: int,
+    limits: tuple[int, float],
     numbers: NDArray[np.int16],
-    weights: FloatArray,
-    masses: FloatArray,
+    of_leaves: FloatArray,
 ) -> None:
-    """Leaves of the rows in new trees, and sums over them (:func:`leaf_numbers`, `_leaf_sums`)."""
+    """Leaves of the rows in new trees (:func:`leaf_numbers`), and what they sum to.
+
+    Parameters
+    ----------
+    codes, nodes, sets, duals, is_drawn
+        As for :func:`grow` and :func:`_leaf_sums`.
+    limits : (int, float)
+        The first channel, and the share of the mass of a tree that is added to that of each leaf.
+    numbers : ndarray of int16, shape (n_trees, n_rows)
+        Filled.
+    of_leaves : ndarray, shape (3, n_trees, n_leaves)
+        Filled: sums of the duals, masses, and the former over the latter.
+    """
+    first, share = limits
+    weights, masses = of_leaves[0], of_leaves[1]
     leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
     _leaf_sums(numbers, duals, is_drawn, first, weights, masses)
+    for t in range(len(numbers)):
+        added = 0.0
+        for k in range(masses.shape[1]):
+            added += share * masses[t, k]
+        for k in range(masses.shape[1]):
+            masses[t, k] = max(masses[t, k] + added, _TINY)
+            of_leaves[2, t, k] = weights[t, k] / masses[t, k]
 
 
 @compiled

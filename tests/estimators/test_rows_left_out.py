@@ -1,0 +1,141 @@
+"""Rows that rounds leave out: they say how sure probabilities are, when to end, what to split."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics import log_loss
+
+from structboost import (
+    MulticlassTask,
+    StageWiseLikelihood,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostTagger,
+    TreeFamily,
+)
+from structboost.masters.softmax_link import SoftmaxLink
+from structboost.task import StackedParts
+
+X, Y = make_classification(
+    400, 8, n_informative=4, n_classes=3, flip_y=0.3, random_state=1, shuffle=True
+)
+TRAIN, TEST = slice(0, 200), slice(200, None)
+LABELS = np.column_stack((Y == 0, Y > 0, X[:, 0] > 0)).astype(int)
+
+
+def fitted(**parameters):
+    return StructBoostClassifier(random_state=0, **parameters).fit(X[TRAIN], Y[TRAIN])
+
+
+@pytest.fixture(scope="module")
+def default():
+    return fitted()
+
+
+def test_probabilities_of_the_default_are_less_sure_where_labels_are_wrong(default, tmp_path):
+    assert 0.1 < default.temperature_ < 0.9
+    assert default.link_.sharpness == pytest.approx(2 * default.temperature_)
+    scores = default.decision_function(X[TEST])
+    too_sure = SoftmaxLink(sharpness=2.0).inverse(scores)
+    found = default.predict_proba(X[TEST])
+    assert log_loss(Y[TEST], found) < 0.85 * log_loss(Y[TEST], too_sure)
+    # The best temperature on the test rows themselves is hardly better.
+    factors = np.exp(np.linspace(-3, 1, 81))
+    best = min(log_loss(Y[TEST], SoftmaxLink(2.0 * f).inverse(scores)) for f in factors)
+    assert log_loss(Y[TEST], found) < 1.05 * best
+    assert (found.argmax(axis=1) == too_sure.argmax(axis=1)).all()
+    default.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    assert (loaded.temperature_, loaded.ending_) == (default.temperature_, default.ending_)
+    np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
+
+
+def test_the_default_ends_by_rows_left_out(default):
+    assert default.ending_ == "held_out"
+    assert default.n_iter_ == len(default.history_) < 500
+    assert fitted(max_iter=15).ending_ == "max_rounds"
+
+
+def test_threads_do_not_change_what_rows_left_out_say(default):
+    other = fitted(n_jobs=2)
+    assert other.temperature_ == default.temperature_
+    assert other.model_.weights.tobytes() == default.model_.weights.tobytes()
+
+
+def test_of_few_rows_none_are_left_out():
+    few = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40])
+    assert few.temperature_ is None
+    assert few.link_ == StageWiseLikelihood().link
+    assert few.max_features_ == 1.0
+
+
+def test_early_stopping_fits_all_rows_with_the_rounds_it_found():
+    stopped = fitted(early_stopping=True, max_features=0.5)
+    best = int(np.argmin(stopped.validation_losses_))
+    assert stopped.n_iter_ == best + 1
+    assert stopped.ending_ == "held_out"
+    whole = fitted(max_iter=best + 1, max_features=0.5)
+    assert stopped.model_.weights.tobytes() == whole.model_.weights.tobytes()
+    assert stopped.temperature_ == whole.temperature_
+
+
+def test_the_marginals_of_taggers_and_label_sets_are_those_of_the_temperature(tmp_path):
+    sequences = [X[i : i + 5] for i in range(0, 400, 5)]
+    tags = [Y[i : i + 5] for i in range(0, 400, 5)]
+    tagger = StructBoostTagger(max_iter=60, max_features=0.5).fit(sequences[:40], tags[:40])
+    sets = StructBoostMultiLabelClassifier(max_iter=60, max_features=0.5)
+    sets.fit(X[TRAIN], LABELS[TRAIN])
+    for model in (tagger, sets):
+        assert 0.1 < model.temperature_ < 1.0
+        model.save(tmp_path / "model")
+        assert type(model).load(tmp_path / "model").temperature_ == model.temperature_
+    factor = tagger.temperature_
+    rows, scores = tagger._scored(sequences[40:])
+    scaled = StackedParts({k: factor * own for k, own in scores.rows.items()}, scores.offsets)
+    expected = tagger.task_.marginals_batch(rows, scaled).expected["token"]
+    found = np.array([list(of.values()) for own in tagger.predict_marginals(sequences[40:])
+                      for of in own])  # fmt: skip
+    np.testing.assert_allclose(found, expected)
+    truth = np.concatenate(tags[40:])
+    sure = tagger.task_.marginals_batch(rows, scores).expected["token"]
+    assert log_loss(truth, found) < log_loss(truth, sure)
+
+    labels = sets.predict_marginals(X[TEST])
+    chances = 1.0 / (1.0 + np.exp(-sets.temperature_ * sets.decision_function(X[TEST])))
+    np.testing.assert_allclose(labels, chances, atol=1e-9)
+
+
+def test_all_features_are_split_where_they_count_together_only():
+    rng = np.random.default_rng(7)
+    signs = rng.normal(size=(1500, 8))
+    product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
+    chosen = StructBoostClassifier(max_iter=2).fit(signs, product).max_features_
+    assert chosen == 1.0
+    assert StructBoostClassifier(max_iter=2).fit(X, Y).max_features_ == pytest.approx(1 / 3)
+    wide = np.hstack((signs, rng.normal(size=(1500, 30))))
+    assert StructBoostClassifier(max_iter=2).fit(wide, product).max_features_ < 1.0
+    assert StructBoostClassifier(max_iter=2, max_features=0.7).fit(X, Y).max_features_ == 0.7
+
+
+def test_a_tree_of_an_earlier_round_can_come_again_on_another_channel():
+    # One feature of two values: all trees are alike but for their leaves.
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, 60, 300)[:, None].astype(float)
+    labels = rng.integers(0, 3, 300)
+    trees = partial(TreeFamily, depth=1, row_share=0.5, random_state=0)
+    trainer = StructBoost(
+        MulticlassTask(3), C=np.inf, formulation=StageWiseLikelihood(patience=None),
+        weak_learner=trees, columns_per_channel=1, max_rounds=150,
+    ).fit(one, labels)  # fmt: skip
+    member = trainer.model_.members["x"]
+    by_learner = {}
+    for learner, channel in zip(member.term_learners, member.channels, strict=True):
+        by_learner.setdefault(int(learner), set()).add(int(channel))
+    assert any(len(channels) > 1 for channels in by_learner.values())
+    primals = [record["primal"] for record in trainer.history_]
+    assert (np.diff(primals) <= 1e-12).all()
