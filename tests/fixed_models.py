@@ -296,7 +296,7 @@ def fixed_models():
         "resumed chain": lambda: resumed(chains()),
         "path": lambda: path(digits),
         "binned table": binned,
-        "ranker": lambda: ranker(C=20.0),
+        "ranker": lambda: ranker(objective="hinge", C=20.0),
         "stage-wise ranker": ranker,
         "stage-wise classifier": lambda: estimator(StructBoostClassifier(max_iter=15)),
         "stage-wise chain": lambda: trained(

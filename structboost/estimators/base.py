@@ -278,7 +278,9 @@ class BoostedEstimator(Documented, BaseEstimator):
         with MODEL_FORMAT.damage(path):
             parameters = metadata["parameters"]
             if "objective_name" not in metadata:
-                parameters = parameters_of_0_2(cls.__name__, parameters)
+                history = metadata["history"]
+                has_bound = bool(history) and history[-1].get("bound") is not None
+                parameters = parameters_of_0_2(cls.__name__, parameters, has_bound=has_bound)
             made = cls(**parameters)
             made.model_ = model
             made.history_ = list(metadata["history"])

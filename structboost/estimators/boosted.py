@@ -44,6 +44,8 @@ from structboost.weak.tree import TreeFamily
 
 # Trees of stage-wise boosting are grown on half of the rows.
 _ROW_SHARE = 0.5
+# Largest depth of TreeFamily.
+_DEEPEST = 12
 # Most rounds, and those where rows left out say when to end.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 # Fractions of the features that are tried, for how many rounds, and with which learning rate.
@@ -90,8 +92,8 @@ class StructBoostEstimator(BoostedEstimator):
         rows that 40 rounds of either leave out, and all where no rows are left out
         (``max_features_`` says which).  Read by stage-wise objectives.
     C : float or "auto"
-        Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the C of
-        the smallest loss on held-out samples, and then trains on all of them.  With
+        Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the
+        C that is best on held-out samples, and then trains on all of them.  With
         ``early_stopping`` the part that is held out for it serves for both.  Not read by
         stage-wise objectives.
     tol : float
@@ -129,8 +131,10 @@ class StructBoostEstimator(BoostedEstimator):
     Attributes
     ----------
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
-        held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
+        Only with ``C="auto"``.  A record for each C tried, as those of
+        :class:`structboost.StructBoost`.
+    C_path_end_ : str
+        Only with ``C="auto"``.  Why no larger C was tried.
     learner_ : str
         Names of the families of weak learners in the model.
     learning_rate_ : float
@@ -290,7 +294,7 @@ class StructBoostEstimator(BoostedEstimator):
             return weak_learner
         return partial(
             TreeFamily,
-            depth=self.max_depth,
+            depth=checked_whole_number(self.max_depth, "max_depth", _DEEPEST),
             min_samples_leaf=self.min_samples_leaf,
             l2_regularization=self.l2_regularization,
             max_features=self._share_of_features(),

@@ -28,6 +28,8 @@ from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, Tru
 _UPWARDS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _DOWNWARDS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 _FOLDS = 5
+# The mean of the best few needs neighbours of the best C, so some are tried in any case.
+_AT_LEAST = 4
 # The model is the mean of the fits with so many pairs of C and start.
 _AVERAGED = 5
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
@@ -123,12 +125,15 @@ class FoldFits:
                 now[0] = C
                 setting = _Setting(C, start, [next(of_fold) for of_fold in fits])
                 self._settings.append(setting)
-                # The regret is the measurement itself: every other one would call the solver.
+                # No surrogate: it would call the solver some more times for each instance.
                 return Trial(
-                    [HeldOut(own.regret, own.regret, own.is_constant) for own in setting.fits]
+                    [
+                        HeldOut(own.regret, own.regret, own.is_constant, -own.regret)
+                        for own in setting.fits
+                    ]
                 )
 
-            path.follow(Cs, fit, direction=direction)
+            path.follow(Cs, fit, direction=direction, at_least=_AT_LEAST)
             ends.append(path.end)
         return f"start {start}: {', and then '.join(ends)}"
 

@@ -154,7 +154,9 @@ def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
     return "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack'."
 
 
-def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_of_0_2(
+    estimator: str, parameters: Mapping[str, Any], *, has_bound: bool = False
+) -> dict[str, Any]:
     """Parameters of a model file that was written before there were objectives.
 
     Parameters
@@ -163,6 +165,9 @@ def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str
         Name of the class.
     parameters : dict of str to object
         What the file holds.
+    has_bound : bool
+        Whether the history has a bound: then nothing was boosted stage-wise.  Sparse tables and
+        tokens of zeros and ones had other objectives.
     """
     made = dict(parameters)
     of_objective = _OF_OBJECTIVE_IN_0_2.get(estimator)
@@ -174,7 +179,8 @@ def parameters_of_0_2(estimator: str, parameters: Mapping[str, Any]) -> dict[str
     is_open = formulation == AUTO and all(
         made.get(name, default) == default for name, default in of_objective.items()
     )
-    if is_open:
+    if is_open and not has_bound:
+        made.pop("tol", None)  # it was not read
         made["objective"] = PAIRWISE if estimator == "StructBoostRanker" else LOG_LOSS
     elif formulation in _RENAMED:
         made["objective"] = _RENAMED[formulation]

@@ -161,6 +161,7 @@ class Path:
         on_best: Callable[[Record], None] = lambda record: None,
         *,
         direction: str = "largest",
+        at_least: int = 1,
     ) -> None:
         """Try values in turn until none further is worth a fit; ``best`` and ``end`` say the rest.
 
@@ -177,6 +178,8 @@ class Path:
             Is told the record of each fit that is the best so far.
         direction : str
             How the last value is called among all: ``"largest"`` or ``"smallest"``.
+        at_least : int
+            Values that are tried in any case, such as for a mean of the best few.
 
         Raises
         ------
@@ -184,7 +187,7 @@ class Path:
             On Ctrl-C in a fit; ``records`` and ``best`` are those of the fits before.
         """
         anchor: Record = {}
-        for value in values:
+        for n_tried, value in enumerate(values, 1):
             so_far = "" if self.best is None else f", {self.value:.4g} is best so far"
             self._report(f"{self.name}: trying {value:.4g}{so_far}")
             trial = fit(value)
@@ -196,15 +199,15 @@ class Path:
             if not (anchor and self._has_left) or is_better(record, anchor, by=_FLAT):
                 anchor = record
             self._has_left |= not (trial.is_constant or trial.is_empty)
-            self.end = self._why_it_ends(trial, record, anchor)
+            self.end = trial.end
+            if n_tried >= at_least and not self.end:
+                self.end = self._why_it_ends(trial, record, anchor)
             if self.end:
                 return
         self.end = f"the {direction} {self.name} was tried"
 
     def _why_it_ends(self, trial: Trial, record: Record, anchor: Record) -> str:
         """Reason why no further value is tried; empty if one is."""
-        if trial.end:
-            return trial.end
         if not self._has_left:
             return ""
         if "score" not in record and not trial.loss:

@@ -300,6 +300,34 @@ def test_weak_learners_decide_what_is_read_and_not_what_is_minimised(face):
                 face(weak_learner="linear", **{name: OTHERS[name]}).fit(*DATA[face])
 
 
+@pytest.mark.parametrize("face", DATA)
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_each_parameter_of_trees_and_steps_changes_the_model(face, name):
+    objective = OBJECTIVES[face][0]
+    # Sixty rows hardly ask for deep trees.
+    own = {name: {"min_samples_leaf": 10, "max_depth": 1}.get(name, OTHERS[name])}
+    default, other = (quick(face, objective, **own).fit(*DATA[face]) for own in ({}, own))
+    same = quick(face, objective, **own).fit(*DATA[face])
+    assert default.objective_ != other.objective_ == same.objective_
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("learning_rate", [0, -1, "x", None, float("nan")]),
+        ("max_depth", [0, 13, 2.5, None, "x", True]),
+        ("min_samples_leaf", [0, 1.5, None, "x"]),
+        ("l2_regularization", [-1, "x", None, float("inf")]),
+        ("max_features", [0, 2, "x", None]),
+        ("max_iter", [0, 2.5, None, "x"]),
+    ],
+)
+def test_values_out_of_range_are_named(name, wrong):
+    for value in wrong:
+        with pytest.raises((TypeError, ValueError), match=f"^{name} is "):
+            StructBoostClassifier(**{name: value}).fit(X, Y)
+
+
 def test_settings_of_one_objective_train_models_of_one_kind():
     X, y = load_wine(return_X_y=True)
     for settings in ({"columns_per_channel": 6}, {"exact": True}, {"tol": 0.001}, {}):

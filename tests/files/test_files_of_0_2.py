@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import structboost
+from structboost.estimators.objectives import parameters_of_0_2
 
 FOLDER = Path(__file__).parent / "files_of_0_2"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
@@ -79,6 +80,23 @@ def test_a_model_of_0_2_predicts_as_before_and_says_its_objective(name, tmp_path
             else:
                 for a, b in zip(own, then, strict=True):
                     assert np.allclose(a, b, atol=1e-8)
+
+
+def test_files_that_do_not_name_an_objective_are_known_by_their_parameters_and_their_bound():
+    def objective(face, has_bound=False, **parameters):
+        return parameters_of_0_2(face, parameters, has_bound=has_bound)["objective"]
+
+    sets, tagger = "StructBoostMultiLabelClassifier", "StructBoostTagger"
+    # The defaults of sparse tables and of tokens of zeros and ones.
+    assert objective(tagger) == objective(sets) == "log_loss"
+    assert objective(tagger, True) == objective(sets, True) == "hinge"
+    assert objective(sets, True, loss="subset") == "l1_log_loss"
+    assert objective(sets, loss="subset") == "log_loss"
+    assert objective("StructBoostRanker") == "pairwise"
+    assert objective("StructBoostClassifier", True, formulation="exponential") == "exponential"
+    of_open = parameters_of_0_2("StructBoostClassifier", {"tol": 0.1, "max_rounds": 7})
+    assert of_open == {"max_iter": 7, "objective": "log_loss"}
+    assert parameters_of_0_2("AdaBoostMHClassifier", {"max_rounds": 7}) == {"max_rounds": 7}
 
 
 def test_every_kept_model_is_tried():

@@ -52,10 +52,10 @@ def assert_it_left(path, value, end):
     assert end
 
 
-@pytest.mark.parametrize("weak_learner", ["stump", "linear"])
-def test_taggers_find_rare_tags(weak_learner):
+@pytest.mark.parametrize("objective", ["hinge", "svm"])
+def test_taggers_find_rare_tags(objective):
     X, Y = rare_words()
-    tagger = StructBoostTagger(weak_learner=weak_learner).fit(X[:300], Y[:300])
+    tagger = StructBoostTagger(objective=objective).fit(X[:300], Y[:300])
     assert_it_left(tagger.C_path_, tagger.C_, tagger.C_path_end_)
     truth, tags = np.concatenate(Y[300:]), np.concatenate(tagger.predict(X[300:]))
     hits = np.sum((truth == "B") & (tags == "B"))
@@ -71,7 +71,7 @@ def test_stumps_leave_the_majority():
     X = np.column_stack((X, random.random(600)))
     trainer = StructBoost(MulticlassTask(2), C="auto").fit(X, y, folds=random_folds(X, y, strata=y))
     assert_it_left(trainer.C_path_, trainer.C_, trainer.C_path_end_)
-    face = StructBoostClassifier(weak_learner="stump").fit(X, y)
+    face = StructBoostClassifier(objective="hinge").fit(X, y)
     assert_it_left(face.C_path_, face.C_, face.C_path_end_)
     assert face.score(X, y) > 0.99
 
@@ -84,7 +84,7 @@ def label_sets():
 
 def test_whole_sets_of_labels_are_not_all_the_same():
     X, Y = label_sets()
-    model = StructBoostMultiLabelClassifier(loss="subset", weak_learner="linear")
+    model = StructBoostMultiLabelClassifier(objective="svm", loss="subset")
     model.fit(X[:400], Y[:400])
     assert_it_left(model.C_path_, model.C_, model.C_path_end_)
     sets = np.asarray(model.predict(X[400:]))

@@ -99,6 +99,14 @@ def test_a_value_that_is_worse_on_each_of_five_folds_ends_the_path(third, n_trie
     assert ("on every fold" in path.end) == (n_tried == 3)
 
 
+def test_some_values_are_tried_in_any_case():
+    path = Path("C")
+    path.follow(upwards(1.0), made([1, 5, 5, 5, 5, 5]), at_least=4)
+    assert len(path.records) == 4
+    assert path.value == 1.0
+    assert "larger than at 1" in path.end
+
+
 def test_the_fit_may_say_that_no_further_value_is_worth_it():
     path = followed([5, 4, 3, 2], ends={2: "the rounds are used up"}, constant=range(4))
     assert (len(path.records), path.end) == (3, "the rounds are used up")
