@@ -445,7 +445,7 @@ class TreeFamily(WeakLearnerFamily):
         if self._n_words:
             sets = np.zeros((*bins.shape, self._n_words), np.uint64)
         if self.min_samples_leaf > 1:
-            counts = np.empty((self.depth, self._n_entries), np.int64)
+            counts = np.empty(self._n_bins.max(initial=1), np.int64)
         if self.max_features < 1:
             of_columns = self._feature(np.arange(self.binned.n_columns))
             n_drawn = math.ceil(self.max_features * self.n_features)

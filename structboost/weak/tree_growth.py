@@ -111,7 +111,8 @@ def _pack(
 ) -> int:
     """Fill ``packed`` with the duals of a channel as whole numbers.
 
-    Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros.  Those that have none come to ``rows``; returns how many.
+    Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros; those with others come to
+    ``rows``.  Returns how many there are.
     """
     n_rows = len(packed)
     total, takes = 0.0, 1.0
@@ -202,8 +203,8 @@ def grow(
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
         Filled: the bins that go left, where a node splits by a set.  Without categories None, which
         spares the compilation of all that is about sets.
-    counts : ndarray of int64, shape (depth, sum of n_bins), optional
-        Room for the rows of each bin, on the way to a leaf; None where one row is enough.
+    counts : ndarray of int64, shape (most bins of a column,), optional
+        Room for the rows of each bin; None where one row is enough for a leaf.
     limits : (int, float)
         Fewest rows of a leaf, and the share of the absolute weight of a channel that is added to
         each side of a split.
@@ -225,12 +226,11 @@ def grow(
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total = _pack(duals, is_drawn, c, own, rows), 0
+        n, total, largest = _pack(duals, is_drawn, c, own, rows), 0, 0
         for j in range(n):
             total += own[rows[j]]
+            largest = max(largest, (own[rows[j]] >> _SHIFT) + (own[rows[j]] & _MASK))
         _count(table, own, masked, rows[:n], histograms[0])
-        if counts is not None:
-            _count_rows(codes, starts, rows[:n], counts[0])
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
@@ -240,15 +240,13 @@ def grow(
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
             begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
-            of_node, is_open = None, None
-            if counts is not None:
-                of_node = counts[place]
+            is_open = None
             if draw is not None:
                 is_open = draw[3]
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = best_split(
-                histograms[place], starts, columns, (total, ridge), left_set, of_node,
-                (end - begin, min_rows), is_open,
+                histograms[place], starts, columns, (total, ridge), left_set, is_open,
+                codes, rows[begin:end], counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -268,24 +266,15 @@ def grow(
             may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], min_rows)
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
-                of_smaller = rows[smaller[1] : smaller[2]]
-                _count(table, own, masked, of_smaller, histograms[place + 1])
-                if counts is not None:
-                    _count_rows(codes, starts, of_smaller, counts[place + 1])
+                _count(table, own, masked, rows[smaller[1] : smaller[2]], histograms[place + 1])
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:
                 for k in range(histograms.shape[1]):
                     histograms[place, k] -= histograms[place + 1, k]
-                if counts is not None:
-                    for k in range(counts.shape[1]):
-                        counts[place, k] -= counts[place + 1, k]
-                todo[n_todo, 0], todo[n_todo, 1], todo[n_todo, 4] = (
-                    larger[0],
-                    place,
-                    weight_of_larger,
-                )
+                todo[n_todo, 0], todo[n_todo, 1] = larger[0], place
                 todo[n_todo, 2], todo[n_todo, 3] = larger[1], larger[2]
+                todo[n_todo, 4] = weight_of_larger
                 n_todo += 1
             if may_smaller:
                 todo[n_todo, 0], todo[n_todo, 1] = smaller[0], place + 1
@@ -346,9 +335,11 @@ def best_split(
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    counts: IntArray | None,
-    rows: tuple[int, int],
     is_open: NDArray[np.bool_] | None,
+    codes: NDArray[Any],
+    rows: NDArray[np.int32],
+    counts: IntArray | None,
+    limits: tuple[int, int],
 ) -> tuple[int, int, int]:
     """Feature and bin of the split of least impurity, and the weight left of it.
 
@@ -362,8 +353,10 @@ def best_split(
 
     ``node`` is the weight of the node, and the ridge.  Half of that is added to p and half to n, on
     each side and in the node.  So the impurity falls by a fourth of the growth of
-    ``(p - n)^2 / (p + n + ridge)``.  ``rows`` are those of the node, and the fewest that a side may
-    have, which ``counts``, the rows of each bin, tell.  Only columns that are open are split.
+    ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
+
+    ``limits`` are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a
+    column are counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
     is_category, directions = columns
     total, ridge = node
@@ -376,32 +369,29 @@ def best_split(
     margin = _ROUNDING * impurity
     # What the next split must be below.
     limit = impurity + 0.25 * ridge - margin
-    n_rows, min_rows = rows
+    min_rows, largest = limits
+    # Sides of less weight may have too few rows.
+    enough = float(min_rows) * largest
     for f in range(len(directions)):
         if is_open is not None and not is_open[f]:
             continue
         first, n_bins = starts[f], starts[f + 1] - starts[f]
         if left_set is not None and is_category[f]:
-            own_counts = None
             if counts is not None:
-                own_counts = counts[first : first + n_bins]
-            own = histogram[first : first + n_bins]
-            found, left = _best_set(own, total, (limit, margin, half), left_set, own_counts, rows)
+                _count_rows(codes[f], rows, counts[:n_bins])
+            own, needed = histogram[first : first + n_bins], (len(rows), min_rows)
+            found, left = _best_set(own, total, (limit, margin, half), left_set, counts, needed)
             if found < limit:
                 limit = found
                 best_feature, best_bin, best_left = f, -2, left
             continue
-        n_left, left = 0, 0
+        left, is_counted = 0, False
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
             weight = histogram[first + b]
             if weight == 0:
                 continue
             left += weight
-            if counts is not None:
-                n_left += counts[first + b]
-                if n_left < min_rows or n_rows - n_left < min_rows:
-                    continue
             p, n = float(left >> _SHIFT) + half, float(left & _MASK) + half
             q, m = positive + ridge - p, negative + ridge - n
             # Multiplied by both weights, which saves two divisions.
@@ -410,6 +400,14 @@ def best_split(
                 if directions[f] != 0 and (abs(directions[f]) == 1 or b < n_bins - 2):
                     falls = (p - half) * (m - half) - (q - half) * (n - half)
                     if falls * directions[f] > 0.0:
+                        continue
+                if counts is not None and min(p + n, q + m) - ridge < enough:
+                    if not is_counted:
+                        is_counted = True
+                        _count_rows(codes[f], rows, counts[:n_bins])
+                        for k in range(1, n_bins):
+                            counts[k] += counts[k - 1]
+                    if min(counts[b], len(rows) - counts[b]) < min_rows:
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
@@ -522,16 +520,12 @@ def _part(
 
 
 @compiled
-def _count_rows(
-    codes: NDArray[Any], starts: IntArray, rows: NDArray[np.int32], counts: IntArray
-) -> None:
-    """Fill the number of rows of each bin."""
+def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
+    """Fill the number of rows of each bin of a column."""
     for b in range(len(counts)):
         counts[b] = 0
-    for f in range(len(codes)):
-        own, code = counts[starts[f] : starts[f + 1]], codes[f]
-        for j in range(len(rows)):
-            own[np.int64(code[rows[j]])] += 1
+    for j in range(len(rows)):
+        counts[np.int64(code[rows[j]])] += 1
 
 
 @compiled
