@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +28,11 @@ from structboost.estimators.objectives import (
 )
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
-from structboost.exceptions import warn_user
+from structboost.exceptions import (
+    ConstantPredictionWarning,
+    InterruptedFitWarning,
+    warn_user,
+)
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
@@ -383,7 +388,14 @@ class StructBoostEstimator(BoostedEstimator):
                 verbose=0,
                 callbacks=None,
             )
-            loss = trainer.fit(X, Y, sample_weight=weights).held_out_loss_
+            with warnings.catch_warnings():
+                # The fit itself warns of what it is left with.
+                warnings.simplefilter("ignore", ConstantPredictionWarning)
+                warnings.simplefilter("ignore", InterruptedFitWarning)
+                trainer.fit(X, Y, sample_weight=weights)
+            if trainer.interrupted_:
+                raise KeyboardInterrupt
+            loss = trainer.held_out_loss_
             if loss is None:
                 return every
             losses.append(loss)

@@ -14,7 +14,6 @@ def drawn_leaf_sums(
     numbers: NDArray[np.int16],
     duals: FloatArray,
     is_drawn: NDArray[np.bool_],
-    first: int,
     weights: FloatArray,
     masses: FloatArray,
 ) -> None:
@@ -23,11 +22,9 @@ def drawn_leaf_sums(
     Parameters
     ----------
     numbers : ndarray of int16, shape (n_trees, n_rows)
-        Leaf of each row in each tree.
-    duals : ndarray, shape (n_rows, n_channels)
+        Leaf of each row in the tree of each channel.
+    duals : ndarray, shape (n_rows, n_trees)
     is_drawn : ndarray of bool, shape (n_rows,)
-    first : int
-        Channel of the first tree.
     weights, masses : ndarray, shape (n_trees, n_leaves)
         Filled.
     """
@@ -36,6 +33,6 @@ def drawn_leaf_sums(
             weights[t, k] = masses[t, k] = 0.0
         for i in range(numbers.shape[1]):
             if is_drawn[i]:
-                dual = duals[i, first + t]
+                dual = duals[i, t]
                 weights[t, numbers[t, i]] += dual
                 masses[t, numbers[t, i]] += abs(dual)

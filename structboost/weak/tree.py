@@ -48,8 +48,6 @@ from structboost.weak.tree_growth import (
 )
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
-# Most numbers in the histograms of the roots: 32 megabytes.
-_MOST_ENTRIES = 1 << 22
 # Share of the rows that trees are grown on which share the weight with many others.
 _ROW_SHARE = 0.5
 # Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
@@ -276,7 +274,6 @@ class TreeFamily(WeakLearnerFamily):
         # them, by tree and channel.
         self._left_out: NDArray[np.bool_] | None = None
         self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
-        self._kept_room: Room | None = None
 
     @property
     def identity(self) -> str:
@@ -314,18 +311,15 @@ class TreeFamily(WeakLearnerFamily):
         """The table that histograms are counted from."""
         return tuple(counted_table(self.binned, self.row_share))
 
-    def _room(self, n_channels: int) -> Room:
-        """Room that trees of so many channels are grown in, kept for the next round."""
-        if self._kept_room is None or self._kept_room[0].shape[1] != n_channels:
-            n_rows, n_entries = self.binned.n_rows, self._n_entries
-            self._kept_room = (
-                np.empty((n_rows, n_channels), np.int64),
-                np.empty((n_entries, n_channels), np.int64),
-                np.empty((self.depth, n_entries), np.int64),
-                np.zeros((2, n_rows), np.int64),
-                np.empty((2, n_rows), np.int32),
-            )
-        return self._kept_room
+    @cached_property
+    def _room(self) -> Room:
+        """Room that trees are grown in."""
+        n_rows = self.binned.n_rows
+        return (
+            np.empty((self.depth, self._n_entries), np.int64),
+            np.zeros((2, n_rows), np.int64),
+            np.empty((2, n_rows), np.int32),
+        )
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
@@ -359,11 +353,7 @@ class TreeFamily(WeakLearnerFamily):
         is_drawn = self._draw() if self._draws else None
         self._left_out = None if is_drawn is None else ~is_drawn
         seed = self._draw_seed()
-        n_channels = duals.shape[1]
-        at_once = max(1, _MOST_ENTRIES // self._n_entries)
-        found: list[Candidate] = []
-        for first in range(0, n_channels, at_once):
-            found += self._grow(duals, is_drawn, first, min(at_once, n_channels - first), seed)
+        found = self._grow(duals, is_drawn, seed)
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def left_out(self) -> NDArray[np.bool_] | None:
@@ -466,17 +456,16 @@ class TreeFamily(WeakLearnerFamily):
         self,
         duals: FloatArray,
         is_drawn: NDArray[np.bool_] | None,
-        first: int,
-        n_channels: int,
         seed: int,
     ) -> list[Candidate]:
-        """Trees of the channels from ``first`` on, whose splits are of the rows drawn."""
+        """Trees of all channels, whose splits are of the rows drawn."""
+        n_channels = duals.shape[1]
         features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = counts = draw = None
         if self._n_words:
             sets = np.zeros((*bins.shape, self._n_words), np.uint64)
         if self.min_samples_leaf > 1:
-            counts = np.empty((self.depth, self._n_entries), np.int64)
+            counts = np.empty(self._n_bins.max(initial=1), np.int64)
         if self.max_features < 1:
             of_columns = self._feature(np.arange(self.binned.n_columns))
             n_drawn = math.ceil(self.max_features * self.n_features)
@@ -485,15 +474,14 @@ class TreeFamily(WeakLearnerFamily):
         if ridge:
             ridge /= self._equal_rows[1]
         columns = self._is_category, self._directions.of_columns
-        limits = first, self.min_samples_leaf, ridge
-        room = self._room(n_channels)
+        limits = self.min_samples_leaf, ridge
         grow(
-            self._table, columns, duals, is_drawn, room, (features, bins), sets, counts, limits,
-            draw,
+            self._table, columns, duals, is_drawn, self._room, (features, bins), sets, counts,
+            limits, draw,
         )  # fmt: skip
         numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
         leaves, weights, of_drawn = self._grown_leaves(
-            (features, bins, sets), numbers, duals, is_drawn, first
+            (features, bins, sets), numbers, duals, is_drawn
         )
         edges = (leaves * weights).sum(axis=1)
         of_sets: list[tuple[int, ...]] = [()] * n_channels
@@ -510,8 +498,8 @@ class TreeFamily(WeakLearnerFamily):
             tree = Tree(*map(tuple, fields), of_sets[c])  # type: ignore[call-arg]
             # The trees that training takes are asked for their answers next.
             self._leaves_of_round[_splits(tree)] = numbers[c]
-            self._drawn_leaves[tree, first + c] = of_drawn[c]
-            found.append(Candidate(tree, first + c, float(edges[c])))
+            self._drawn_leaves[tree, c] = of_drawn[c]
+            found.append(Candidate(tree, c, float(edges[c])))
         return found
 
     def _grown_leaves(
@@ -520,7 +508,6 @@ class TreeFamily(WeakLearnerFamily):
         numbers: NDArray[np.int16],
         duals: FloatArray,
         is_drawn: NDArray[np.bool_] | None,
-        first: int,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leaves of new trees, their weights, and the leaves as the rows drawn alone fill them.
 
@@ -532,7 +519,7 @@ class TreeFamily(WeakLearnerFamily):
         of_leaves = np.empty((3, len(numbers), 2**self.depth))
         grown_leaves(
             self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None,
-            (first, share), numbers, of_leaves,
+            share, numbers, of_leaves,
         )  # fmt: skip
         weights, masses, leaves = of_leaves
         if not self.confident:
@@ -541,7 +528,7 @@ class TreeFamily(WeakLearnerFamily):
         of_drawn = _SURE * leaves
         if is_drawn is not None:
             own_weights, own_masses = np.empty((2, *weights.shape))
-            drawn_leaf_sums(numbers, duals, is_drawn, first, own_weights, own_masses)
+            drawn_leaf_sums(numbers, duals, is_drawn, own_weights, own_masses)
             of_row = own_masses.sum(axis=1, keepdims=True) * (share / self.row_share)
             of_drawn = _SURE * own_weights / np.maximum(own_masses + of_row, _TINY)
         if self._is_directed:

@@ -1,10 +1,10 @@
 """Kernels that grow trees from histograms of binned features.
 
 A histogram holds the positive and the negative weight of every bin, as whole numbers: the halves of
-one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  That of
-the root is counted for all channels in one pass.  Below it, only the rows of the smaller child are
-counted; its sibling has the difference to the parent.  Columns with one common bin are counted from
-their sparse form, all others from a table of codes with one line per row.
+one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  Below
+the root only the rows of the smaller child are counted; its sibling has the difference to the
+parent.  Columns with one common bin are counted from their sparse form, all others from a table of
+codes with one line per row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GROUP_COLUMNS = 128
 _ROWS_AT_ONCE = 64
 
 
-Room = tuple[IntArray, IntArray, IntArray, IntArray, NDArray[np.int32]]
+Room = tuple[IntArray, IntArray, NDArray[np.int32]]
 
 
 class CountedTable(NamedTuple):
@@ -103,66 +103,34 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
 
 @compiled
 def _pack(
-    duals: FloatArray, is_drawn: NDArray[np.bool_] | None, first: int, packed: IntArray
-) -> None:
-    """Fill ``packed`` with duals as whole numbers, shape (n_rows, n_channels).
+    duals: FloatArray,
+    is_drawn: NDArray[np.bool_] | None,
+    channel: int,
+    packed: IntArray,
+    rows: NDArray[np.int32],
+) -> int:
+    """Fill ``packed`` with the duals of a channel as whole numbers.
 
-    Those of a channel are scaled so that their sizes sum to 2^31 at most.  Rows that are not drawn
-    have zeros.
+    Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros; those with others come to
+    ``rows``.  Returns how many there are.
     """
-    n_rows, n_channels = packed.shape
-    for c in range(n_channels):
-        total, takes = 0.0, 1.0
-        for i in range(n_rows):
-            if is_drawn is not None:
-                takes = 1.0 if is_drawn[i] else 0.0
-            total += takes * abs(duals[i, first + c])
-        scale = (_TOTAL - n_rows) / total if total > 0.0 else 0.0
-        for i in range(n_rows):
-            if is_drawn is not None:
-                takes = 1.0 if is_drawn[i] else 0.0
-            scaled = takes * scale * duals[i, first + c]
-            size = np.int64(abs(scaled) + 0.5)
-            packed[i, c] = size << _SHIFT if scaled > 0.0 else size
-
-
-@compiled
-def _count_roots(
-    table: tuple[NDArray[Any], ...], packed: IntArray, rows: NDArray[np.int32], roots: IntArray
-) -> None:
-    """Fill the histograms of all channels, shape (sum of n_bins, n_channels)."""
-    _, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
-    n_channels = packed.shape[1]
-    totals = np.zeros(n_channels, np.int64)
-    for b in range(len(roots)):
-        for c in range(n_channels):
-            roots[b, c] = 0
-    for j in range(len(rows)):
-        for c in range(n_channels):
-            totals[c] += packed[rows[j], c]
-    width = max(1, _GROUP_COLUMNS // n_channels)
-    for begin in range(0, len(dense), width):
-        end = min(begin + width, len(dense))
-        if n_channels == 1:
-            _count_dense(by_row, dense, begin, end, packed.reshape(-1), rows, roots.reshape(-1))
-            continue
-        for j in range(len(rows)):
-            row = rows[j]
-            for k in range(begin, end):
-                bin_ = dense[k] + np.int64(by_row[row, k])
-                for c in range(n_channels):
-                    roots[bin_, c] += packed[row, c]
-    for k in range(len(sparse)):
-        first = starts[sparse[k, 0]]
-        usual = first + sparse[k, 1]
-        for c in range(n_channels):
-            roots[usual, c] = totals[c]
-        for e in range(rare_indptr[k], rare_indptr[k + 1]):
-            bin_ = first + np.int64(rare_codes[e])
-            for c in range(n_channels):
-                weight = packed[rare_rows[e], c]
-                roots[bin_, c] += weight
-                roots[usual, c] -= weight
+    n_rows = len(packed)
+    total, takes = 0.0, 1.0
+    for i in range(n_rows):
+        if is_drawn is not None:
+            takes = 1.0 if is_drawn[i] else 0.0
+        total += takes * abs(duals[i, channel])
+    scale = (_TOTAL - n_rows) / total if total > 0.0 else 0.0
+    n = 0
+    for i in range(n_rows):
+        if is_drawn is not None:
+            takes = 1.0 if is_drawn[i] else 0.0
+        scaled = takes * scale * duals[i, channel]
+        size = np.int64(abs(scaled) + 0.5)
+        packed[i] = size << _SHIFT if scaled > 0.0 else size
+        rows[n] = i
+        n += size != 0
+    return n
 
 
 @compiled
@@ -214,43 +182,41 @@ def grow(
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
-    limits: tuple[int, int, float],
+    limits: tuple[int, float],
     draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
 ) -> None:
-    """Grow trees for some channels, each split of least Gini impurity.
+    """Grow a tree for each channel, each split of least Gini impurity.
 
     Parameters
     ----------
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
         Which are categories, and the directions, as :func:`best_split` takes them.
-    duals : ndarray, shape (n_rows, n_all_channels)
+    duals : ndarray, shape (n_rows, n_channels)
     is_drawn : ndarray of bool, shape (n_rows,), optional
         Rows that the trees are grown on; None for all.
     room : tuple of ndarrays
-        Room for packed duals, shape (n_rows, n_channels), and their histograms, shape
-        (sum of n_bins, n_channels); for histograms on the way to a leaf, shape
-        (depth, sum of n_bins); and for two numbers of each row, shape (2, n_rows), twice.  Zero
-        where numbers of the fourth are read.
+        Room for histograms on the way to a leaf, shape (depth, sum of n_bins), and for two numbers
+        of each row, shape (2, n_rows), twice, the former zero.
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
         Features and bins, filled; bin -1: no split; bin -2: a split by a set.
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
         Filled: the bins that go left, where a node splits by a set.  Without categories None, which
         spares the compilation of all that is about sets.
-    counts : ndarray of int64, shape (depth, sum of n_bins), optional
-        Room for the rows of each bin, on the way to a leaf; None where one row is enough.
-    limits : (int, int, float)
-        The first of the channels, the fewest rows of a leaf, and the share of the absolute weight
-        of a channel that is added to each side of a split.
+    counts : ndarray of int64, shape (most bins of a column,), optional
+        Room for the rows of each bin; None where one row is enough for a leaf.
+    limits : (int, float)
+        Fewest rows of a leaf, and the share of the absolute weight of a channel that is added to
+        each side of a split.
     draw : (int, int, ndarray of int64, ndarray of bool), optional
         Seed, number of features that a node may split, feature of each column, and room for which
         columns a node may split; None where it may split all.
     """
     codes, starts = table[0], table[1]
-    packed, roots, histograms, weights, row_numbers = room
+    histograms, weights, row_numbers = room
     features, bins = nodes
-    first, min_rows, share = limits
-    n_rows, n_nodes, depth = len(packed), features.shape[1], len(histograms)
+    min_rows, share = limits
+    n_nodes, depth = features.shape[1], len(histograms)
     rows, other = row_numbers[0], row_numbers[1]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
     own, masked = weights[0], weights[1]
@@ -259,23 +225,12 @@ def grow(
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
-    _pack(duals, is_drawn, first, packed)
-    n = 0
-    for i in range(n_rows):
-        rows[n] = i
-        n += is_drawn is None or is_drawn[i]
-    _count_roots(table, packed, rows[:n], roots)
     for c in range(len(features)):
-        n, total = 0, 0
-        for i in range(n_rows):
-            own[i] = packed[i, c]
-            rows[n] = i
-            n += own[i] != 0
-            total += own[i]
-        for b in range(len(roots)):
-            histograms[0, b] = roots[b, c]
-        if counts is not None:
-            _count_rows(codes, starts, rows[:n], counts[0])
+        n, total, largest = _pack(duals, is_drawn, c, own, rows), 0, 0
+        for j in range(n):
+            total += own[rows[j]]
+            largest = max(largest, (own[rows[j]] >> _SHIFT) + (own[rows[j]] & _MASK))
+        _count(table, own, masked, rows[:n], histograms[0])
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
@@ -285,15 +240,13 @@ def grow(
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
             begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
-            of_node, is_open = None, None
-            if counts is not None:
-                of_node = counts[place]
+            is_open = None
             if draw is not None:
                 is_open = draw[3]
-                _draw_columns(draw, (first + c) * n_nodes + node)
+                _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = best_split(
-                histograms[place], starts, columns, (total, ridge), left_set, of_node,
-                (end - begin, min_rows), is_open,
+                histograms[place], starts, columns, (total, ridge), left_set, is_open,
+                codes, rows[begin:end], counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -313,24 +266,15 @@ def grow(
             may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], min_rows)
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
-                of_smaller = rows[smaller[1] : smaller[2]]
-                _count(table, own, masked, of_smaller, histograms[place + 1])
-                if counts is not None:
-                    _count_rows(codes, starts, of_smaller, counts[place + 1])
+                _count(table, own, masked, rows[smaller[1] : smaller[2]], histograms[place + 1])
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:
                 for k in range(histograms.shape[1]):
                     histograms[place, k] -= histograms[place + 1, k]
-                if counts is not None:
-                    for k in range(counts.shape[1]):
-                        counts[place, k] -= counts[place + 1, k]
-                todo[n_todo, 0], todo[n_todo, 1], todo[n_todo, 4] = (
-                    larger[0],
-                    place,
-                    weight_of_larger,
-                )
+                todo[n_todo, 0], todo[n_todo, 1] = larger[0], place
                 todo[n_todo, 2], todo[n_todo, 3] = larger[1], larger[2]
+                todo[n_todo, 4] = weight_of_larger
                 n_todo += 1
             if may_smaller:
                 todo[n_todo, 0], todo[n_todo, 1] = smaller[0], place + 1
@@ -391,9 +335,11 @@ def best_split(
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    counts: IntArray | None,
-    rows: tuple[int, int],
     is_open: NDArray[np.bool_] | None,
+    codes: NDArray[Any],
+    rows: NDArray[np.int32],
+    counts: IntArray | None,
+    limits: tuple[int, int],
 ) -> tuple[int, int, int]:
     """Feature and bin of the split of least impurity, and the weight left of it.
 
@@ -407,8 +353,10 @@ def best_split(
 
     ``node`` is the weight of the node, and the ridge.  Half of that is added to p and half to n, on
     each side and in the node.  So the impurity falls by a fourth of the growth of
-    ``(p - n)^2 / (p + n + ridge)``.  ``rows`` are those of the node, and the fewest that a side may
-    have, which ``counts``, the rows of each bin, tell.  Only columns that are open are split.
+    ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
+
+    ``limits`` are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a
+    column are counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
     is_category, directions = columns
     total, ridge = node
@@ -421,32 +369,29 @@ def best_split(
     margin = _ROUNDING * impurity
     # What the next split must be below.
     limit = impurity + 0.25 * ridge - margin
-    n_rows, min_rows = rows
+    min_rows, largest = limits
+    # Sides of less weight may have too few rows.
+    enough = float(min_rows) * largest
     for f in range(len(directions)):
         if is_open is not None and not is_open[f]:
             continue
         first, n_bins = starts[f], starts[f + 1] - starts[f]
         if left_set is not None and is_category[f]:
-            own_counts = None
             if counts is not None:
-                own_counts = counts[first : first + n_bins]
-            own = histogram[first : first + n_bins]
-            found, left = _best_set(own, total, (limit, margin, half), left_set, own_counts, rows)
+                _count_rows(codes[f], rows, counts[:n_bins])
+            own, needed = histogram[first : first + n_bins], (len(rows), min_rows)
+            found, left = _best_set(own, total, (limit, margin, half), left_set, counts, needed)
             if found < limit:
                 limit = found
                 best_feature, best_bin, best_left = f, -2, left
             continue
-        n_left, left = 0, 0
+        left, is_counted = 0, False
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
             weight = histogram[first + b]
             if weight == 0:
                 continue
             left += weight
-            if counts is not None:
-                n_left += counts[first + b]
-                if n_left < min_rows or n_rows - n_left < min_rows:
-                    continue
             p, n = float(left >> _SHIFT) + half, float(left & _MASK) + half
             q, m = positive + ridge - p, negative + ridge - n
             # Multiplied by both weights, which saves two divisions.
@@ -455,6 +400,14 @@ def best_split(
                 if directions[f] != 0 and (abs(directions[f]) == 1 or b < n_bins - 2):
                     falls = (p - half) * (m - half) - (q - half) * (n - half)
                     if falls * directions[f] > 0.0:
+                        continue
+                if counts is not None and min(p + n, q + m) - ridge < enough:
+                    if not is_counted:
+                        is_counted = True
+                        _count_rows(codes[f], rows, counts[:n_bins])
+                        for k in range(1, n_bins):
+                            counts[k] += counts[k - 1]
+                    if min(counts[b], len(rows) - counts[b]) < min_rows:
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
@@ -567,16 +520,12 @@ def _part(
 
 
 @compiled
-def _count_rows(
-    codes: NDArray[Any], starts: IntArray, rows: NDArray[np.int32], counts: IntArray
-) -> None:
-    """Fill the number of rows of each bin."""
+def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
+    """Fill the number of rows of each bin of a column."""
     for b in range(len(counts)):
         counts[b] = 0
-    for f in range(len(codes)):
-        own, code = counts[starts[f] : starts[f + 1]], codes[f]
-        for j in range(len(rows)):
-            own[np.int64(code[rows[j]])] += 1
+    for j in range(len(rows)):
+        counts[np.int64(code[rows[j]])] += 1
 
 
 @compiled
@@ -608,7 +557,7 @@ def grown_leaves(
     sets: NDArray[np.uint64] | None,
     duals: FloatArray,
     is_drawn: NDArray[np.bool_] | None,
-    limits: tuple[int, float],
+    share: float,
     numbers: NDArray[np.int16],
     of_leaves: FloatArray,
 ) -> None:
@@ -618,17 +567,16 @@ def grown_leaves(
     ----------
     codes, nodes, sets, duals, is_drawn
         As for :func:`grow` and :func:`_leaf_sums`.
-    limits : (int, float)
-        The first channel, and the share of the mass of a tree that is added to that of each leaf.
+    share : float
+        Share of the mass of a tree that is added to that of each leaf.
     numbers : ndarray of int16, shape (n_trees, n_rows)
         Filled.
     of_leaves : ndarray, shape (3, n_trees, n_leaves)
         Filled: sums of the duals, masses, and the former over the latter.
     """
-    first, share = limits
     weights, masses = of_leaves[0], of_leaves[1]
     leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
-    _leaf_sums(numbers, duals, is_drawn, first, weights, masses)
+    _leaf_sums(numbers, duals, is_drawn, weights, masses)
     for t in range(len(numbers)):
         added = 0.0
         for k in range(masses.shape[1]):
@@ -643,11 +591,10 @@ def _leaf_sums(
     numbers: NDArray[np.int16],
     duals: FloatArray,
     is_drawn: NDArray[np.bool_] | None,
-    first: int,
     weights: FloatArray,
     masses: FloatArray,
 ) -> None:
-    """Sums of the duals, and of their sizes, in the leaves of the channels from ``first`` on.
+    """Sums of the duals, and of their sizes, in the leaves of a tree for each channel.
 
     Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do
     that are not drawn.  The others count by how right their answers are on the former, compared
@@ -657,7 +604,7 @@ def _leaf_sums(
     ----------
     numbers : ndarray, shape (n_trees, n_rows)
         As :func:`leaf_numbers` gives them.
-    duals : ndarray, shape (n_rows, n_all_channels)
+    duals : ndarray, shape (n_rows, n_channels)
     is_drawn : ndarray of bool, shape (n_rows,), optional
     weights, masses : ndarray, shape (n_trees, n_leaves)
         Filled.
@@ -669,14 +616,17 @@ def _leaf_sums(
         for k in range(n_leaves):
             weights[t, k] = masses[t, k] = own_weights[k] = own_masses[k] = 0.0
         for i in range(numbers.shape[1]):
-            k, dual = numbers[t, i], duals[i, first + t]
+            k, dual = numbers[t, i], duals[i, t]
             if is_drawn is not None and is_drawn[i]:
                 own_weights[k] += dual
                 own_masses[k] += abs(dual)
             else:
                 weights[t, k] += dual
                 masses[t, k] += abs(dual)
-        own, others = own_masses.sum(), masses[t].sum()
+        own, others = 0.0, 0.0
+        for k in range(n_leaves):
+            own += own_masses[k]
+            others += masses[t, k]
         if own <= 0.0:
             continue
         on_own, on_others = 0.0, 0.0

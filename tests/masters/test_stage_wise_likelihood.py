@@ -17,6 +17,7 @@ from structboost import (
     Exponential,
     MulticlassTask,
     StageWiseLikelihood,
+    StructBoost,
     StructBoostClassifier,
     TreeFamily,
 )
@@ -123,3 +124,19 @@ def test_parameters_out_of_range_are_refused():
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             StageWiseLikelihood(**{name: value}).check()
+
+
+def test_a_column_that_is_chosen_again_steps_on():
+    """Three stumps for forty rounds: their answers are asked for anew in most of them."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, size=(200, 1)).astype(float)
+    y = np.where(rng.random(200) < 0.2 + 0.2 * X[:, 0], 1, -1)
+    trainer = StructBoost(
+        BinaryTask(), C=np.inf, formulation=StageWiseLikelihood(enough=0.0), weak_learner="stump",
+        columns_per_channel=1, max_rounds=40,
+    ).fit(X, y)  # fmt: skip
+    assert len(trainer.model_.weights) < 7 < len(trainer.history_)
+    losses = np.logaddexp(0.0, -2.0 * y * trainer.model_.scores(X)[:, 0])
+    assert trainer.objective_ == pytest.approx(losses.mean(), rel=1e-9)
+    primal = [record["primal"] for record in trainer.history_]
+    assert (np.diff(primal) < 0).all()

@@ -10,7 +10,6 @@ from sklearn.datasets import load_iris
 
 from structboost import CheckpointError, MulticlassTask, OneSlack, StructBoost
 from structboost.shards.blocks import BLOCK_ROWS
-from structboost.weak import tree as tree_module
 from structboost.weak.tree import TreeFamily, TreeTable
 
 
@@ -80,15 +79,6 @@ def test_splits_are_the_best_over_several_blocks_of_rows():
     # Small children, which are counted from the sparse form and from the dense one.
     duals = rng.normal(size=(n, 2)) + 0.3 * (X[:, :2] == 4) - 0.2 * (X[:, 2:] == 1)
     check_growth(X, duals, 3)
-
-
-def test_channels_are_grown_in_groups_where_memory_is_short(monkeypatch):
-    rng = np.random.default_rng(0)
-    family = TreeFamily(rng.normal(size=(90, 3)), (-1.0, 1.0))
-    duals = rng.normal(size=(90, 5))
-    at_once = family.price(duals, 1)
-    monkeypatch.setattr(tree_module, "_MOST_ENTRIES", 4 * int(family.binned.bins.n_bins.sum()))
-    assert family.price(duals, 1) == at_once
 
 
 @settings(max_examples=20, deadline=None)
