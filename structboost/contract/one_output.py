@@ -79,6 +79,7 @@ def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
     if task.labelled_kind is None:
         return all(deeply_equal(outputs[0], output) for output in outputs[1:])
     pairs = zip(X, outputs, strict=True)
-    labels = [np.reshape(own := task.part_labels(x, y), (len(own), -1)) for x, y in pairs]
-    table = np.concatenate(labels)
+    labels = [np.asarray(task.part_labels(x, y)) for x, y in pairs]
+    rows = [own.reshape(len(own), -1) for own in labels if own.size]
+    table = np.concatenate(rows or [np.empty((0, 1))])
     return bool((table == table[:1]).all())

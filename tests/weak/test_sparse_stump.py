@@ -128,7 +128,7 @@ def test_what_a_sparse_table_cannot_have_is_named():
     X, y = labelled()
     rows = sparse.csr_array(X)
     with pytest.raises(TypeError, match=r"[Ss]parse data was passed"):
-        StructBoostClassifier(objective="hinge", weak_learner="tree").fit(rows, y)
+        StructBoostClassifier(objective="hinge", weak_learner="perceptron").fit(rows, y)
     with pytest.raises(ValueError, match="X is sparse, with which categorical_features"):
         StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
     with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
