@@ -108,20 +108,20 @@ def _pack(
     channel: int,
     packed: IntArray,
     rows: NDArray[np.int32],
-) -> int:
+) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as whole numbers.
 
     Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros; those with others come to
-    ``rows``.  Returns how many there are.
+    ``rows``.  Returns how many there are, their sum, and the largest size.
     """
     n_rows = len(packed)
-    total, takes = 0.0, 1.0
+    size_of_all, takes = 0.0, 1.0
     for i in range(n_rows):
         if is_drawn is not None:
             takes = 1.0 if is_drawn[i] else 0.0
-        total += takes * abs(duals[i, channel])
-    scale = (_TOTAL - n_rows) / total if total > 0.0 else 0.0
-    n = 0
+        size_of_all += takes * abs(duals[i, channel])
+    scale = (_TOTAL - n_rows) / size_of_all if size_of_all > 0.0 else 0.0
+    n, total, largest = 0, 0, 0
     for i in range(n_rows):
         if is_drawn is not None:
             takes = 1.0 if is_drawn[i] else 0.0
@@ -130,7 +130,9 @@ def _pack(
         packed[i] = size << _SHIFT if scaled > 0.0 else size
         rows[n] = i
         n += size != 0
-    return n
+        total += packed[i]
+        largest = max(largest, int(size))
+    return n, total, largest
 
 
 @compiled
@@ -226,10 +228,7 @@ def grow(
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals, is_drawn, c, own, rows), 0, 0
-        for j in range(n):
-            total += own[rows[j]]
-            largest = max(largest, (own[rows[j]] >> _SHIFT) + (own[rows[j]] & _MASK))
+        n, total, largest = _pack(duals, is_drawn, c, own, rows)
         _count(table, own, masked, rows[:n], histograms[0])
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
@@ -623,26 +622,35 @@ def _leaf_sums(
             else:
                 weights[t, k] += dual
                 masses[t, k] += abs(dual)
-        own, others = 0.0, 0.0
-        for k in range(n_leaves):
-            own += own_masses[k]
-            others += masses[t, k]
-        if own <= 0.0:
-            continue
-        on_own, on_others = 0.0, 0.0
-        for k in range(n_leaves):
-            if own_masses[k] > 0.0:
-                answer = own_weights[k] / own_masses[k]
-                on_own += answer * own_weights[k] / own
-                if others > 0.0:
-                    on_others += answer * weights[t, k] / others
-        share = 1.0
-        if others > 0.0:
-            share = min(max(on_others / on_own, 0.0), 1.0) if on_own > 0.0 else 0.0
-        scale = (own + others) / (share * own + others)
-        for k in range(n_leaves):
-            weights[t, k] = scale * (weights[t, k] + share * own_weights[k])
-            masses[t, k] = scale * (masses[t, k] + share * own_masses[k])
+        if is_drawn is not None:
+            _add_drawn(own_weights, own_masses, weights[t], masses[t])
+
+
+@compiled
+def _add_drawn(
+    own_weights: FloatArray, own_masses: FloatArray, weights: FloatArray, masses: FloatArray
+) -> None:
+    """Add the sums of the rows drawn to those of the others, as far as these agree with them."""
+    own, others = 0.0, 0.0
+    for k in range(len(masses)):
+        own += own_masses[k]
+        others += masses[k]
+    if own <= 0.0:
+        return
+    on_own, on_others = 0.0, 0.0
+    for k in range(len(masses)):
+        if own_masses[k] > 0.0:
+            answer = own_weights[k] / own_masses[k]
+            on_own += answer * own_weights[k] / own
+            if others > 0.0:
+                on_others += answer * weights[k] / others
+    share = 1.0
+    if others > 0.0:
+        share = min(max(on_others / on_own, 0.0), 1.0) if on_own > 0.0 else 0.0
+    scale = (own + others) / (share * own + others)
+    for k in range(len(masses)):
+        weights[k] = scale * (weights[k] + share * own_weights[k])
+        masses[k] = scale * (masses[k] + share * own_masses[k])
 
 
 @compiled
