@@ -377,8 +377,8 @@ class StructBoostEstimator(BoostedEstimator):
         if (self.n_features_in_ or 0) > _MOST_TRIED_FEATURES:
             return few
         X, Y, weights = _some_examples(*train, sample_weight)
-        losses = []
-        for share in _SHARES_OF_FEATURES:
+        losses = {}
+        for share in (every, few):
             self.max_features_ = share
             trainer = self._trainer(
                 task,
@@ -398,8 +398,8 @@ class StructBoostEstimator(BoostedEstimator):
             loss = trainer.held_out_loss_
             if loss is None:
                 return every
-            losses.append(loss)
-        return every if losses[1] < _CLEARLY_LESS * losses[0] else few
+            losses[share] = loss
+        return every if losses[every] < _CLEARLY_LESS * losses[few] else few
 
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
