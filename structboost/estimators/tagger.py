@@ -27,6 +27,9 @@ from structboost.estimators.tokens import (
     warn_of_unknown_tags,
 )
 from structboost.files.schema import DamagedFileError, whole_number
+from structboost.linear.dual_chain import DualChain
+from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
+from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.base import Formulation
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.selection.folds import Fold, random_folds
@@ -317,7 +320,35 @@ class StructBoostTagger(StageWiseByDefault):
     def _stage_wise_learners(self, trees: Any) -> Any:
         return {"token": trees, "step": "stump"}
 
+    @property
+    def _is_linear_likelihood(self) -> bool:
+        """Whether one linear function is trained by its likelihood.
+
+        It is on tokens of zeros and ones, or with ``weak_learner="linear"``, if nothing else is
+        said of the objective.
+        """
+        others = [name for name in self._objective if name != "weak_learner"]
+        is_open = all(
+            is_same(getattr(self, name), getattr(type(self), name))
+            for name in others
+            if hasattr(type(self), name)
+        )
+        by_default = is_same(self.weak_learner, AUTO) and self._reader.is_active
+        return is_open and (by_default or is_same(self.weak_learner, "linear"))
+
     def _trainer(self, task: Task, **settings: Any) -> Any:
+        if self._is_linear_likelihood:
+            own = self._linear_trainer(task)
+            return LinearLikelihoodTrainer(
+                task,
+                C=own.C,
+                tol=own.tol,
+                max_rounds=own.max_rounds,
+                random_state=own.random_state,
+                verbose=own.verbose,
+                active=["token"] if self._reader.is_active else (),
+                problem=DualChain if self._reader.is_active else PrimalLikelihood,
+            )
         if is_same(self.weak_learner, "linear"):
             return self._linear_trainer(task, ["token"] if self._reader.is_active else ())
         return super()._trainer(task, **settings)
