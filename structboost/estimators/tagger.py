@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -16,6 +17,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.boosted import StageWiseByDefault
+from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes, saved_names
 from structboost.estimators.tokens import (
@@ -26,7 +28,7 @@ from structboost.estimators.tokens import (
     token_importances,
     warn_of_unknown_tags,
 )
-from structboost.files.schema import DamagedFileError, whole_number
+from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.dual_chain import DualChain
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
@@ -79,6 +81,10 @@ class StructBoostTagger(StageWiseByDefault):
         The tags, in ascending order.
     feature_names_ : list of str
         Names of the features, where tokens are dicts.
+    outside_offset_ : float
+        How far :meth:`predict` lowers the score of the tag O: 0, unless tags mark chunks (O,
+        B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is the offset
+        from 0 to 2 of the largest chunk F1 on the sequences that C was chosen on.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) followed by each tag (column).
     """
@@ -133,11 +139,14 @@ class StructBoostTagger(StageWiseByDefault):
         if held:
             validation = labelled_stretches([rows[i] for i in held], [tags[i] for i in held])
         task = ChainTask(len(self.classes_), forbidden=forbidden)
+        self.outside_offset_ = 0.0
         self._train(task, (inputs, outputs), validation, np.repeat(weights[kept], sizes))
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """Tags of each sequence: those of the highest score together.
+
+        Where tags mark chunks, the score of O is lowered by ``outside_offset_`` before.
 
         Parameters
         ----------
@@ -155,6 +164,9 @@ class StructBoostTagger(StageWiseByDefault):
             If tokens have another number of features than in training.
         """
         rows, scores = self._scored(X)
+        if self.outside_offset_:
+            outside = ChunkTags(self.classes_).outside
+            scores = lowered(scores, outside, self.outside_offset_)
         found = self.task_.argmax_batch(rows, scores)
         return [self.classes_[tags].tolist() for tags in found]
 
@@ -249,6 +261,7 @@ class StructBoostTagger(StageWiseByDefault):
             names=self._reader.names,
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,
+            outside_offset=self.outside_offset_,
             forbidden=[
                 [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
                 for pair in self.forbidden or ()
@@ -283,6 +296,9 @@ class StructBoostTagger(StageWiseByDefault):
             n_features = whole_number(metadata["n_token_features"], "number of features", low=1)
             names = saved_names(metadata["names"], n_features)
             is_active = metadata["is_active"]
+            tagger.outside_offset_ = finite_number(
+                metadata.get("outside_offset", 0.0), "offset of O"
+            )
             token = tagger.model_.members["token"]
             if not is_active and n_features != token.n_features:
                 raise DamagedFileError(f"its tokens have {n_features} features")
@@ -348,10 +364,17 @@ class StructBoostTagger(StageWiseByDefault):
                 verbose=own.verbose,
                 active=["token"] if self._reader.is_active else (),
                 problem=DualChain if self._reader.is_active else PrimalLikelihood,
+                on_held_out=partial(self._choose_offset, task),
             )
         if is_same(self.weak_learner, "linear"):
             return self._linear_trainer(task, ["token"] if self._reader.is_active else ())
         return super()._trainer(task, **settings)
+
+    def _choose_offset(
+        self, task: Task, folds: Sequence[Fold], scores: Sequence[StackedParts]
+    ) -> None:
+        if ChunkTags.is_scheme(self.classes_):
+            self.outside_offset_ = chosen_offset(task, self.classes_, folds, scores)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of whole sequences, or of their labelled pieces."""

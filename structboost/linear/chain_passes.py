@@ -77,7 +77,7 @@ def dual_pass(
     is known after the step; before it, the overlap of the features of different tokens is taken
     from the last step on the same sequence.
     """
-    starts, tags, shares, _ = sequences
+    starts, _, shares, _ = sequences
     of_tags, of_pairs, entropies, overlaps = duals
     features, at, values = tokens
     n_tags = weights.shape[1]

@@ -18,7 +18,8 @@ from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.loop import record, relative_gap
-from structboost.masters.likelihood import log_losses
+from structboost.masters.base import Problem
+from structboost.masters.likelihood import Likelihood
 from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -26,7 +27,7 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut, is_constant
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
-from structboost.task import Task
+from structboost.task import StackedParts, Task
 from structboost.validation import (
     by_position,
     check_examples,
@@ -42,9 +43,11 @@ _SMALLEST = 0.03
 # Gap and rounds of the fits on folds.
 _COARSE = 0.05
 _COARSE_ROUNDS = 10
+# A path ends where the likelihood of held-out examples has fallen by so many standard errors.
+_CLEARLY = 2.0
 
-# ``score(Y, outputs)`` of held-out examples; larger is better.
-OutputScore = Callable[[Sequence[Any], Sequence[Any]], float]
+# Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
+Observer = Callable[[Sequence[Fold], Sequence[StackedParts]], None]
 
 
 class LikelihoodProblem(Protocol):
@@ -98,9 +101,8 @@ class LinearLikelihoodTrainer:
         Kinds whose rows are numbers of active features (:func:`structboost.active_features`).
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
-    output_score : callable, optional
-        ``output_score(Y, outputs)`` of held-out outputs, larger is better, in place of the
-        likelihood.
+    on_held_out : callable, optional
+        Is given the folds and the scores of their held-out parts, at the C chosen.
 
     Attributes
     ----------
@@ -116,8 +118,8 @@ class LinearLikelihoodTrainer:
     random_state: Any = None
     verbose: int = 0
     active: Collection[str] = ()
-    problem: Callable[..., LikelihoodProblem] = PrimalLikelihood
-    output_score: OutputScore | None = None
+    problem: Callable[..., Any] = PrimalLikelihood
+    on_held_out: Observer | None = None
     model_: Ensemble = field(init=False)
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
@@ -236,8 +238,10 @@ class LinearLikelihoodTrainer:
         fits = _FoldFits(self, folds, score)
         path = Path("C", records=self.C_path_)
         n = float(np.mean([len(fold.Y) for fold in folds]))
-        path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit)
+        path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit, fits.keep)
         self.C_path_end_ = path.end
+        if self.on_held_out is not None:
+            self.on_held_out(folds, fits.best_scores)
         return path.value, (fits.problems[0], folds[0])
 
     def _problem(self, X: Any, Y: Any, shares: FloatArray) -> LikelihoodProblem:
@@ -261,28 +265,36 @@ class _FoldFits:
     ) -> None:
         self._trainer, self._folds, self._score = trainer, folds, score
         self.problems: list[LikelihoodProblem] = []
-        self._stacks = []
+        self.best_scores: list[StackedParts] = []
+        self._best_losses: list[FloatArray] = []
+        self._stacks: list[StackedParts] = []
+        self._likelihoods: list[Likelihood] = []
         for fold in folds:
             shares = checked_example_weights(fold.sample_weight, len(fold.Y))
             with examples_numbered(fold.rows):
                 self.problems.append(trainer._problem(fold.X, fold.Y, shares))
             with examples_numbered(fold.held_rows):
-                self._stacks.append(stacked_inputs(trainer.task, fold.held_X))
+                stack = stacked_inputs(trainer.task, fold.held_X)
+                shares = checked_example_weights(fold.held_weight, len(fold.held_Y))
+                random = np.random.RandomState(0)
+                problem = Problem(
+                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, shares, random
+                )
+                self._stacks.append(stack)
+                self._likelihoods.append(Likelihood(problem))
 
     def fit(self, C: float) -> Trial:
         """Go on to ``C``, and measure."""
         began = time.perf_counter()
         tol = max(self._trainer.tol, _COARSE)
         rounds, measured = [], []
+        self._scores: list[StackedParts] = []
+        self._losses: list[FloatArray] = []
         for k, problem in enumerate(self.problems):
             with examples_numbered(self._folds[k].rows):
                 problem.begin(C)
-                for n in range(1, min(self._trainer.max_rounds, _COARSE_ROUNDS) + 1):
-                    problem.improve()
-                    gap = relative_gap(problem.primal, problem.bound)
-                    if gap is not None and gap <= tol:
-                        break
-            rounds.append(n)
+                n_rounds = self._approached(problem, tol)
+            rounds.append(n_rounds)
             measured.append(self._measured(k, problem))
         columns = [
             sum(len(own) for own in problem.matrices().values()) for problem in self.problems
@@ -293,7 +305,33 @@ class _FoldFits:
             "rounds": float(np.mean(rounds)),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(measured, facts)
+        return Trial(measured, facts, end=self._why_it_ends(C))
+
+    def keep(self, record: Mapping[str, Any]) -> None:
+        """Keep what was measured last: it is the best so far."""
+        self.best_scores, self._best_losses = self._scores, self._losses
+
+    def _why_it_ends(self, C: float) -> str:
+        """Reason to end the path; empty unless the likelihood is clearly smaller than the best."""
+        if not self._best_losses or self._score is not None:
+            return ""
+        differences = np.concatenate(self._losses) - np.concatenate(self._best_losses)
+        error = float(differences.std()) / len(differences) ** 0.5
+        if differences.mean() <= _CLEARLY * error:
+            return ""
+        return (
+            f"the held-out likelihood at C = {C:.4g} was smaller than the largest by more than "
+            f"{_CLEARLY:g} standard errors"
+        )
+
+    def _approached(self, problem: LikelihoodProblem, tol: float) -> int:
+        """Make rounds until the gap is small or they are used up; returns their number."""
+        most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
+        for n in range(1, most + 1):
+            problem.improve()
+            if (relative_gap(problem.primal, problem.bound) or 0.0) <= tol:
+                return n
+        return most
 
     def _measured(self, k: int, problem: LikelihoodProblem) -> HeldOut:
         task, fold = self._trainer.task, self._folds[k]
@@ -301,17 +339,17 @@ class _FoldFits:
         with examples_numbered(fold.held_rows):
             scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
             outputs = predictions(task, X, scores)
-            losses = log_losses(task, X, Y, scores, 1.0)
+            losses = self._likelihoods[k].at(scores.rows).losses
             found = HeldOut(
                 mean_loss(task, Y, outputs, weights),
                 float(np.average(losses, weights=weights)),
                 is_constant(task, X, Y, outputs, scores),
             )
+        self._scores.append(scores)
+        self._losses.append(losses)
         if self._score is not None:
             model = linear_ensemble(
                 task.kinds, problem.designs, problem.matrices(), {"C": 0.0, "history": []}
             )
             return found._replace(score=checked_score(self._score, model, fold))
-        if self._trainer.output_score is not None:
-            return found._replace(score=float(self._trainer.output_score(Y, outputs)))
         return found
