@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
 from structboost.boosting import StructBoost
@@ -17,6 +16,9 @@ from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.stage_wise import StageWise
 from structboost.runtime.interrupts import uninterrupted
+from structboost.selection.folds import Fold, shuffled_parts
+from structboost.selection.held_out import measured_model
+from structboost.selection.path import Path, Trial
 from structboost.task import Task
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.codings import coding_matrix, random_column
@@ -97,7 +99,8 @@ class _CorrectiveClassifier(_CodedClassifier):
     ----------
     theta : float or {"stage_wise", "cv"}
         The l1 norm of the weights: a number, the sum of the weights of the stage-wise run on the
-        same codes, or the best of the paper's grid by five-fold cross-validation.
+        same codes, or the best of the paper's grid by five-fold cross-validation, which ends where
+        larger ones are no better.
     loss : {"exponential", "hinge"}
         Exponential loss on pairs, or the hinge loss on the best wrong class (section III-D).
     tol : float
@@ -111,6 +114,11 @@ class _CorrectiveClassifier(_CodedClassifier):
         The bound on the l1 norm that was used.
     C_ : float
         The same as ``theta_``.
+    theta_path_ : list of dict
+        A record for each theta tried by cross-validation, as those of ``C_path_`` of
+        :class:`structboost.StructBoost`.
+    theta_path_end_ : str
+        Why no larger theta was tried.
     """
 
     theta: Any = "stage_wise"
@@ -139,6 +147,8 @@ class _CorrectiveClassifier(_CodedClassifier):
         return super()._trainer(task, **settings)
 
     def _chosen_theta(self, task: Task, X: Any, y: Any, sample_weight: Any) -> float:
+        self.theta_path_: list[dict[str, Any]] = []
+        self.theta_path_end_ = ""
         formulation = self._formulation()
         if not isinstance(self.theta, str):
             return checked_positive(self.theta, "theta")
@@ -147,16 +157,25 @@ class _CorrectiveClassifier(_CodedClassifier):
             run = self._side_trainer(task, StageWise(self._pairs), float("inf"), 0.0)
             fit = partial(run.fit, X, y, sample_weight=sample_weight)
             return float(uninterrupted(fit).model_.weights.sum()) or 1.0
-        errors = np.zeros(len(THETAS))
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=self._seed)
-        for kept, held in folds.split(X, y):
-            for k, theta in enumerate(THETAS):
+        folds = [
+            Fold(X[kept], y[kept], sample_weight[kept], X[held], y[held], sample_weight[held],
+                 kept, held)
+            for kept, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
+        ]  # fmt: skip
+
+        def fit_at(theta: float) -> Trial:
+            measured = []
+            for fold in folds:
                 run = self._side_trainer(task, formulation, float(theta), self.tol)
-                fit = partial(run.fit, X[kept], y[kept], sample_weight=sample_weight[kept])
-                errors[k] += sample_weight[held] @ (
-                    np.array(uninterrupted(fit).predict(X[held])) != y[held]
-                )
-        return float(THETAS[int(np.argmin(errors))])
+                fit = partial(run.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
+                model = uninterrupted(fit).model_
+                measured.append(measured_model(task, fold, model))
+            return Trial(measured)
+
+        path = Path("theta", records=self.theta_path_)
+        path.follow(THETAS, fit_at)
+        self.theta_path_end_ = path.end
+        return path.value
 
     def _side_trainer(
         self, task: Task, formulation: Formulation, C: float, tol: float

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
-from sklearn.model_selection import GroupKFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,6 +17,7 @@ from structboost.estimators.labelled_parts import PartTable, beside, form_of
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
+from structboost.selection.folds import balanced_parts_of_groups
 from structboost.task import Task
 from structboost.validation import (
     check_inputs,
@@ -251,11 +251,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
                 f"(n_samples = {n_examples})."
             )
         seed = 0 if self.random_state is None else self.random_state
-        cut = GroupKFold(int(self.folds), shuffle=True, random_state=seed)
-        folds = np.empty(n_examples, np.int64)
-        for fold, (_, held) in enumerate(cut.split(folds, groups=groups)):
-            folds[held] = fold
-        return folds
+        return balanced_parts_of_groups(groups, int(self.folds), seed)
 
     def _ask(self, model: Any, rows: Any) -> FloatArray:
         """Answers of the model of a fold, shape (n_parts, n_answers)."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
 
 from structboost._typing import FloatArray, IntArray
 from structboost.decisions.problem import DecisionProblem
@@ -19,16 +18,18 @@ from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.linear_file import LinearModel
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.interrupts import uninterrupted
-from structboost.selection.folds import Fold
+from structboost.selection.folds import Fold, shuffled_parts
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import Path, Trial
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
 
-# The C that are tried, upwards and then downwards, until the held-out regret has not fallen for so
-# many.  Beyond the largest the gap closes slowly.  Towards 0 the weights shrink in a fixed
-# direction: decisions, and so the regret, end up the same.
+# The C that are tried, upwards and then downwards.  Beyond the largest the gap closes slowly.
+# Towards 0 the weights shrink in a fixed direction: decisions, and so the regret, end up the same.
 _UPWARDS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _DOWNWARDS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
-_PATIENCE = 3
 _FOLDS = 5
+# The mean of the best few needs neighbours of the best C, so some are tried in any case.
+_AT_LEAST = 4
 # The model is the mean of the fits with so many pairs of C and start.
 _AVERAGED = 5
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
@@ -42,6 +43,7 @@ class _Fit(NamedTuple):
     preparation: Preparation
     svm: StructuredSVM
     regret: float
+    is_constant: bool
 
     def costs(self, given: FeatureTables) -> FloatArray:
         """Predicted costs, shape (n, n_items)."""
@@ -79,6 +81,8 @@ class FoldFits:
     ----------
     path : list of dict
         ``C``, ``start`` and held-out ``regret`` of each setting.
+    end : str
+        Reason why no other C was tried, for each start, upwards and downwards.
     """
 
     def __init__(
@@ -96,32 +100,42 @@ class FoldFits:
         if n_folds < 2:
             raise ValueError("C is 'auto', which holds out instances; give at least two.")
         seed = 0 if random_state is None else random_state
-        self._folds = list(KFold(n_folds, shuffle=True, random_state=seed).split(truth.costs))
+        self._folds = shuffled_parts(len(given), n_folds, seed)
         self._settings: list[_Setting] = []
         with warnings.catch_warnings():
             for category in (ConvergenceWarning, InterruptedFitWarning):
                 warnings.simplefilter("ignore", category)
-            for start in starts:
-                self._search(start)
+            ends = [self._search(start) for start in starts]
+        self.end = "; ".join(ends)
         self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self._settings]
 
-    def _search(self, start: str) -> None:
-        """Try each C with a start, upwards and then downwards."""
+    def _search(self, start: str) -> str:
+        """Try each C with a start, upwards and then downwards; why both ended."""
         given, truth = self._given, self._truth
         parts = [
             (Preparation(given.take(train), truth.costs[train], start), train, held)
             for train, held in self._folds
         ]
-        lowest = np.inf
-        for Cs in (_UPWARDS, _DOWNWARDS):
-            since_best = 0
-            for C, *fits in zip(Cs, *(self._fits(Cs, *part) for part in parts), strict=True):
-                setting = _Setting(C, start, fits)
+        path, ends = Path("C"), []
+        for Cs, direction in ((_UPWARDS, "largest"), (_DOWNWARDS, "smallest")):
+            now = [0.0]
+            fits = [self._fits(iter(partial(now.__getitem__, 0), None), *part) for part in parts]
+
+            def fit(C: float, now: list[float] = now, fits: Any = fits) -> Trial:
+                now[0] = C
+                setting = _Setting(C, start, [next(of_fold) for of_fold in fits])
                 self._settings.append(setting)
-                since_best = 0 if setting.regret < lowest else since_best + 1
-                lowest = min(lowest, setting.regret)
-                if since_best == _PATIENCE:
-                    break
+                # No surrogate: it would call the solver some more times for each instance.
+                return Trial(
+                    [
+                        HeldOut(own.regret, own.regret, own.is_constant, -own.regret)
+                        for own in setting.fits
+                    ]
+                )
+
+            path.follow(Cs, fit, direction=direction, at_least=_AT_LEAST)
+            ends.append(path.end)
+        return f"start {start}: {', and then '.join(ends)}"
 
     @property
     def best(self) -> tuple[float, str]:
@@ -192,7 +206,7 @@ class FoldFits:
         return StructuredSVM.from_model(LinearModel(task.kinds, weights, facts), task)
 
     def _fits(
-        self, Cs: Sequence[float], preparation: Preparation, train: IntArray, held: IntArray
+        self, Cs: Iterable[float], preparation: Preparation, train: IntArray, held: IntArray
     ) -> Iterator[_Fit]:
         """A fit for each C, warm started from the one before."""
         truth = self._truth
@@ -203,14 +217,16 @@ class FoldFits:
         )
         known = TrueDecisions(truth.chosen[train], truth.costs[train])
         path = coarse.path(preparation.training_inputs, known, Cs)
-        for _ in Cs:
+        while True:
             with examples_numbered(train):
                 svm = uninterrupted(partial(next, path))
-            fit = _Fit(preparation, svm, np.nan)
+            fit = _Fit(preparation, svm, np.nan, False)
             with examples_numbered(held):
                 chosen = self._problem.solve_all(fit.costs(self._given.take(held)))
             regret = normalized_regret(truth.costs[held], chosen, truth.chosen[held])
-            yield fit._replace(regret=regret)
+            best = truth.chosen[held]
+            is_constant = bool((chosen == chosen[:1]).all() and not (best == best[:1]).all())
+            yield fit._replace(regret=regret, is_constant=is_constant)
 
 
 def normalized_regret(

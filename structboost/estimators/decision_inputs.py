@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
@@ -17,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.files.schema import Array, DamagedFileError, Part
+from structboost.selection.folds import shuffled_parts
 from structboost.tasks.predict_then_optimize import DecisionInput
 from structboost.validation import shown
 
@@ -230,8 +230,7 @@ class Preparation:
                     f"start is 'boosted', which needs {_CROSS_FITTED} instances; X has "
                     f"{len(given)}. Give start='least_squares'."
                 )
-            folds = KFold(_CROSS_FITTED, shuffle=True, random_state=0)
-            for others, own in folds.split(costs):
+            for others, own in shuffled_parts(len(costs), _CROSS_FITTED, 0):
                 fitted = Start(start, scaled.take(others), costs[others])
                 predicted[own] = fitted.predict(scaled.take(own))
         self._center, self._spread = predicted.mean(), predicted.std() or 1.0

@@ -102,6 +102,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
     path_ : list of dict
         Held-out ``regret`` of each ``C`` and ``start`` tried, for linear functions with
         ``C="auto"``; of boosting, ``trainer_.C_path_`` has the like.
+    path_end_ : str
+        Why no other C was tried, for each start; empty where there is no path.
 
     Notes
     -----
@@ -155,10 +157,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
         truth = TrueDecisions(solved.chosen, table / self._scale)
         start, C = self._starts()[-1], self.C
         self.path_: list[dict[str, Any]] = []
+        self.path_end_ = ""
         self.passes_: list[dict[str, Any]] = []
         if C == "auto" and (self._is_linear or self._may_be_linear):
             fits = self._fold_fits(problem, given, truth)
-            self.path_ = fits.path
+            self.path_, self.path_end_ = fits.path, fits.end
             if not self.spare_solves and self.start != "boosted":
                 self._keep_best(fits, problem, given, truth)
                 return self

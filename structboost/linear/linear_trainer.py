@@ -19,7 +19,7 @@ from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
-from structboost.selection.path import Path, Trial, upwards
+from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
 from structboost.selection.scoring import Score
 from structboost.task import StackedParts, Task
 
@@ -139,12 +139,13 @@ class _FoldFits:
         """Go on to ``C``, and measure."""
         began = time.perf_counter()
         self._C = C
-        histories, folds = [], []
+        histories, folds, shares = [], [], []
         for fold, path in zip(self._folds, self._paths, strict=True):
             with warnings.catch_warnings(), examples_numbered(fold.rows):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 svm: Any = uninterrupted(partial(next, path))
             histories.append(svm.history_)
+            shares.append(svm.share_of_loss())
             folds.append(measured_model(self._task, fold, svm.model(), score=self._score))
         facts = {
             "weak_learner": "linear",
@@ -152,7 +153,7 @@ class _FoldFits:
             "rounds": float(np.mean([len(history) for history in histories])),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(folds, facts)
+        return Trial(folds, facts, end=SATISFIED if max(shares) <= SATISFIED_SHARE else "")
 
 
 class _Standardised(StructuredSVM):
@@ -173,6 +174,12 @@ class _Standardised(StructuredSVM):
             if isinstance(own, StandardisedDesign)
         }
         return StackedParts({**stack.rows, **scaled}, stack.offsets)
+
+    def share_of_loss(self) -> float:
+        """Share of the loss in the objective."""
+        matrices = self.w_.values() if isinstance(self.w_, dict) else [self.w_]
+        norm = sum(float(np.sum(np.square(weights))) for weights in matrices) / 2
+        return 1.0 - norm / self.objective_
 
     def model(self) -> Ensemble:
         """The weights as linear functions of features that are not standardised."""

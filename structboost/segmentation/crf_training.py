@@ -17,6 +17,9 @@ from structboost.progress import Phase
 from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
+from structboost.selection.folds import Fold, parts_of_groups
+from structboost.selection.held_out import HeldOut, measured_model, measured_scores, scaled_hinge
+from structboost.selection.path import Path, Trial
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
@@ -26,7 +29,6 @@ LINEAR_AND_STUMP = "linear_and_stump"
 WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
 CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 CANDIDATES_OF_MANY = (0.3,)  # a fit with more than two labels takes minutes
-_ALWAYS = 4  # candidates that are always tried
 _FOLDS = 3
 _LINEAR_TOL = 0.05
 
@@ -178,9 +180,8 @@ def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
     that boosting is not misled by how well a linear energy fits its own images.
     """
     task, X, Y, groups = data
-    ranks = np.unique(groups, return_inverse=True)[1]
-    n_folds = min(_FOLDS, int(ranks.max()) + 1)
-    folds = ranks % n_folds
+    folds = parts_of_groups(groups, len(X), _FOLDS, None)
+    n_folds = int(folds.max()) + 1
     found = []
     for fold in range(n_folds):
         kept = np.flatnonzero((folds != fold) | (n_folds == 1)).tolist()
@@ -224,11 +225,14 @@ class Tuned(NamedTuple):
     C : float
     scores : dict of float to float
         Mean IoU over the pixels of all images for each C that was tried.
+    end : str
+        Why no larger C was tried.
     """
 
     settings: CRFSettings
     C: float
     scores: dict[float, float]
+    end: str
 
 
 def tuned(
@@ -242,9 +246,8 @@ def tuned(
 ) -> Tuned:
     """C by threefold cross-validation over images.
 
-    C of the linear function beside the stumps is chosen first.  The four smallest candidates are
-    always tried, because with few images the mean IoU has more than one peak; the others while the
-    last one is the best.  Ties go to the smaller C.
+    C of the linear function beside the stumps is chosen first.  Of equal mean IoU the smaller
+    held-out hinge decides, and then the smaller C.
 
     Parameters
     ----------
@@ -261,14 +264,15 @@ def tuned(
     report = report or (lambda: None)
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
 
-    def search(of_settings: CRFSettings) -> tuple[float, dict[float, float]]:
-        return _searched(
-            tried, _validation(graphs, counts, of_settings, random_state, groups, report)
-        )
+    def search(of_settings: CRFSettings) -> tuple[float, dict[float, float], str]:
+        path = Path("C")
+        fits = _FoldFits(graphs, counts, of_settings, random_state, groups, report)
+        path.follow(tried, fits.fit)
+        return path.value, {record["C"]: record["score"] for record in path.records}, path.end
 
     n_groups = len(graphs) if groups is None else len(set(groups))
     if len(tried) == 1 or n_groups < 2:
-        return Tuned(settings, float(tried[0]), {})
+        return Tuned(settings, float(tried[0]), {}, "there is nothing to choose from")
     if settings.learner == "structboost" and settings.weak_learner == LINEAR_AND_STUMP:
         linear = replace(settings, learner="ssvm", tol=_LINEAR_TOL)
         settings = replace(settings, linear_C=search(linear)[0])
@@ -320,7 +324,7 @@ def fit_tuned(
         own = None if groups is None else [groups[i] for i in kept]
         part = [graphs[i] for i in kept], [counts[i] for i in kept]
         with Phase(f"search for C on {len(kept)} images, fits", None, verbose) as line:
-            settings, C, scores = tuned(
+            settings, C, scores, _ = tuned(
                 *part, settings, random_state=random_state, groups=own, report=line.step
             )
     with Phase("linear function of the CRF", 1, verbose) as line:
@@ -343,53 +347,55 @@ def searched_images(
     return np.flatnonzero(np.isin(of_images, order[before < most])).tolist()
 
 
-def _searched(
-    candidates: Sequence[float], score: Callable[[float], float]
-) -> tuple[float, dict[float, float]]:
-    """The best of the candidates that were tried, and their scores."""
-    scores: dict[float, float] = {}
-    for number, C in enumerate(candidates):
-        # A tie does not stop the search: if C is too small, all candidates miss a rare class.
-        if number >= _ALWAYS and scores[candidates[number - 1]] < max(scores.values()):
-            break
-        scores[C] = score(C)
-    best = max(scores.values())
-    return min(C for C, reached in scores.items() if reached == best), scores
+class _FoldFits:
+    """Models of all folds but one each; what does not depend on C is learned once."""
 
+    def __init__(
+        self,
+        graphs: Sequence[SuperpixelGraph],
+        counts: Counts,
+        settings: CRFSettings,
+        random_state: int,
+        groups: Sequence[int] | None,
+        report: Callable[[], None],
+    ) -> None:
+        self._graphs, self._counts, self._settings = graphs, counts, settings
+        self._report = report
+        of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
+        self._folds = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
+        self._parts = []
+        for fold in np.unique(self._folds).tolist():
+            kept = np.flatnonzero(self._folds != fold).tolist()
+            part = [graphs[i] for i in kept], [counts[i] for i in kept]
+            own = of_images[kept].tolist()
+            self._parts.append((fold, part, own, linear_function(*part, settings, own)))
 
-def _validation(
-    graphs: Sequence[SuperpixelGraph],
-    counts: Counts,
-    settings: CRFSettings,
-    random_state: int,
-    groups: Sequence[int] | None,
-    report: Callable[[], None],
-) -> Callable[[float], float]:
-    """Mean IoU at a C over all images, each labelled by a model of the other two folds.
+    def fit(self, C: float) -> Trial:
+        """Mean IoU at a C over all images, each labelled by a model of the other folds."""
+        labels: list[Any] = [None] * len(self._graphs)
+        measured = []
+        for fold, part, own, linear in self._parts:
+            fit = partial(fit_crf, *part, self._settings, C, own, linear)
+            trainer = uninterrupted(fit)
+            self._report()
+            held = np.flatnonzero(self._folds == fold).tolist()
+            for i in held:
+                (labels[i],) = trainer.predict([self._graphs[i]])
+            measured.append(self._measured(trainer, held))
+        # The mean over classes is one number of all images: a fold may lack a class.
+        score = superpixel_scores(self._counts, labels).mean_iou
+        return Trial([own._replace(score=score) for own in measured])
 
-    What does not depend on C is learned once.
-    """
-    of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
-    ranks = np.unique(of_images, return_inverse=True)[1]
-    random = np.random.default_rng(random_state)
-    folds = (random.permutation(int(ranks.max()) + 1) % _FOLDS)[ranks]
-    parts = []
-    for fold in np.unique(folds):
-        kept = np.flatnonzero(folds != fold).tolist()
-        part = [graphs[i] for i in kept], [counts[i] for i in kept]
-        own = of_images[kept].tolist()
-        parts.append((fold, part, own, linear_function(*part, settings, own)))
-
-    def mean_iou(C: float) -> float:
-        found: list[Any] = [None] * len(graphs)
-        for fold, part, own, linear in parts:
-            trainer = uninterrupted(partial(fit_crf, *part, settings, C, own, linear))
-            report()
-            for i in np.flatnonzero(folds == fold).tolist():
-                (found[i],) = trainer.predict([graphs[i]])
-        return superpixel_scores(counts, found).mean_iou
-
-    return mean_iou
+    def _measured(self, trainer: Trainer, held: list[int]) -> HeldOut:
+        """Loss and hinge on held-out images, without superpixels that are wholly void."""
+        given = [self._graphs[i] for i in held], [self._counts[i] for i in held]
+        if not any(count.any() for count in given[1]):
+            return HeldOut(0.0, 0.0, is_constant=True)
+        data = _training_set(*given, self._settings, None)
+        fold = Fold([], [], None, data.X, data.Y)
+        if isinstance(trainer, StructuredSVM):
+            return measured_scores(trainer.task, fold, trainer.scores(data.X), scaled_hinge)
+        return measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

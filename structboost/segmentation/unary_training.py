@@ -28,6 +28,7 @@ from structboost.segmentation.unaries import (
     UnarySettings,
     group_features,
 )
+from structboost.selection.folds import parts_of_groups
 
 _JOINT = "all features"
 
@@ -176,12 +177,9 @@ class _Training:
         self.known = stacked.sum(axis=1) > 0
         if not self.known.any():
             raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
-        of_groups = np.arange(len(counts)) if groups is None else np.asarray(groups)
-        n_groups = int(of_groups.max()) + 1
-        self.n_folds = min(n_folds, n_groups)
         self.random_state = random_state
-        drawn = np.random.default_rng(random_state).permutation(n_groups) % self.n_folds
-        self.of_images = drawn[of_groups]
+        self.of_images = parts_of_groups(groups, len(counts), n_folds, random_state)
+        self.n_folds = int(self.of_images.max()) + 1
         self.folds = np.repeat(self.of_images, sizes)
 
     def drawn(self, n_rows: int, *, rare_more_often: bool = True) -> list[IntArray]:

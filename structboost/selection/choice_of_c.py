@@ -23,9 +23,11 @@ from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
-from structboost.selection.held_out import HeldOut, Score, measured_model, surrogate_of
+from structboost.selection.held_out import HeldOut, measured_model
 from structboost.selection.path import (
     FACTOR,
+    SATISFIED,
+    SATISFIED_SHARE,
     Path,
     Report,
     Trial,
@@ -33,13 +35,12 @@ from structboost.selection.path import (
     rounded,
     upwards,
 )
+from structboost.selection.scoring import Score
 from structboost.training import Plan
 from structboost.weak.families import WeakLearners
 
 # Relative gap at which a fit of the path stops.
 _COARSE = 0.2
-# Share of the loss in the objective below which a larger C changes nothing.
-_SATISFIED = 0.1
 # Share by which other weak learners must be better: less is a tie of a few examples.
 _CLEARLY = 0.03
 # Rounds of a fold along the whole path, as a multiple of the largest number per fit.
@@ -166,7 +167,6 @@ class _FoldFits:
         self._folds = folds
         self._resources = resources
         self._score = score
-        self._surrogate = surrogate_of(plan.formulation)
         self.weak_learner = plan.weak_learner
         self._rounds = 0
         self._loops: list[Loop] = []
@@ -205,8 +205,8 @@ class _FoldFits:
     def _why_no_larger(self) -> str:
         """Reason why a larger C is not worth a fit; empty if it may be."""
         share = max(loop.master.C * loop.master.risk / loop.master.primal for loop in self._loops)
-        if share <= _SATISFIED:
-            return "a larger C changes nothing: hardly any loss is left on the examples trained on"
+        if share <= SATISFIED_SHARE:
+            return SATISFIED
         if self._rounds >= _ROUNDS * self._settings.max_rounds:
             return "the rounds are used up"
         return ""
@@ -224,6 +224,4 @@ class _FoldFits:
 
     def _held_out(self, fold: Fold, loop: Loop) -> HeldOut:
         raise_if_interrupted()
-        return measured_model(
-            self._plan.task, fold, loop.current_model(), self._surrogate, self._score
-        )
+        return measured_model(self._plan.task, fold, loop.current_model(), score=self._score)

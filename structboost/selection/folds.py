@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
@@ -127,6 +128,68 @@ def split_rows(
     part[order] = np.arange(len(order)) % n_parts
     held = [part == i for i in range(n_parts if len(strata) < _FEW else 1)]
     return [(rows[~out], rows[out]) for out in held if out.any()]
+
+
+def shuffled_parts(
+    n_rows: int, n_parts: int, random_state: Any, *, strata: IntArray | None = None
+) -> list[tuple[IntArray, IntArray]]:
+    """Rows to train on and held-out rows: each row is held out once.
+
+    Parameters
+    ----------
+    n_rows, n_parts : int
+    random_state : int or RandomState
+        Seed for the parts.
+    strata : ndarray of int, shape (n_rows,), optional
+        Every part has its share of each stratum.
+    """
+    if strata is None:
+        return list(KFold(n_parts, shuffle=True, random_state=random_state).split(range(n_rows)))
+    cut = StratifiedKFold(n_parts, shuffle=True, random_state=random_state)
+    return list(cut.split(np.zeros(n_rows), strata))
+
+
+def parts_of_groups(
+    groups: Sequence[int] | None, n_rows: int, n_parts: int, random_state: int | None
+) -> IntArray:
+    """Part of each row, from 0, such that the rows of a group are in one part.
+
+    Parameters
+    ----------
+    groups : sequence of int, shape (n_rows,), or None
+        Group of each row; None makes each row a group of its own.
+    n_rows : int
+    n_parts : int
+        Number of parts, if there are as many groups.
+    random_state : int or None
+        Seed that groups are dealt out by; None deals them out in their order.
+    """
+    of_rows = np.arange(n_rows) if groups is None else np.asarray(groups)
+    ranks = np.unique(of_rows, return_inverse=True)[1]
+    n_groups = int(ranks.max()) + 1
+    order = np.arange(n_groups)
+    if random_state is not None:
+        order = np.random.default_rng(random_state).permutation(n_groups)
+    parts: IntArray = (order % min(n_parts, n_groups))[ranks]
+    return parts
+
+
+def balanced_parts_of_groups(groups: IntArray, n_parts: int, random_state: Any) -> IntArray:
+    """Part of each row, as many rows in each as the groups allow, which are never cut.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (n_rows,)
+        Group of each row.
+    n_parts : int
+        At most the number of groups.
+    random_state : int or RandomState
+    """
+    parts = np.empty(len(groups), np.int64)
+    cut = GroupKFold(n_parts, shuffle=True, random_state=random_state)
+    for part, (_, held) in enumerate(cut.split(parts, groups=groups)):
+        parts[held] = part
+    return parts
 
 
 def _of_one_each(n_examples: int) -> str:

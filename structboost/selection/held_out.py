@@ -1,8 +1,8 @@
 """Measurements of a model on held-out examples: loss, surrogate, and whether it is constant.
 
 The loss counts whole outputs, so it is the same for all models that are nearly constant.  The
-surrogate is what training minimises, the hinge or minus the log-likelihood, at the scale of the
-scores that suits the held-out examples best.  It tells models apart before their outputs change.
+surrogate is minus the log-likelihood, or the hinge, at the scale of the scores that suits the
+held-out examples best.  It tells models apart before their outputs change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.ensemble import Ensemble
 from structboost.exceptions import TaskError, examples_numbered
-from structboost.masters.base import Formulation, Problem
+from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
@@ -55,8 +55,91 @@ class HeldOut(NamedTuple):
     score: float | None = None
 
 
+def scaled_hinge(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+) -> float:
+    """Mean hinge of held-out examples at the best scale of the scores.
+
+    ``min_s mean_i max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]`` over ``s >= 0``.
+
+    Parameters
+    ----------
+    task : Task
+    X, Y : sequence
+        Inputs and true outputs.
+    scores : StackedParts
+        Scores of the model.
+    weights : array-like, shape (n_examples,), optional
+        Weights of the examples in the mean.
+    """
+    truth = KeptTruth()
+    shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+
+    def at(scale: float) -> tuple[float, float]:
+        scaled = _times(scores, scale)
+        found = separation(task, X, Y, scaled, truth=truth)
+        n_outputs = len(found.losses)
+        slacks = np.arange(n_outputs) if found.slacks is None else found.slacks
+        examples = slacks if found.examples is None else found.examples
+        of_slack = np.full(n_outputs, 1 / len(Y)) if found.weights is None else found.weights
+        violations = found.violations(scaled)
+        slopes = found.violations(scores) - found.losses
+        # The most violated output of each slack.
+        order = np.lexsort((violations, slacks))
+        last = order[np.append(np.diff(slacks[order]) != 0, True)[:n_outputs]]
+        last = last[violations[last] > 0]
+        parts = (of_slack * shares[examples])[last] * (len(Y) / shares.sum())
+        return float(parts @ violations[last]), float(parts @ slopes[last])
+
+    return _lowest(at, _unit(scores))
+
+
+def scaled_log_loss(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+) -> float:
+    """Mean of minus the log-likelihood of the true outputs at the best scale of the scores.
+
+    Parameters
+    ----------
+    task, X, Y, scores, weights
+        As for :func:`scaled_hinge`; the task has marginals.
+    """
+    shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+    shares = shares / shares.sum()
+    problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
+    likelihood = Likelihood(problem)
+
+    def at(scale: float) -> tuple[float, float]:
+        found = likelihood.at(_times(scores, scale).rows)
+        rising = sum(
+            float(np.sum(found.slopes[kind].T * rows)) for kind, rows in scores.rows.items()
+        )
+        return float(shares @ found.losses), -rising
+
+    return _lowest(at, _unit(scores))
+
+
+def scaled_surrogate(
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+) -> float:
+    """Minus the log-likelihood where the task has marginals, else the hinge, at the best scale.
+
+    Where the loss is 1 for every wrong output, as for whole sets of labels, the hinge of most
+    models is least at the scale 0, so it tells nothing; the likelihood does.
+
+    Parameters
+    ----------
+    task, X, Y, scores, weights
+        As for :func:`scaled_hinge`.
+    """
+    try:
+        return scaled_log_loss(task, X, Y, scores, weights)
+    except TaskError:  # the task has no marginals, or too many outputs
+        return scaled_hinge(task, X, Y, scores, weights)
+
+
 def measured_scores(
-    task: Task, fold: Fold, scores: StackedParts, surrogate: Surrogate | None = None
+    task: Task, fold: Fold, scores: StackedParts, surrogate: Surrogate = scaled_surrogate
 ) -> HeldOut:
     """Measure scores of the held-out part of a fold.
 
@@ -67,7 +150,7 @@ def measured_scores(
     scores : StackedParts
         Scores of the held-out examples by a model of the others.
     surrogate : callable, optional
-        By default :func:`scaled_hinge`.
+        By default :func:`scaled_surrogate`.
 
     Raises
     ------
@@ -79,7 +162,7 @@ def measured_scores(
         outputs = predictions(task, X, scores)
         return HeldOut(
             mean_loss(task, Y, outputs, weights),
-            (surrogate or scaled_hinge)(task, X, Y, scores, weights),
+            surrogate(task, X, Y, scores, weights),
             is_constant(task, X, Y, outputs, scores),
         )
 
@@ -88,7 +171,7 @@ def measured_model(
     task: Task,
     fold: Fold,
     model: Ensemble,
-    surrogate: Surrogate | None = None,
+    surrogate: Surrogate = scaled_surrogate,
     score: Score | None = None,
 ) -> HeldOut:
     """Measure a model on the held-out part of a fold.
@@ -144,93 +227,19 @@ def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
     return bool((table == table[:1]).all())
 
 
-def surrogate_of(formulation: Formulation) -> Surrogate:
-    """Minus the log-likelihood where a formulation gives probabilities, else the hinge."""
-    if not formulation.has_probabilities:
-        return scaled_hinge
-
-    def surrogate(
-        task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-    ) -> float:
-        try:
-            return scaled_log_loss(task, X, Y, scores, weights)
-        except TaskError:  # the task has no marginals, or too many outputs
-            return scaled_hinge(task, X, Y, scores, weights)
-
-    return surrogate
+def _unit(scores: StackedParts) -> float:
+    """Scale that makes the scores of the kind that varies most vary by about 1."""
+    std = max(float(rows.std()) for rows in scores.rows.values())
+    return 1.0 / std if std > 0 else 1.0
 
 
-def scaled_hinge(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-) -> float:
-    """Mean hinge of held-out examples at the best scale of the scores.
-
-    ``min_s mean_i max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]`` over ``s >= 0``.
-
-    Parameters
-    ----------
-    task : Task
-    X, Y : sequence
-        Inputs and true outputs.
-    scores : StackedParts
-        Scores of the model.
-    weights : array-like, shape (n_examples,), optional
-        Weights of the examples in the mean.
-    """
-    truth = KeptTruth()
-    shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
-
-    def at(scale: float) -> tuple[float, float]:
-        scaled = _times(scores, scale)
-        found = separation(task, X, Y, scaled, truth=truth)
-        n_outputs = len(found.losses)
-        slacks = np.arange(n_outputs) if found.slacks is None else found.slacks
-        examples = slacks if found.examples is None else found.examples
-        of_slack = np.full(n_outputs, 1 / len(Y)) if found.weights is None else found.weights
-        violations = found.violations(scaled)
-        slopes = found.violations(scores) - found.losses
-        # The most violated output of each slack.
-        order = np.lexsort((violations, slacks))
-        last = order[np.append(np.diff(slacks[order]) != 0, True)[:n_outputs]]
-        last = last[violations[last] > 0]
-        parts = (of_slack * shares[examples])[last] * (len(Y) / shares.sum())
-        return float(parts @ violations[last]), float(parts @ slopes[last])
-
-    return _lowest(at)
-
-
-def scaled_log_loss(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-) -> float:
-    """Mean of minus the log-likelihood of the true outputs at the best scale of the scores.
-
-    Parameters
-    ----------
-    task, X, Y, scores, weights
-        As for :func:`scaled_hinge`; the task has marginals.
-    """
-    shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
-    shares = shares / shares.sum()
-    problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
-    likelihood = Likelihood(problem)
-
-    def at(scale: float) -> tuple[float, float]:
-        found = likelihood.at(_times(scores, scale).rows)
-        rising = sum(
-            float(np.sum(found.slopes[kind].T * rows)) for kind, rows in scores.rows.items()
-        )
-        return float(shares @ found.losses), -rising
-
-    return _lowest(at)
-
-
-def _lowest(at: Callable[[float], tuple[float, float]]) -> float:
+def _lowest(at: Callable[[float], tuple[float, float]], unit: float) -> float:
     """The least value of a convex function of a scale from 0 on, of which a slope is known."""
     left, value, slope = 0.0, *at(0.0)
     if slope >= 0:
         return value
     best, of_left = value, (value, slope)
-    right = 1.0
+    right = unit
     for _ in range(_MAX_EVALUATIONS):
         value, slope = at(right)
         best = min(best, value)

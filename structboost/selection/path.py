@@ -19,14 +19,27 @@ from structboost.selection.held_out import HeldOut
 FACTOR = 10**0.5
 # Most values of an upward path.
 MAX_STEPS = 14
-# A path ends where it is this far, as a factor, beyond its best value.  Rounded values count, too.
-_BEYOND = 9.9
+# A path ends so far beyond the last value that was clearly better, as a factor: sooner where the
+# measurement is clearly worse by now, later where it is flat, because then a weak learner of a rare
+# feature may still come in.  Values are rounded, so the factors are a little below 10 and 100.
+_BEYOND, _BEYOND_FLAT = 9.9, 98.0
+# Share by which a measurement must differ to be clearly better or worse.
+_FLAT = 0.01
 # With so many folds, a value that is worse than the best on each of them ends a path at once.
 # Chance alone is worse on all five once in 32 times.
 _AGREEING = 5
 
+# Share of the loss in the objective below which a larger C changes nothing, and the reason then.
+SATISFIED_SHARE = 0.1
+SATISFIED = "a larger C changes nothing: hardly any loss is left on the examples trained on"
 # What is compared where the user gives no score.
 _CRITERION = "surrogate"
+# How the end of a path calls a measurement, and one that is worse.
+_WORDS = {
+    "score": ("score", "smaller"),
+    "surrogate": ("surrogate of the loss", "larger"),
+    "loss": ("loss", "larger"),
+}
 
 Record = dict[str, Any]
 # Is told how far the path is.
@@ -78,6 +91,7 @@ class Trial:
             "surrogate": float(np.mean(surrogates)),
             "surrogates": surrogates,
             "is_constant": self.is_constant,
+            "is_empty": self.is_empty,
         }
         if scores:
             measured |= {"score": float(np.mean(scores)), "scores": scores}
@@ -147,6 +161,7 @@ class Path:
         on_best: Callable[[Record], None] = lambda record: None,
         *,
         direction: str = "largest",
+        at_least: int = 1,
     ) -> None:
         """Try values in turn until none further is worth a fit; ``best`` and ``end`` say the rest.
 
@@ -163,72 +178,81 @@ class Path:
             Is told the record of each fit that is the best so far.
         direction : str
             How the last value is called among all: ``"largest"`` or ``"smallest"``.
+        at_least : int
+            Values that are tried in any case, such as for a mean of the best few.
 
         Raises
         ------
         KeyboardInterrupt
             On Ctrl-C in a fit; ``records`` and ``best`` are those of the fits before.
         """
-        reference: float | None = None
-        for value in values:
+        anchor: Record = {}
+        for n_tried, value in enumerate(values, 1):
             so_far = "" if self.best is None else f", {self.value:.4g} is best so far"
             self._report(f"{self.name}: trying {value:.4g}{so_far}")
             trial = fit(value)
-            record = {self.name: value, **trial.record(), "is_empty": trial.is_empty}
+            record = {self.name: value, **trial.record()}
             self.records.append(record)
-            was_inside = not self._has_left
-            self._has_left |= not (trial.is_constant or trial.is_empty)
-            is_new_best = self.best is None or is_better(record, self.best)
-            if is_new_best:
+            if self.best is None or is_better(record, self.best):
                 self.best = record
                 on_best(record)
-            if is_new_best or reference is None or was_inside:
-                reference = value
-            self.end = self._why_it_ends(trial, record, reference)
+            if not (anchor and self._has_left) or is_better(record, anchor, by=_FLAT):
+                anchor = record
+            self._has_left |= not (trial.is_constant or trial.is_empty)
+            self.end = trial.end
+            if n_tried >= at_least and not self.end:
+                self.end = self._why_it_ends(trial, record, anchor)
             if self.end:
                 return
         self.end = f"the {direction} {self.name} was tried"
 
-    def _why_it_ends(self, trial: Trial, record: Mapping[str, Any], reference: float) -> str:
+    def _why_it_ends(self, trial: Trial, record: Record, anchor: Record) -> str:
         """Reason why no further value is tried; empty if one is."""
-        if trial.end:
-            return trial.end
         if not self._has_left:
             return ""
         if "score" not in record and not trial.loss:
             return "no held-out loss is left"
         assert self.best is not None
         measure = _measure(record)
-        of_folds = list(zip(record[f"{measure}s"], self.best[f"{measure}s"], strict=True))
-        sign = -1 if measure == "score" else 1
-        noun = {"score": "score", "surrogate": "surrogate of the loss", "loss": "loss"}[measure]
-        worse = "smaller" if measure == "score" else "larger"
-        if len(of_folds) >= _AGREEING and all(sign * a > sign * b for a, b in of_folds):
+        noun, worse = _WORDS[measure]
+        of_folds = zip(_costs(record), _costs(self.best), strict=True)
+        at = f"{self.name} = {record[self.name]:.4g}"
+        if len(trial.folds) >= _AGREEING and all(own > least for own, least in of_folds):
+            return f"the held-out {noun} at {at} was {worse} on every fold than at {self.value:.4g}"
+        ratio = record[self.name] / anchor[self.name]
+        beyond = max(ratio, 1 / ratio)
+        if beyond >= _BEYOND and is_better(self.best, record, by=_FLAT):
+            return f"the held-out {noun} at {at} was {worse} than at {self.value:.4g}"
+        if beyond >= _BEYOND_FLAT:
             return (
-                f"the held-out {noun} at {self.name} = {record[self.name]:.4g} was {worse} than at "
-                f"{self.value:.4g} on every fold"
-            )
-        beyond = record[self.name] / reference
-        if max(beyond, 1 / beyond) >= _BEYOND:
-            return (
-                f"the held-out {noun} was no better from {self.name} = {reference:.4g} to "
-                f"{record[self.name]:.4g}"
+                f"the held-out {noun} was as good as the same from "
+                f"{self.name} = {anchor[self.name]:.4g} to {record[self.name]:.4g}"
             )
         return ""
 
 
-def is_better(record: Mapping[str, Any], best: Mapping[str, Any], by: float = 0.0) -> bool:
+def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:
     """Whether a record is better than another, by some share of it; any model beats none."""
-    if record["is_empty"] or best["is_empty"]:
-        return bool(best["is_empty"] and not record["is_empty"])
-    measure = _measure(record)
-    own, other = record[measure], best[measure]
-    if measure == "score":
-        own, other = -own, -other
-    to_beat = other - by * abs(other)
-    return (own, record["surrogate"]) < (to_beat, best["surrogate"]) if not by else own < to_beat
+    if record["is_empty"] or other["is_empty"]:
+        return bool(other["is_empty"] and not record["is_empty"])
+    own, than = _cost(record), _cost(other)
+    if own == than and not by:
+        return bool(record["surrogate"] < other["surrogate"])
+    return own < than - by * abs(than)
 
 
 def _measure(record: Mapping[str, Any]) -> str:
     """Entry that is compared: the score of the user, or the criterion."""
     return "score" if "score" in record else _CRITERION
+
+
+def _cost(record: Mapping[str, Any]) -> float:
+    """Mean of the measurement over the folds, as what is to be small."""
+    measure = _measure(record)
+    return float(-record[measure] if measure == "score" else record[measure])
+
+
+def _costs(record: Mapping[str, Any]) -> list[float]:
+    """Measurement of each fold, as what is to be small."""
+    measure = _measure(record)
+    return [-own if measure == "score" else own for own in record[f"{measure}s"]]

@@ -141,14 +141,18 @@ def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
     regret_at = {1.0: 0.5, 3.0: 0.6, 10.0: 0.7, 30.0: 0.8, 0.3: 0.4, 0.1: 0.3, 0.03: 0.2}
 
     def fits(self, Cs, preparation, train, held):
-        return (_Fit(preparation, None, regret_at.get(C, 0.3)) for C in Cs)
+        return (_Fit(preparation, None, regret_at.get(C, 0.3), False) for C in Cs)
 
     monkeypatch.setattr(FoldFits, "_fits", fits)
     x, costs = travel(10)
     truth = PredictThenOptimizeTask(ROUTES).best_decisions(x, costs)
     fits = FoldFits(ROUTES, FeatureTables.of(x), truth, ("none",), 0.05, 0)
     tried = [entry["C"] for entry in fits.path]
-    assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3]
+    assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01, 3e-3]
+    assert fits.end == (
+        "start none: the held-out score at C = 30 was smaller on every fold than at 1, and then "
+        "the held-out score at C = 0.003 was smaller on every fold than at 0.03"
+    )
     assert fits.best == (0.03, "none")
 
 

@@ -26,8 +26,10 @@ from structboost import (
 )
 from structboost.contract.calls import mean_loss, model_predictions
 from structboost.masters.stage_wise import StageWise
-from structboost.selection.choice_of_c import ChosenC, _follow, choose_C
+from structboost.selection.choice_of_c import choose_C
 from structboost.selection.folds import random_folds, split_rows
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import Trial
 
 X, y = load_iris(return_X_y=True)
 QUICK = {"max_rounds": 15, "tol": 0.05}
@@ -94,48 +96,12 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
     assert Cs[0] == pytest.approx(smallest * 10**0.5, rel=0.01)
     for record in trainer.C_path_:
         assert record["loss"] == np.mean(record["losses"])
-    first_with_columns = next(i for i, r in enumerate(trainer.C_path_) if r["columns"])
-    assert trainer.C_ == Cs[first_with_columns + int(np.argmin(losses[first_with_columns:]))]
+    best = min((r for r in trainer.C_path_ if r["columns"]), key=lambda r: r["surrogate"])
+    assert trainer.C_ == best["C"]
+    assert trainer.C_path_end_
     # A fifth of the labels is wrong: large C fit them, and are not walked to.
     assert min(losses) < 0.6 * losses[0]
     assert len(Cs) < 10
-
-
-class MadePath:
-    """A path whose held-out losses are given, for each step and fold."""
-
-    is_done = False
-    weak_learner = "stump"
-
-    def __init__(self, losses):
-        self.losses = iter(losses)
-
-    def begin(self):
-        return 1.0
-
-    def fit(self, C):
-        losses = next(self.losses)
-        return {"C": C, "loss": float(np.mean(losses)), "losses": losses, "columns": 3.0}
-
-    def first_model(self):
-        return object(), []
-
-
-@pytest.mark.parametrize(
-    ("third", "n_tried"),
-    [
-        ([3.0, 3.0, 3.0, 3.0, 3.0], 3),  # worse on each of five folds: no second such step
-        ([3.0, 3.0, 3.0, 3.0, 1.9], 4),  # better on one
-        ([3.0, 3.0, 3.0], 4),  # so few agree by chance
-    ],
-)
-def test_a_c_that_is_worse_on_each_of_five_folds_ends_the_path(third, n_tried):
-    n = len(third)
-    chosen = ChosenC("stump")
-    path = MadePath([[4.0] * n, [2.0] * n, third, [2.5] * n, [1.0] * n])
-    _follow(path, chosen, lambda text: None)
-    assert len(chosen.records) == n_tried
-    assert chosen.C == chosen.records[1]["C"]
 
 
 def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
@@ -178,7 +144,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     alone = [record for record in both.C_path_ if record["weak_learner"] != "linear+stump"]
     apart = [record for trainer in paths for record in trainer.C_path_]
     assert without_seconds(alone) == without_seconds(apart)
-    best = min(both.C_path_, key=lambda record: record["loss"])
+    best = min(both.C_path_, key=lambda record: record["surrogate"])
     assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
     np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
     assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
@@ -199,7 +165,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
         ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.39, 0.5, 0.5]}, ("both", 10**0.5)),
         ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.5, 0.38, 0.37, 0.4, 0.4]}, ("one", 31.6)),
         (
-            {"both": [0.5, 0.5, 0.5], "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 3},
+            {"both": [0.5] * 5, "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 5},
             ("one", 3.16),
         ),
     ],
@@ -208,19 +174,19 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
     class Told:
         def __init__(self, plan, *others):
             self.weak_learner, self.left = plan.weak_learner, iter(losses[plan.weak_learner])
-            self.is_done = False
 
         def begin(self):
             return 0.316
 
         def fit(self, C):
             loss = next(self.left)
-            return {"C": C, "loss": loss, "losses": [loss], "columns": 1.0}
+            measured = [HeldOut(loss, loss, is_constant=False)]
+            return Trial(measured, {"weak_learner": self.weak_learner})
 
         def first_model(self):
             return object(), []
 
-    monkeypatch.setattr("structboost.selection.choice_of_c._Path", Told)
+    monkeypatch.setattr("structboost.selection.choice_of_c._FoldFits", Told)
     trainer = StructBoost(MulticlassTask(3), C=1.0)
     found = choose_C(trainer._plan(), list(losses), trainer._settings(), [], lambda text: None)
     assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
@@ -295,6 +261,7 @@ def test_features_that_say_nothing_give_an_empty_model():
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
         trainer.fit(made, label, folds=[Fold(made, label, None, made[:5], label[:5])])
     assert trainer.C_path_ == []
+    assert trainer.C_path_end_ == "no weak learner has an edge"
     with pytest.raises(ValueError, match="no weak learner had an edge"):
         CPathDisplay.from_estimator(trainer)
 
@@ -371,7 +338,8 @@ def test_ctrl_c_keeps_the_best_model_of_the_path():
             trainer.fit(made, label)
         assert trainer.interrupted_
         (record,) = [r for r in trainer.C_path_ if trainer.C_ == r["C"]]
-        assert record["loss"] == min(r["loss"] for r in trainer.C_path_ if r["columns"])
+        surrogates = [r["surrogate"] for r in trainer.C_path_ if r["columns"]]
+        assert record["surrogate"] == min(surrogates)
         predicted = model_predictions(task, trainer.model_, fold.held_X)
         assert mean_loss(task, fold.held_Y, predicted) == record["losses"][0]
     assert len(trainer.C_path_) <= len(whole.C_path_)

@@ -1,0 +1,173 @@
+"""Every choice of a parameter leaves the prediction that is the same for everything.
+
+In all of these the smallest values give one output for all inputs, and the held-out loss stays the
+same for several values after the first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structboost import (
+    ChainTask,
+    Fold,
+    MultiBoostECCClassifier,
+    MulticlassTask,
+    PredictThenOptimize,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostTagger,
+)
+from structboost.decisions.problem import DecisionProblem
+from structboost.linear.linear_trainer import LinearTrainer
+from structboost.segmentation.crf_training import CRFSettings, tuned
+from structboost.selection.folds import random_folds
+from structboost.tasks.superpixel_crf import SuperpixelGraph
+
+
+def rare_words(n=400, seed=0):
+    """Sentences of which few have a name, which one of forty words tells."""
+    random = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(n):
+        length = random.integers(4, 9)
+        words = [f"w{k}" for k in random.integers(0, 60, length)]
+        tags = np.zeros(length, np.int64)
+        if random.random() < 0.4:
+            k = random.integers(0, length)
+            words[k], tags[k] = f"name{random.integers(0, 20)}", 1
+        X.append([{"word": word} for word in words])
+        Y.append(np.where(tags == 1, "B", "O").tolist())
+    return X, Y
+
+
+def assert_it_left(path, value, end):
+    """The path began at a constant prediction, and ended elsewhere, with a reason."""
+    assert path[0]["is_constant"]
+    (chosen,) = [record for record in path if record["C"] == value]
+    assert not chosen["is_constant"]
+    assert chosen["loss"] < 0.8 * path[0]["loss"]
+    assert end
+
+
+@pytest.mark.parametrize("weak_learner", ["stump", "linear"])
+def test_taggers_find_rare_tags(weak_learner):
+    X, Y = rare_words()
+    tagger = StructBoostTagger(weak_learner=weak_learner).fit(X[:300], Y[:300])
+    assert_it_left(tagger.C_path_, tagger.C_, tagger.C_path_end_)
+    truth, tags = np.concatenate(Y[300:]), np.concatenate(tagger.predict(X[300:]))
+    hits = np.sum((truth == "B") & (tags == "B"))
+    assert hits > 0.7 * np.sum(truth == "B")
+    assert hits > 0.7 * np.sum(tags == "B")
+
+
+def test_stumps_leave_the_majority():
+    """One class of twenty, told by six features that rarely speak."""
+    random = np.random.default_rng(0)
+    X = (random.random((600, 12)) < 0.01).astype(float)
+    y = X[:, :6].any(axis=1).astype(int)
+    X = np.column_stack((X, random.random(600)))
+    trainer = StructBoost(MulticlassTask(2), C="auto").fit(X, y, folds=random_folds(X, y, strata=y))
+    assert_it_left(trainer.C_path_, trainer.C_, trainer.C_path_end_)
+    face = StructBoostClassifier(weak_learner="stump").fit(X, y)
+    assert_it_left(face.C_path_, face.C_, face.C_path_end_)
+    assert face.score(X, y) > 0.99
+
+
+def label_sets():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 8))
+    return X, (X @ random.normal(size=(8, 5)) + 0.3 * random.normal(size=(600, 5)) > 0.5) * 1
+
+
+def test_whole_sets_of_labels_are_not_all_the_same():
+    X, Y = label_sets()
+    model = StructBoostMultiLabelClassifier(loss="subset", weak_learner="linear")
+    model.fit(X[:400], Y[:400])
+    assert_it_left(model.C_path_, model.C_, model.C_path_end_)
+    sets = np.asarray(model.predict(X[400:]))
+    assert len(np.unique(sets, axis=0)) > 10
+    assert (sets == Y[400:]).all(axis=1).mean() > 0.65
+
+
+def test_a_linear_function_of_tokens_leaves_the_frequent_tag():
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(6, 4)) for _ in range(150)]
+    Y = [(x[:, 0] > 1.6).astype(np.int64) for x in X]
+    trainer = LinearTrainer(ChainTask(2), C="auto", tol=0.05, max_rounds=60)
+    trainer.fit(X, Y, folds=random_folds(X, Y))
+    assert_it_left(trainer.C_path_, trainer.C_, trainer.C_path_end_)
+
+
+class Threshold(DecisionProblem):
+    """Take the first item or the second; costs of the second differ from 0 rarely."""
+
+    n_items = 2
+
+    def solve(self, costs):
+        return np.array([1.0, 0.0]) if costs[0] <= costs[1] else np.array([0.0, 1.0])
+
+
+def test_theta_leaves_one_class():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(300, 3))
+    y = (X[:, 0] > 1.2) * 1 + (X[:, 1] > 1.2)
+    model = MultiBoostECCClassifier(theta="cv", max_rounds=60, random_state=0).fit(X, y)
+    path = model.theta_path_
+    assert [record["theta"] for record in path][:2] == [2, 5]
+    assert min(path, key=lambda record: record["surrogate"])["theta"] == model.theta_
+    (chosen,) = [record for record in path if record["theta"] == model.theta_]
+    assert not chosen["is_constant"]
+    assert model.theta_path_end_
+
+
+def test_the_segmenter_leaves_the_background():
+    random = np.random.default_rng(0)
+    graphs, counts = [], []
+    for _ in range(9):
+        rows = np.column_stack((random.normal(size=30), np.full(30, 3.0)))
+        labels = (rows[:, 0] > 1.2).astype(np.int64)
+        potentials = np.stack((np.zeros_like(rows), rows), axis=1)
+        graphs.append(SuperpixelGraph(potentials, np.zeros((0, 2), int), np.zeros((0, 1))))
+        counts.append(50 * np.eye(2, dtype=np.int64)[labels])
+    settings = CRFSettings(learner="ssvm", pairwise=False)
+    found = tuned(graphs, counts, settings, (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1.0, 10.0, 100.0))
+    assert found.C >= 0.01
+    assert found.scores[found.C] > found.scores[1e-4] + 0.2
+    assert found.end
+
+
+def test_a_score_decides_in_place_of_the_loss():
+    X, Y = label_sets()
+    fold = Fold(X[:300], Y[:300], None, X[300:], Y[300:], held_rows=np.arange(300, 600))
+    asked = []
+
+    def smallest_C(model, fold):
+        asked.append(fold.held_rows[0])
+        return -float(len(asked))
+
+    for trainer in (
+        StructBoost(MulticlassTask(2), C="auto", max_rounds=5),
+        LinearTrainer(MulticlassTask(2), C="auto", tol=0.1, max_rounds=5),
+    ):
+        of_one = Fold(X[:300], Y[:300, 0], None, X[300:], Y[300:, 0], held_rows=fold.held_rows)
+        trainer.fit(X, Y[:, 0], folds=[of_one], score=smallest_C)
+        path = [record for record in trainer.C_path_ if record["columns"]]
+        assert trainer.C_ == path[0]["C"]
+        assert path[0]["score"] > path[1]["score"]
+        assert trainer.C_path_end_
+        with pytest.raises(ValueError, match="scoring gave nan"):
+            trainer.fit(X, Y[:, 0], folds=[of_one], score=lambda model, fold: np.nan)
+    assert set(asked) == {300}
+
+
+def test_decisions_leave_the_one_that_is_best_on_average():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(120, 3))
+    costs = np.column_stack((np.zeros(120), np.where(X[:, 0] > 1, -3.0, 1.0)))
+    model = PredictThenOptimize(Threshold(), start="none", random_state=0).fit(X, costs)
+    assert len(np.unique(model.predict(X), axis=0)) == 2
+    assert "start none: " in model.path_end_
+    assert model.score(X, costs) < 0.5

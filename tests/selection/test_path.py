@@ -1,0 +1,176 @@
+"""The driver of a choice by held-out data, with measurements that are made up."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import FACTOR, MAX_STEPS, Path, Trial, is_better, upwards
+
+
+def made(surrogates, *, constant=(), empty=(), losses=None, scores=None, n_folds=1, ends=None):
+    """A fit whose measurements at each step are given."""
+    steps = itertools.count()
+
+    def fit(value):
+        i = next(steps)
+        loss = 1.0 if losses is None else losses[i]
+        score = None if scores is None else scores[i]
+        row = surrogates[i] if isinstance(surrogates[i], list) else [surrogates[i]] * n_folds
+        folds = [HeldOut(loss, own, i in constant, score) for own in row]
+        return Trial(folds, {"step": i}, is_empty=i in empty, end=(ends or {}).get(i, ""))
+
+    return fit
+
+
+def followed(surrogates, **kinds):
+    path = Path("C")
+    n = len(kinds.get("scores") or surrogates)
+    path.follow(upwards(1.0, n), made(surrogates, **kinds))
+    return path
+
+
+def test_values_go_up_by_one_factor():
+    values = list(upwards(0.1))
+    assert len(values) == MAX_STEPS
+    np.testing.assert_allclose(np.diff(np.log(values)), np.log(FACTOR), atol=0.005)
+
+
+@pytest.mark.parametrize(
+    ("surrogates", "best", "n_tried", "why"),
+    [
+        # Clearly worse a factor of ten beyond the best.
+        ([9, 5, 6, 7, 1], 1, 4, "larger than at 3.16"),
+        # Worse once and then better again.
+        ([9, 5, 6, 4, 5, 6, 1], 3, 6, "larger than at 31.6"),
+        # Flat for a factor of a hundred.
+        ([9, 5, 5, 5, 5, 5, 1], 1, 6, "was as good as the same"),
+        # A rare feature comes in on the flat part.
+        ([9, 5, 5, 5, 2, 3, 3, 1], 4, 7, "larger than at 99.9"),
+        # What is better by less than a percent is taken, and does not hold the path up.
+        ([9, 5, 4.99, 4.98, 4.97, 4.96, 1], 5, 6, "was as good as the same"),
+        ([5, 4, 3, 2, 1], 4, 5, "the largest C was tried"),
+    ],
+)
+def test_a_path_ends_where_it_is_worse_or_long_flat(surrogates, best, n_tried, why):
+    path = followed(surrogates)
+    assert [record["step"] for record in path.records] == list(range(n_tried))
+    assert path.best is path.records[best]
+    assert path.value == path.records[best]["C"]
+    assert why in path.end
+
+
+def test_a_path_does_not_end_at_a_constant_prediction():
+    constant = range(6)
+    path = followed([5, 6, 7, 8, 8, 8, 3, 4, 4, 1], constant=constant)
+    assert path.best is path.records[6]
+    assert len(path.records) == 9
+    # Nor where it has no loss left, or is no model.
+    path = followed([5, 5, 5, 2], constant=[0, 1, 2], losses=[0, 0, 0, 0])
+    assert (len(path.records), path.end) == (4, "no held-out loss is left")
+    path = followed([1, 1, 1, 1, 5, 6, 7], empty=range(4))
+    assert path.best is path.records[4]
+    assert len(path.records) == 7
+
+
+def test_a_constant_prediction_is_taken_where_nothing_is_better():
+    path = followed([5, 5, 6, 7, 8, 9], constant=[0, 1])
+    assert path.best is path.records[0]
+    assert path.best["is_constant"]
+    assert len(path.records) == 5
+
+
+@pytest.mark.parametrize(
+    ("third", "n_tried"),
+    [
+        ([3.0, 3.0, 3.0, 3.0, 3.0], 3),  # worse on each of five folds: no second such step
+        ([3.0, 3.0, 3.0, 3.0, 1.9], 4),  # better on one
+        ([3.0, 3.0, 3.0], 4),  # so few agree by chance
+    ],
+)
+def test_a_value_that_is_worse_on_each_of_five_folds_ends_the_path(third, n_tried):
+    n = len(third)
+    path = followed([[4.0] * n, [2.0] * n, third, [1.9, *[2.5] * (n - 1)], [1.0] * n])
+    assert len(path.records) == n_tried
+    assert path.best is path.records[1]
+    assert ("on every fold" in path.end) == (n_tried == 3)
+
+
+def test_some_values_are_tried_in_any_case():
+    path = Path("C")
+    path.follow(upwards(1.0), made([1, 5, 5, 5, 5, 5]), at_least=4)
+    assert len(path.records) == 4
+    assert path.value == 1.0
+    assert "larger than at 1" in path.end
+
+
+def test_the_fit_may_say_that_no_further_value_is_worth_it():
+    path = followed([5, 4, 3, 2], ends={2: "the rounds are used up"}, constant=range(4))
+    assert (len(path.records), path.end) == (3, "the rounds are used up")
+
+
+def test_a_score_of_the_user_is_made_large_and_the_surrogate_breaks_ties():
+    path = followed([1, 2, 3, 4, 5], scores=[0.1, 0.6, 0.5, 0.4, 0.9])
+    assert path.best is path.records[1]
+    assert path.end == "the held-out score at C = 31.6 was smaller than at 3.16"
+    path = followed([3, 2, 4], scores=[0.5, 0.5, 0.5])
+    assert path.best is path.records[1]
+    assert path.best["score"] == 0.5
+    # No loss is left by the task's own measure, which is not what is asked for.
+    assert len(followed([1, 1], scores=[0.1, 0.2], losses=[0, 0]).records) == 2
+
+
+def test_a_path_goes_on_downwards_from_what_is_best():
+    path = Path("C")
+    at = {1.0: 5.0, 3.0: 6.0, 10.0: 7.0, 0.3: 4.0, 0.1: 4.5, 0.03: 4.6, 0.01: 1.0}
+
+    def fit(value):
+        return Trial([HeldOut(1.0, at[value], is_constant=False)])
+
+    path.follow((1.0, 3.0, 10.0, 30.0), fit)
+    path.follow((0.3, 0.1, 0.03, 0.01), fit, direction="smallest")
+    assert [record["C"] for record in path.records] == [1.0, 3.0, 10.0, 0.3, 0.1, 0.03]
+    assert path.value == 0.3
+
+
+def test_what_was_measured_before_ctrl_c_is_kept():
+    path, told = Path("C"), []
+    fit = made([3, 2, 1])
+
+    def broken(value):
+        if value > 4:
+            raise KeyboardInterrupt
+        return fit(value)
+
+    with pytest.raises(KeyboardInterrupt):
+        path.follow(upwards(1.0), broken, told.append)
+    assert [record["surrogate"] for record in path.records] == [3, 2]
+    assert told == path.records
+    assert path.value == 3.16
+
+
+def test_reports_name_the_value_and_the_best_so_far():
+    told = []
+    Path("theta", told.append).follow((2.0, 5.0), made([3, 4]))
+    assert told == ["theta: trying 2", "theta: trying 5, 2 is best so far"]
+
+
+def test_records_are_means_over_folds():
+    trial = Trial([HeldOut(1.0, 2.0, True, 0.5), HeldOut(2.0, 4.0, False, 0.7)], {"rounds": 3})
+    assert trial.record() == {
+        "loss": 1.5, "losses": [1.0, 2.0], "surrogate": 3.0, "surrogates": [2.0, 4.0],
+        "is_constant": False, "is_empty": False, "score": pytest.approx(0.6),
+        "scores": [0.5, 0.7], "rounds": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("by", "better"), [(0.0, True), (0.05, True), (0.2, False)])
+def test_clearly_better_is_a_share_of_the_other(by, better):
+    own = {"surrogate": 0.9, "is_empty": False}
+    other = {"surrogate": 1.0, "is_empty": False}
+    assert is_better(own, other, by) == better
+    scored = own | {"score": -0.9}, other | {"score": -1.0}
+    assert is_better(*scored, by) == better
