@@ -45,6 +45,9 @@ _COARSE = 0.05
 _COARSE_ROUNDS = 10
 # A path ends where the likelihood of held-out examples has fallen by so many standard errors.
 _CLEARLY = 2.0
+# Of the C whose likelihood of held-out examples is so near the largest, that of the least loss is
+# taken.
+_NEAR = 0.05
 
 # Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
 Observer = Callable[[Sequence[Fold], Sequence[StackedParts]], None]
@@ -88,7 +91,8 @@ class LinearLikelihoodTrainer:
         It gives its marginals.
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the weights.  ``"auto"`` takes the
-        best C on the folds given to :meth:`fit`, by the likelihood of held-out examples.
+        C of the least loss on the folds given to :meth:`fit`, among those whose held-out
+        likelihood is within 5 % of the largest.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
@@ -175,10 +179,11 @@ class LinearLikelihoodTrainer:
             if C == AUTO:
                 C, start = self._chosen_C(folds or [], score)
             problem = self._problem(X, Y, shares)
-            if start is None or start[1].rows is None or len(start[1].rows) == 0:
+            if start is None or start[1].rows is None:
                 problem.begin(float(C))
             else:
                 problem.adopt(start[0], np.asarray(start[1].rows), float(C))
+            start = None
             self._train(problem, float(C), began)
         return self
 
@@ -194,7 +199,7 @@ class LinearLikelihoodTrainer:
                         problem.primal,
                         problem.bound,
                         certified=True,
-                        columns=sum(len(own) for own in problem.matrices().values()),
+                        columns=_n_columns(problem),
                         seconds=time.perf_counter() - began,
                     )
                 )
@@ -238,11 +243,12 @@ class LinearLikelihoodTrainer:
         fits = _FoldFits(self, folds, score)
         path = Path("C", records=self.C_path_)
         n = float(np.mean([len(fold.Y) for fold in folds]))
-        path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit, fits.keep)
+        path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit)
         self.C_path_end_ = path.end
+        C = path.value if score is not None else _least_loss(path.records)
         if self.on_held_out is not None:
-            self.on_held_out(folds, fits.best_scores)
-        return path.value, (fits.problems[0], folds[0])
+            self.on_held_out(folds, fits.scores[C])
+        return C, (fits.problems[0], folds[0])
 
     def _problem(self, X: Any, Y: Any, shares: FloatArray) -> LikelihoodProblem:
         return self.problem(
@@ -265,8 +271,9 @@ class _FoldFits:
     ) -> None:
         self._trainer, self._folds, self._score = trainer, folds, score
         self.problems: list[LikelihoodProblem] = []
-        self.best_scores: list[StackedParts] = []
-        self._best_losses: list[FloatArray] = []
+        # Scores of the held-out parts of each fold, by C.
+        self.scores: dict[float, list[StackedParts]] = {}
+        self._losses: dict[float, FloatArray] = {}
         self._stacks: list[StackedParts] = []
         self._likelihoods: list[Likelihood] = []
         for fold in folds:
@@ -288,34 +295,31 @@ class _FoldFits:
         began = time.perf_counter()
         tol = max(self._trainer.tol, _COARSE)
         rounds, measured = [], []
-        self._scores: list[StackedParts] = []
-        self._losses: list[FloatArray] = []
+        scores, losses = [], []
         for k, problem in enumerate(self.problems):
             with examples_numbered(self._folds[k].rows):
                 problem.begin(C)
                 n_rounds = self._approached(problem, tol)
             rounds.append(n_rounds)
-            measured.append(self._measured(k, problem))
-        columns = [
-            sum(len(own) for own in problem.matrices().values()) for problem in self.problems
-        ]
+            own_scores, own_losses, found = self._measured(k, problem)
+            scores.append(own_scores)
+            losses.append(own_losses)
+            measured.append(found)
         facts = {
             "weak_learner": "linear",
-            "columns": float(np.mean(columns)),
+            "columns": float(np.mean([_n_columns(problem) for problem in self.problems])),
             "rounds": float(np.mean(rounds)),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(measured, facts, end=self._why_it_ends(C))
+        self.scores[C], self._losses[C] = scores, np.concatenate(losses)
+        return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
-    def keep(self, record: Mapping[str, Any]) -> None:
-        """Keep what was measured last: it is the best so far."""
-        self.best_scores, self._best_losses = self._scores, self._losses
-
-    def _why_it_ends(self, C: float) -> str:
+    def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
         """Reason to end the path; empty unless the likelihood is clearly smaller than the best."""
-        if not self._best_losses or self._score is not None:
+        best = min(self._losses, key=lambda own: float(self._losses[own].mean()))
+        if self._score is not None or all(own.is_constant for own in measured):
             return ""
-        differences = np.concatenate(self._losses) - np.concatenate(self._best_losses)
+        differences = self._losses[C] - self._losses[best]
         error = float(differences.std()) / len(differences) ** 0.5
         if differences.mean() <= _CLEARLY * error:
             return ""
@@ -333,7 +337,9 @@ class _FoldFits:
                 return n
         return most
 
-    def _measured(self, k: int, problem: LikelihoodProblem) -> HeldOut:
+    def _measured(
+        self, k: int, problem: LikelihoodProblem
+    ) -> tuple[StackedParts, FloatArray, HeldOut]:
         task, fold = self._trainer.task, self._folds[k]
         X, Y, weights = fold.held_X, fold.held_Y, fold.held_weight
         with examples_numbered(fold.held_rows):
@@ -345,11 +351,25 @@ class _FoldFits:
                 float(np.average(losses, weights=weights)),
                 is_constant(task, X, Y, outputs, scores),
             )
-        self._scores.append(scores)
-        self._losses.append(losses)
         if self._score is not None:
             model = linear_ensemble(
                 task.kinds, problem.designs, problem.matrices(), {"C": 0.0, "history": []}
             )
-            return found._replace(score=checked_score(self._score, model, fold))
-        return found
+            found = found._replace(score=checked_score(self._score, model, fold))
+        return scores, losses, found
+
+
+def _n_columns(problem: LikelihoodProblem) -> int:
+    """Return the number of features that have weights."""
+    return sum(own.width for own in problem.designs.values())
+
+
+def _least_loss(records: Sequence[Mapping[str, Any]]) -> float:
+    """Return the C of the least held-out loss among those whose likelihood is near the largest.
+
+    The most likely C makes models a little too timid for what counts in the end, the outputs.
+    """
+    best = min(entry["surrogate"] for entry in records)
+    near = [entry for entry in records if entry["surrogate"] <= (1.0 + _NEAR) * best]
+    chosen = min(near, key=lambda entry: (entry["loss"], entry["surrogate"]))
+    return float(chosen["C"])
