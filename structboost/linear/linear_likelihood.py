@@ -45,8 +45,7 @@ _COARSE = 0.05
 _COARSE_ROUNDS = 10
 # A path ends where the likelihood of held-out examples has fallen by so many standard errors.
 _CLEARLY = 2.0
-# Of the C whose likelihood of held-out examples is so near the largest, that of the least loss is
-# taken.
+# Share by which the minus log-likelihood of held-out examples may be above the least.
 _NEAR = 0.05
 
 # Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
@@ -91,8 +90,8 @@ class LinearLikelihoodTrainer:
         It gives its marginals.
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the weights.  ``"auto"`` takes the
-        C of the least loss on the folds given to :meth:`fit`, among those whose held-out
-        likelihood is within 5 % of the largest.
+        largest C whose held-out minus log-likelihood is within 5 % of the least, on the folds
+        given to :meth:`fit`.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
@@ -245,7 +244,7 @@ class LinearLikelihoodTrainer:
         n = float(np.mean([len(fold.Y) for fold in folds]))
         path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit)
         self.C_path_end_ = path.end
-        C = path.value if score is not None else _least_loss(path.records)
+        C = path.value if score is not None else _boldest(path.records)
         if self.on_held_out is not None:
             self.on_held_out(folds, fits.scores[C])
         return C, (fits.problems[0], folds[0])
@@ -364,12 +363,11 @@ def _n_columns(problem: LikelihoodProblem) -> int:
     return sum(own.width for own in problem.designs.values())
 
 
-def _least_loss(records: Sequence[Mapping[str, Any]]) -> float:
-    """Return the C of the least held-out loss among those whose likelihood is near the largest.
+def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
+    """Return the largest C whose held-out likelihood is near the largest.
 
-    The most likely C makes models a little too timid for what counts in the end, the outputs.
+    The most likely C makes models that are a little too timid: their outputs leave out what is
+    rare (docs/decisions/linear-likelihood.md).
     """
     best = min(entry["surrogate"] for entry in records)
-    near = [entry for entry in records if entry["surrogate"] <= (1.0 + _NEAR) * best]
-    chosen = min(near, key=lambda entry: (entry["loss"], entry["surrogate"]))
-    return float(chosen["C"])
+    return float(max(entry["C"] for entry in records if entry["surrogate"] <= (1.0 + _NEAR) * best))
