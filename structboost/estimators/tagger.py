@@ -29,7 +29,7 @@ from structboost.estimators.tokens import (
     warn_of_unknown_tags,
 )
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
-from structboost.linear.dual_chain import DualChain
+from structboost.linear.dual_chain import chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.base import Formulation
@@ -363,7 +363,7 @@ class StructBoostTagger(StageWiseByDefault):
                 random_state=own.random_state,
                 verbose=own.verbose,
                 active=["token"] if self._reader.is_active else (),
-                problem=DualChain if self._reader.is_active else PrimalLikelihood,
+                problem=chain_problem if self._reader.is_active else PrimalLikelihood,
                 on_held_out=partial(self._choose_offset, task),
             )
         if is_same(self.weak_learner, "linear"):

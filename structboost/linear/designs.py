@@ -77,30 +77,29 @@ class SparseDesign(Design):
     Parameters
     ----------
     n_features : int
-    bias : float
-        Value of the constant; 0 for none.
+    bias : bool
     """
 
     n_features: int
-    bias: float
+    bias: bool
 
     @property
     def width(self) -> int:  # type: ignore[override]
         """Number of columns."""
-        return self.n_features + (self.bias > 0)
+        return self.n_features + self.bias
 
     def matrix(self, rows: Any) -> Any:
         """Add the constant."""
         table = sparse.csr_array(rows, dtype=np.float64)
         if not self.bias:
             return table
-        constant = sparse.csr_array(np.full((table.shape[0], 1), self.bias))
+        constant = sparse.csr_array(np.ones((table.shape[0], 1)))
         return sparse.hstack((table, constant), format="csr")
 
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
         """Return functions of all columns."""
         coefficients = np.ascontiguousarray(weights[: self.n_features].T)
-        intercept = self.bias * weights[-1] if self.bias else np.zeros(part.n_channels)
+        intercept = weights[-1].copy() if self.bias else np.zeros(part.n_channels)
         zeros, ones = np.zeros(self.n_features), np.ones(self.n_features)
         table = LinearFunctionTable(coefficients, intercept, zeros, ones)
         return _one_each(table, part, self.n_features, first)
@@ -149,7 +148,7 @@ class ActiveDesign(Design):
         )
 
 
-def design_of(rows: Any, part: PartKind, *, active: bool, sparse_bias: float = 1.0) -> Design:
+def design_of(rows: Any, part: PartKind, *, active: bool) -> Design:
     """Return the design that suits the features of the parts of training.
 
     Parameters
@@ -158,14 +157,12 @@ def design_of(rows: Any, part: PartKind, *, active: bool, sparse_bias: float = 1
     part : PartKind
     active : bool
         Whether rows are numbers of active features.
-    sparse_bias : float
-        Value of the constant beside sparse columns.
     """
     with_bias = not is_bounded(part)
     if active:
         return ActiveDesign(int(rows.max(initial=-1)) + 1, rows.shape[1], with_bias)
     if sparse.issparse(rows):
-        return SparseDesign(rows.shape[1], sparse_bias * with_bias)
+        return SparseDesign(rows.shape[1], with_bias)
     return StandardisedDesign(Standardisation.of(rows, part.response))
 
 
@@ -173,11 +170,10 @@ def designs_of(
     kinds: Mapping[str, PartKind],
     stack: StackedParts,
     active: Collection[str],
-    sparse_bias: float = 1.0,
 ) -> dict[str, Design]:
     """Return the designs of all kinds."""
     return {
-        kind: design_of(stack.rows[kind], part, active=kind in active, sparse_bias=sparse_bias)
+        kind: design_of(stack.rows[kind], part, active=kind in active)
         for kind, part in kinds.items()
     }
 

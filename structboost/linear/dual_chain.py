@@ -12,6 +12,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, risk_of, weights_of_duals
 from structboost.linear.designs import designs_of
+from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.task import Task
@@ -19,6 +20,21 @@ from structboost.tasks.chain import Stretch
 
 # Passes over all sequences between two exact ones.
 _PASSES = 2
+# Mean length of the sequence of a token from which on quasi-Newton steps are faster.
+_LONG = 100.0
+
+
+def chain_problem(
+    task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
+) -> DualChain | PrimalLikelihood:
+    """Return the problem that is solved fastest: dual ascent, unless sequences are long.
+
+    A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
+    (docs/decisions/linear-likelihood.md).  Parameters are those of :class:`DualChain`.
+    """
+    lengths = np.array([len(y) for y in Y], np.float64)
+    is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
+    return (PrimalLikelihood if is_long else DualChain)(task, X, Y, shares, **settings)
 
 
 class DualChain:
@@ -94,8 +110,11 @@ class DualChain:
         self._C = C
         self.primal, self.bound = np.inf, -np.inf
 
-    def adopt(self, other: DualChain, rows: IntArray, C: float) -> None:
+    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
         """Begin at C from the distributions of a problem that is made of the examples ``rows``."""
+        if not isinstance(other, DualChain):
+            self.begin(C)
+            return
         starts = self._sequences[0]
         sizes = np.diff(starts)[rows]
         first = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes)

@@ -64,7 +64,7 @@ class PrimalLikelihood:
         for kind in task.kinds:
             if kind not in active:
                 check_nothing_missing(stack, kind, "a linear function")
-        self.designs = designs_of(task.kinds, stack, active, _SPARSE_BIAS)
+        self.designs = designs_of(task.kinds, stack, active)
         self._matrices = {kind: own.matrix(stack.rows[kind]) for kind, own in self.designs.items()}
         random = np.random.RandomState(0)
         self._likelihood = Likelihood(Problem(task, X, Y, stack.offsets, shares, random))
@@ -91,7 +91,7 @@ class PrimalLikelihood:
             self._solver.begin(start)
         self._measure()
 
-    def adopt(self, other: PrimalLikelihood, rows: IntArray, C: float) -> None:
+    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
         """Begin at C from the weights of a problem that is made of the examples ``rows``."""
         found = other.matrices()
         parts = []
@@ -165,10 +165,6 @@ class PrimalLikelihood:
         assert self._solver is not None
         assert self._dual is not None
         self.primal, self.bound = self._solver.value, self._dual_value(self._dual)
-
-
-# Value of the constant beside the columns of a sparse table.
-_SPARSE_BIAS = 1.0
 
 
 def _product(matrix: Any, slopes: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from structboost import InterruptedFitWarning, TaskError
 from structboost.contract.calls import model_marginals, model_predictions
 from structboost.linear.chain_passes import risk_of
-from structboost.linear.dual_chain import DualChain
+from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
@@ -214,6 +214,32 @@ def test_empty_sequences_take_part():
     Y = [np.zeros(0, int), np.array([0, 1])]
     rounds = trained(DualChain(ChainTask(2), X, Y, np.full(2, 0.5), active=["token"]), 1.0)
     assert rounds[-1][0] == pytest.approx(rounds[-1][1], rel=1e-4)
+
+
+def test_long_sequences_are_trained_in_as_many_rounds_as_short_ones():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 40, (3000, 1))
+    tags = np.where(rng.random(3000) < 0.9, rows[:, 0] % 3, 0)
+    objectives = []
+    for size in (20, 3000):
+        X, Y = ([own[i : i + size] for i in range(0, 3000, size)] for own in (rows, tags))
+        problem = chain_problem(ChainTask(3), X, Y, np.full(len(X), 1 / len(X)), active=["token"])
+        bound, primal = trained(problem, len(X), 15)[-1]
+        assert primal - bound < 0.01 * primal
+        objectives.append(primal)
+    # Steps between the pieces are missing in one of them.
+    assert objectives[0] == pytest.approx(objectives[1], rel=0.1)
+
+
+@pytest.mark.parametrize("solvers", [(DualChain, PrimalLikelihood), (PrimalLikelihood, DualChain)])
+def test_a_problem_begins_from_one_of_the_other_kind(solvers):
+    X, Y = sequences(np.random.default_rng(9))
+    first, second = (
+        own(ChainTask(3), X, Y, np.full(len(X), 1 / len(X)), active=["token"]) for own in solvers
+    )
+    wanted = trained(first, 5.0)[-1]
+    second.adopt(first, np.arange(len(X)), 5.0)
+    assert trained(second, 5.0)[-1] == pytest.approx(wanted, rel=1e-4)
 
 
 # -- equal columns --------------------------------------------------------------------------------
