@@ -62,10 +62,10 @@ class StructBoost(Documented, BaseEstimator):
     C : float or "auto"
         Weight of the training loss against the l1 norm of the weights.  Infinity requires a
         formulation that declares ``takes_infinite_C``, as the exponential and the stage-wise ones
-        do.  ``"auto"`` chooses the C of the smallest loss on held-out examples, by coarse fits
-        along a path, and then trains on all examples (docs/decisions/auto-C.md); it requires
-        ``can_choose_C``.  A union of families is given up for one of them that has a clearly
-        smaller held-out loss alone: gap and bound are then those of that family.
+        do.  ``"auto"`` chooses the best C on held-out examples, by coarse fits along a path, and
+        then trains on all examples (docs/decisions/auto-C.md); it requires ``can_choose_C``.  A
+        union of families is given up for one of them that is clearly better alone: gap and bound
+        are then those of that family.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
         stops only when pricing finds no more columns.  Families that price by search (trees,
@@ -190,10 +190,10 @@ class StructBoost(Documented, BaseEstimator):
             Weight of each example in the mean loss.
         folds : sequence of Fold, optional
             Parts that C is chosen on, for ``C="auto"``.  By default a fifth of the examples is held
-            out, or each third in turn if there are fewer than 500.
+            out, each in turn if there are fewer than 2,000.
         may_part : bool
-            Whether ``C="auto"`` gives a union up for one of its families where that has a clearly
-            smaller held-out loss alone.  With False the certificate covers the union in any case.
+            Whether ``C="auto"`` gives a union up for one of its families where that is clearly
+            better alone.  With False the certificate covers the union in any case.
         score : callable, optional
             ``score(model, fold)`` of an :class:`Ensemble` and the held-out part of a fold, which
             ``C="auto"`` makes as large as possible in place of its own measurement.

@@ -48,8 +48,8 @@ class StructBoostEstimator(BoostedEstimator):
     Parameters
     ----------
     C : float or "auto"
-        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the C of
-        the smallest loss on held-out samples, and then trains on all of them.  With
+        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the
+        best C on held-out samples, and then trains on all of them.  With
         ``early_stopping`` the part that is held out for it serves for both.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.
@@ -72,8 +72,10 @@ class StructBoostEstimator(BoostedEstimator):
     Attributes
     ----------
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
-        held-out loss), losses (of each fold), columns, rounds (means over the folds), seconds.
+        Only with ``C="auto"``.  A record for each C tried, as those of
+        :class:`structboost.StructBoost`.
+    C_path_end_ : str
+        Only with ``C="auto"``.  Why no larger C was tried.
     """
 
     C: float | str = AUTO
@@ -203,8 +205,8 @@ class StructBoostClassifier(TaxonomyClassifier, StageWiseByDefault, TableEstimat
     Parameters
     ----------
     C : float or "auto"
-        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the C of
-        the smallest loss on held-out samples, and then trains on all of them.  With
+        Weight of the training loss against the l1 norm of the weights.  ``"auto"`` chooses the
+        best C on held-out samples, and then trains on all of them.  With
         ``early_stopping`` the part that is held out for it serves for both.  The stage-wise default
         is not regularised: there ``C_`` is infinite.
     pricing : {"own", "best", "label_augmented"} or PricingRule

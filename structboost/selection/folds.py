@@ -14,10 +14,9 @@ from sklearn.utils import check_random_state
 from structboost._typing import IntArray
 from structboost.validation import SparseRows, by_position, checked_weights
 
-# A part of this many is held out, each in turn if there are few examples.
+# A part of so many is held out, each in turn if there are few examples.
 _PARTS = 5
-_FEW = 500
-_FOLDS_OF_FEW = 3
+_FEW = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ def random_folds(
     strata: ArrayLike | None = None,
     random_state: Any = None,
 ) -> list[Fold]:
-    """Random parts: a fifth of the examples, or each third in turn where they are below 500.
+    """Random parts: a fifth of the examples, each in turn where they are below 2,000.
 
     Parameters
     ----------
@@ -123,10 +122,9 @@ def split_rows(
             f"C is 'auto', which holds out examples, and {_of_one_each(len(strata))}; give "
             f"{remedy}, or give C as a number."
         )
-    n_parts = _FOLDS_OF_FEW if len(strata) < _FEW else _PARTS
     part = np.full(len(strata), -1)
-    part[order] = np.arange(len(order)) % n_parts
-    held = [part == i for i in range(n_parts if len(strata) < _FEW else 1)]
+    part[order] = np.arange(len(order)) % _PARTS
+    held = [part == i for i in range(_PARTS if len(strata) < _FEW else 1)]
     return [(rows[~out], rows[out]) for out in held if out.any()]
 
 

@@ -196,9 +196,10 @@ def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
 def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_not_read():
     X, Y = chains()
     tagger = StructBoostTagger(weak_learner="linear", random_state=0).fit(X, Y)
-    losses = [entry["loss"] for entry in tagger.C_path_]
-    assert len(losses) > 2
-    assert tagger.C_ == tagger.C_path_[int(np.argmin(losses))]["C"]
+    measured = [entry["surrogate"] for entry in tagger.C_path_]
+    assert len(measured) > 2
+    assert tagger.C_ == tagger.C_path_[int(np.argmin(measured))]["C"]
+    assert tagger.C_path_end_
     assert tagger.n_iter_ == 1
     with pytest.raises(ValueError, match=r"spread is 0\.1, which weak_learner='linear'"):
         StructBoostTagger(weak_learner="linear", spread=0.1).fit(X, Y)

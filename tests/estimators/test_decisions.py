@@ -148,10 +148,10 @@ def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
     truth = PredictThenOptimizeTask(ROUTES).best_decisions(x, costs)
     fits = FoldFits(ROUTES, FeatureTables.of(x), truth, ("none",), 0.05, 0)
     tried = [entry["C"] for entry in fits.path]
-    assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01, 3e-3]
+    assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01]
     assert fits.end == (
         "start none: the held-out score at C = 30 was smaller on every fold than at 1, and then "
-        "the held-out score at C = 0.003 was smaller on every fold than at 0.03"
+        "the held-out score at C = 0.01 was smaller on every fold than at 0.03"
     )
     assert fits.best == (0.03, "none")
 
@@ -426,11 +426,11 @@ def test_a_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_number
 
 def test_a_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_number():
     x, costs = travel(20)
-    rows = random_folds(list(x), costs, random_state=2)[0].rows
+    rows = random_folds(list(x), costs, random_state=7)[0].rows
     assert rows[0] > 0
     problem = OutOfLicence(3, 3, len(rows), 1)
     with pytest.raises(RuntimeError, match="licence") as error:
-        PredictThenOptimize(problem, weak_learner="stump", random_state=2).fit(x, costs)
+        PredictThenOptimize(problem, weak_learner="stump", random_state=7).fit(x, costs)
     assert f"X[{rows[0]}]" in error.value.__notes__[0]
 
 

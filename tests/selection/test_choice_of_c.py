@@ -63,15 +63,15 @@ def test_folds_are_stratified_and_lone_examples_are_always_trained_on(strata, se
     for train, out in folds:
         np.testing.assert_array_equal(np.sort(np.r_[train, out]), np.arange(len(strata)))
         assert set(strata[train]) == set(strata)
-        shares = np.bincount(strata[out], minlength=len(counts)) - counts / 3
+        shares = np.bincount(strata[out], minlength=len(counts)) - counts / 5
         assert (np.abs(shares[counts > 1]) < 1).all()
 
 
 def test_many_examples_are_held_out_once():
-    (fold,) = random_folds(np.arange(1000), np.arange(1000), strata=np.arange(1000) % 2)
-    assert len(fold.held_X) == 200
-    assert fold.held_X.sum() != np.arange(200).sum()
-    assert (fold.held_X % 2).sum() == 100
+    (fold,) = random_folds(np.arange(2000), np.arange(2000), strata=np.arange(2000) % 2)
+    assert len(fold.held_X) == 400
+    assert fold.held_X.sum() != np.arange(400).sum()
+    assert (fold.held_X % 2).sum() == 200
 
 
 def test_examples_of_weight_zero_are_in_no_part():
@@ -310,7 +310,7 @@ def test_rankers_hold_out_queries_or_items():
     for relevance in (label, made[:, 0]):
         single = StructBoostRanker(**settings).fit(made, relevance, sample_weight=weights)
         assert single.score(made, relevance) > 0.75
-        assert len(single.C_path_[0]["losses"]) == 3
+        assert len(single.C_path_[0]["losses"]) == 5
 
 
 class PressingTask(MulticlassTask):
