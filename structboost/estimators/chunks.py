@@ -15,9 +15,10 @@ from structboost.task import StackedParts
 OUTSIDE = "O"
 # Prefixes of tags, and those that begin or end a chunk whatever stands beside them.
 _PREFIXES, _BEGIN, _END = "BIESLU", "BSU", "ESLU"
-# Offsets that are tried; the largest is taken whose F1 is at most this far below the best.
+# Offsets that are tried; the largest is taken whose F1 is below the best by at most this share of
+# what the best lacks to 1.
 _OFFSETS = tuple(np.arange(9) / 4)
-_NEAR = 0.0025
+_NEAR = 0.005
 
 
 class ChunkTags:
@@ -109,7 +110,8 @@ def chosen_offset(
             true = np.concatenate([np.asarray(y) for y in fold.held_Y])
             of_folds.append(chunks.f1(true, np.concatenate(found), starts))
         means.append(float(np.mean(of_folds)))
-    near = np.flatnonzero(np.array(means) >= max(means) - _NEAR)
+    best = max(means)
+    near = np.flatnonzero(np.array(means) >= best - _NEAR * (1.0 - best))
     return float(_OFFSETS[int(near[-1])])
 
 

@@ -115,7 +115,7 @@ class TokenNames:
         return sparse.csr_array((data, indices, indptr), (len(ends) - 1, len(places)))
 
 
-def _entries(name: Any, value: Any, token: Any) -> list[tuple[str, float]]:
+def _entries(name: Any, value: Any, token: tuple[int, int, Any]) -> list[tuple[str, float]]:
     """Names and values of the features of one entry of a token."""
     if not isinstance(name, str):
         raise _refused(*token, f"{shown(name)} is no string")

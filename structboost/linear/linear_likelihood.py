@@ -43,6 +43,8 @@ _SMALLEST = 0.03
 # Gap and rounds of the fits on folds.
 _COARSE = 0.05
 _COARSE_ROUNDS = 10
+# Folds are looked at until so many examples are held out: likelihoods tell much of each.
+_ENOUGH = 200
 # A path ends where the likelihood of held-out examples has fallen by so many standard errors.
 _CLEARLY = 2.0
 # Share by which the minus log-likelihood of held-out examples may be above the least.
@@ -239,6 +241,8 @@ class LinearLikelihoodTrainer:
         self, folds: Sequence[Fold], score: Score | None
     ) -> tuple[float, tuple[LikelihoodProblem, Fold]]:
         """Return the best C on the folds, and the problem of the first one."""
+        held = np.cumsum([len(fold.held_Y) for fold in folds])
+        folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
         fits = _FoldFits(self, folds, score)
         path = Path("C", records=self.C_path_)
         n = float(np.mean([len(fold.Y) for fold in folds]))
@@ -250,9 +254,10 @@ class LinearLikelihoodTrainer:
         return C, (fits.problems[0], folds[0])
 
     def _problem(self, X: Any, Y: Any, shares: FloatArray) -> LikelihoodProblem:
-        return self.problem(
+        made: LikelihoodProblem = self.problem(
             self.task, X, Y, shares, active=self.active, random_state=self.random_state
         )
+        return made
 
     def _check_parameters(self) -> None:
         if self.C != AUTO:

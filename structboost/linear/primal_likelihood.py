@@ -19,7 +19,7 @@ from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.task import Task
 
 # Steps of a round.
-_STEPS = 5
+_STEPS = 3
 
 
 class PrimalLikelihood:

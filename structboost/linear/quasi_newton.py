@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 
-_MEMORY = 10
+_MEMORY = 5
 # A step must lower the value by this share of what its slope promises.
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30

@@ -386,7 +386,7 @@ def test_C_is_the_largest_among_the_most_likely():
     near = [entry["C"] for entry in trainer.C_path_ if entry["surrogate"] <= 1.05 * least]
     assert trainer.C_ == max(near)
     assert trainer.C_path_end_
-    assert [len(fold.held_Y) for fold, _ in given] == [67, 67, 66]
+    assert sum(len(fold.held_Y) for fold, _ in given) == 200
     assert all(len(own.offsets["token"]) == len(fold.held_Y) + 1 for fold, own in given)
 
 
