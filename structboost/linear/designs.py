@@ -63,11 +63,27 @@ class StandardisedDesign(Design):
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
         """Return functions of features that are not standardised."""
         z = self.scale
+        if z.bias and not np.isfinite(z.scales).any():
+            return self._constant(weights[-1], first)
         coefficients = weights[: len(z.scales)].T / z.scales
         intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
         deviations = np.where(np.isfinite(z.scales), z.scales, 0.0)
         table = LinearFunctionTable(coefficients, intercept, z.centers, deviations)
         return _one_each(table, part, len(z.scales), first)
+
+    def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
+        """Return one constant function for all channels: pairs of many tags are very many."""
+        numbers: NDArray[np.int64] = np.arange(len(values))
+        zeros = np.zeros(len(self.scale.scales))
+        return KindEnsemble(
+            family="linear",
+            learners=LinearFunctionTable(zeros[None], np.ones(1), self.scale.centers, zeros),
+            columns=first + numbers,
+            term_learners=np.zeros(len(numbers), np.int64),
+            channels=numbers,
+            coefficients=values,
+            n_features=len(zeros),
+        )
 
 
 @dataclass(frozen=True)

@@ -116,3 +116,12 @@ def test_a_parameter_that_only_boosting_reads_is_named():
     X, y = rare_names(30)
     with pytest.raises(ValueError, match="early_stopping"):
         StructBoostTagger(early_stopping=True).fit(X, y)
+
+
+def test_memory_of_many_tags_goes_with_their_square():
+    n = 80
+    y = [[f"t{(3 * i + j) % n}" for j in range(10)] for i in range(n // 2)]
+    X = [[{"word": tag} for tag in tags] for tags in y]
+    tagger = StructBoostTagger().fit(X, y)
+    assert tagger.model_.matrix("step").shape == (1, n**2)
+    assert tagger.predict(X[:3]) == y[:3]
