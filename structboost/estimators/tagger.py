@@ -51,12 +51,12 @@ class StructBoostTagger(StageWiseByDefault):
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  Sparse or
-    dict tokens of zeros and ones, and those of ``weak_learner="linear"``, get one linear function by
-    its likelihood instead, with a certificate and a C that is chosen
+    dict tokens of zeros and ones, and those of ``weak_learner="linear"``, get one linear function
+    by its likelihood instead, with a certificate and a C that is chosen
     (docs/decisions/linear-likelihood.md).  As soon as C, ``formulation``, another ``weak_learner``,
     ``stabilize``, ``exact``, ``pricing``, ``columns_per_channel`` or ``spread`` is given, it
-    minimises the hinge of the share of wrong tags, to a certified gap.  Engines of several processes
-    need one of these.
+    minimises the hinge of the share of wrong tags, to a certified gap.  Engines of several
+    processes need one of these.
 
     Parameters
     ----------
