@@ -24,7 +24,8 @@ from structboost.estimators.objectives import (
     SVM,
     check_parameters,
     checked_objective,
-    is_linear,
+    is_one_linear_function,
+    reads,
 )
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -34,6 +35,7 @@ from structboost.exceptions import (
     warn_user,
 )
 from structboost.files.checkpoint import Checkpoint
+from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
@@ -174,8 +176,8 @@ class StructBoostEstimator(BoostedEstimator):
     # Objectives by name.
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS)
 
-    def _check_parameters(self) -> None:
-        self._check_objective()
+    def _check_parameters(self, weak_learner: Any = None) -> None:
+        self._check_objective(self.weak_learner if weak_learner is None else weak_learner)
         super()._check_parameters()
 
     @property
@@ -203,8 +205,8 @@ class StructBoostEstimator(BoostedEstimator):
         gap = self.history_[-1].get("gap") if self.history_ else None
         return words if gap is None else f"{words}, gap {100 * gap:.2g} %"
 
-    def _check_objective(self) -> str:
-        """Name of the objective, where all parameters are read.
+    def _check_objective(self, weak_learner: Any) -> str:
+        """Name of the objective, where all parameters are read with these weak learners.
 
         Raises
         ------
@@ -212,10 +214,10 @@ class StructBoostEstimator(BoostedEstimator):
             If there is no such objective, or a parameter is given that it does not read.
         """
         objective = checked_objective(self.objective, self._objectives)
-        self._check_scoring(objective)
+        self._check_scoring(objective, weak_learner)
         if not is_same(self.max_iter, AUTO):
             checked_whole_number(self.max_iter, "max_iter")
-        given = self.get_params(deep=False)
+        given = {**self.get_params(deep=False), "weak_learner": weak_learner}
         defaults = {name: getattr(type(self), name) for name in given}
         check_parameters(objective, given, defaults, self._objectives)
         if self.max_rounds is not None:
@@ -224,9 +226,9 @@ class StructBoostEstimator(BoostedEstimator):
             warn_user("max_rounds is called max_iter now; 0.4 will not take it.", FutureWarning)
         return objective
 
-    def _check_scoring(self, objective: str) -> None:
+    def _check_scoring(self, objective: str, weak_learner: Any) -> None:
         """Raise ValueError if no held-out data is scored."""
-        is_chosen = is_same(self.C, AUTO) and not self._is_stage_wise
+        is_chosen = is_same(self.C, AUTO) and "C" in reads(objective, weak_learner)
         if self.scoring is not None and not is_chosen and not self.early_stopping:
             raise ValueError(
                 f"scoring is {shown(self.scoring)}, and nothing is chosen by it; set "
@@ -245,7 +247,8 @@ class StructBoostEstimator(BoostedEstimator):
     @property
     def _is_one_linear_function(self) -> bool:
         """Whether one linear function is fitted, without boosting."""
-        return self._is(SVM) or (self._is(LOG_LOSS) and is_linear(self._weak_learners()))
+        is_named = isinstance(self.objective, str)
+        return is_named and is_one_linear_function(str(self.objective), self._weak_learners())
 
     def _stage_wise(self) -> NewtonSteps:
         """Formulation of the stage-wise objective, with its own learning rate."""
@@ -254,6 +257,8 @@ class StructBoostEstimator(BoostedEstimator):
     def _formulation(self) -> str | Formulation:
         if isinstance(self.objective, Formulation):
             return self.objective
+        if self._is(LOG_LOSS) and self._is_one_linear_function:
+            return "log"
         if self._is(*STAGE_WISE):
             made = self._stage_wise()
             if is_same(self.learning_rate, AUTO):
@@ -327,7 +332,7 @@ class StructBoostEstimator(BoostedEstimator):
             )
         return trainer
 
-    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> LinearTrainer:
+    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
         """Trainer of one linear function."""
         if getattr(self, "_directions", None) is not None:
             raise ValueError(
@@ -337,7 +342,13 @@ class StructBoostEstimator(BoostedEstimator):
         own = self._settings(task) | {"random_state": self.random_state, "verbose": self.verbose}
         names = ("max_rounds", "random_state", "verbose")
         settings = {name: own[name] for name in names} | {"C": self.C, "tol": self.tol}
-        return LinearTrainer(task, **settings, active=active)
+        if self._is(SVM):
+            return LinearTrainer(task, **settings, active=active)
+        return LinearLikelihoodTrainer(task, **settings, active=active, **self._of_likelihood(task))
+
+    def _of_likelihood(self, task: Task) -> dict[str, Any]:
+        """Further parameters of the trainer of one linear function by its likelihood."""
+        return {}
 
     def _train(
         self,

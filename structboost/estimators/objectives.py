@@ -79,6 +79,20 @@ def _members(weak_learner: Any) -> list[Any]:
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
+def is_one_linear_function(objective: str, weak_learner: Any) -> bool:
+    """Whether an objective is minimised over one linear function, without boosting."""
+    return objective == SVM or (objective == LOG_LOSS and is_linear(weak_learner))
+
+
+def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
+    """Parameters that an objective reads, among those that not all objectives do."""
+    if objective == LOG_LOSS and is_linear(weak_learner):
+        return _READ_BY_LINEAR
+    if objective in STAGE_WISE and not grows_trees(weak_learner):
+        return tuple(name for name in _READ[objective] if name not in OF_TREES)
+    return _READ[objective]
+
+
 def check_parameters(
     objective: str,
     given: Mapping[str, Any],
@@ -99,12 +113,9 @@ def check_parameters(
         Objectives of the estimator.
     """
     weak_learner = given["weak_learner"]
-    is_linear_loss = objective == LOG_LOSS and is_linear(weak_learner)
-    read = _READ_BY_LINEAR if is_linear_loss else _READ[objective]
+    read = reads(objective, weak_learner)
     about = f"objective={objective!r}" if objective != OWN else "an objective of your own"
-    if objective in STAGE_WISE and not is_linear_loss and not grows_trees(weak_learner):
-        read = tuple(name for name in read if name not in OF_TREES)
-    if is_linear_loss or (objective in STAGE_WISE and not is_same(weak_learner, AUTO)):
+    if objective in STAGE_WISE and not is_same(weak_learner, AUTO):
         about += f" with weak_learner={shown(weak_learner)}"
     for name in _CHECKED:
         if name in read or name not in given or is_same(given[name], defaults[name]):

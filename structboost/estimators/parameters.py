@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
+import numpy as np
+
 T = TypeVar("T")
 
 _HEADING = re.compile(r"\n(Parameters|Attributes)\n-+\n")
@@ -57,6 +59,12 @@ def _documentation(cls: Any, parameters: list[str]) -> str:
 def is_same(value: Any, other: Any) -> bool:
     """Whether two values of a parameter are one: the same object, or equal plain values."""
     plain = (str, int, float)
+    value, other = _unboxed(value), _unboxed(other)
     return value is other or (
         isinstance(value, plain) and type(value) is type(other) and value == other
     )
+
+
+def _unboxed(value: Any) -> Any:
+    """A scalar of numpy as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -70,8 +70,8 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
 
     _objectives: ClassVar[tuple[str, ...]] = (PAIRWISE, HINGE, SVM)
 
-    def _check_objective(self) -> str:
-        objective = super()._check_objective()
+    def _check_objective(self, weak_learner: Any) -> str:
+        objective = super()._check_objective(weak_learner)
         if objective == PAIRWISE and not is_same(self.loss, "pairs"):
             raise ValueError(
                 f"loss is {shown(self.loss)}, which objective='pairwise' does not read; leave it "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -16,7 +17,14 @@ from structboost._typing import FloatArray, IntArray
 from structboost.boosting import AUTO
 from structboost.ensemble import FORMAT as MODEL_FORMAT
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
+from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
+from structboost.estimators.objectives import (
+    HINGE,
+    L1_LOG_LOSS,
+    LOG_LOSS,
+    SVM,
+    checked_objective,
+)
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes, saved_names
 from structboost.estimators.tokens import (
@@ -28,7 +36,9 @@ from structboost.estimators.tokens import (
     token_importances,
     warn_of_unknown_tags,
 )
-from structboost.files.schema import DamagedFileError, whole_number
+from structboost.files.schema import DamagedFileError, finite_number, whole_number
+from structboost.linear.dual_chain import chain_problem
+from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.selection.folds import Fold, random_folds
@@ -36,6 +46,7 @@ from structboost.task import StackedParts, Task
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.validation import checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
+from structboost.weak.families import WeakLearners
 
 
 @estimator
@@ -48,7 +59,8 @@ class StructBoostTagger(StructBoostEstimator):
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  For
-    sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood.
+    sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood, to
+    a certified gap, with a C that is chosen (docs/decisions/linear-likelihood.md).
     ``objective="hinge"`` minimises the hinge of the fraction of wrong tags, to a certified gap.
     Engines of several processes need it.
 
@@ -80,6 +92,10 @@ class StructBoostTagger(StructBoostEstimator):
         The tags, in ascending order.
     feature_names_ : list of str
         Names of the features, where tokens are dicts.
+    outside_offset_ : float
+        How far :meth:`predict` lowers the score of the tag O: 0, unless tags mark chunks (O,
+        B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is the offset
+        from 0 to 2 of the largest chunk F1 on the sequences that C was chosen on.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) followed by each tag (column).
     """
@@ -105,9 +121,11 @@ class StructBoostTagger(StructBoostEstimator):
         ValueError, TypeError
             If a sequence and its tags do not fit; the message names the sequence.
         """
-        self._check_parameters()
+        checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
+        is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
+        self._check_parameters("linear" if is_linear else None)
         self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
         forbidden = forbidden_numbers(self.forbidden, self.classes_)
         warn_of_unknown_tags(self.forbidden, self.classes_)
@@ -139,11 +157,14 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(all_kept) if held else None
         task = ChainTask(len(self.classes_), forbidden=forbidden)
+        self.outside_offset_ = 0.0
         self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """Tags of each sequence: those of the highest score together.
+
+        Where tags mark chunks, the score of O is lowered by ``outside_offset_`` before.
 
         Parameters
         ----------
@@ -161,6 +182,9 @@ class StructBoostTagger(StructBoostEstimator):
             If tokens have another number of features than in training.
         """
         rows, scores = self._scored(X)
+        if self.outside_offset_:
+            outside = ChunkTags(self.classes_).outside
+            scores = lowered(scores, outside, self.outside_offset_)
         found = self.task_.argmax_batch(rows, scores)
         return [self.classes_[tags].tolist() for tags in found]
 
@@ -257,6 +281,7 @@ class StructBoostTagger(StructBoostEstimator):
             names=self._reader.names,
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,
+            outside_offset=self.outside_offset_,
             forbidden=[
                 [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
                 for pair in self.forbidden or ()
@@ -291,6 +316,9 @@ class StructBoostTagger(StructBoostEstimator):
             n_features = whole_number(metadata["n_token_features"], "number of features", low=1)
             names = saved_names(metadata["names"], n_features)
             is_active = metadata["is_active"]
+            tagger.outside_offset_ = finite_number(
+                metadata.get("outside_offset", 0.0), "offset of O"
+            )
             token = tagger.model_.members["token"]
             if not is_active and n_features != token.n_features:
                 raise DamagedFileError(f"its tokens have {n_features} features")
@@ -321,14 +349,38 @@ class StructBoostTagger(StructBoostEstimator):
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
 
+    def _weak_learners(self) -> WeakLearners:
+        if is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and self._is_active:
+            return "linear"
+        return super()._weak_learners()
+
+    @property
+    def _is_active(self) -> bool:
+        """Whether tokens are rows of active features."""
+        return hasattr(self, "_reader") and self._reader.is_active
+
     def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
-        return super()._linear_trainer(task, ["token"] if self._reader.is_active else ())
+        return super()._linear_trainer(task, ["token"] if self._is_active else ())
+
+    def _of_likelihood(self, task: Task) -> dict[str, Any]:
+        problem = chain_problem if self._is_active else PrimalLikelihood
+        return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
+
+    def _summary(self) -> str:
+        offset = self.outside_offset_
+        return super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
 
     def _prepare_to_score(self) -> None:
         self._reader = RowsReader(self._reader.is_active)
 
     def _as_given(self, Y: Any, task: Task) -> list[list[Any]]:
         return [self.classes_[tags].tolist() for tags in Y]
+
+    def _choose_offset(
+        self, task: Task, folds: Sequence[Fold], scores: Sequence[StackedParts]
+    ) -> None:
+        if ChunkTags.is_scheme(self.classes_):
+            self.outside_offset_ = chosen_offset(task, self.classes_, folds, scores)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Parts of whole sequences, or of their labelled pieces."""

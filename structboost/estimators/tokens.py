@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction import DictVectorizer
 
 from structboost._typing import FloatArray, IntArray
+from structboost.estimators.token_names import TokenNames
 from structboost.exceptions import warn_user
 from structboost.validation import check_inputs, first_unusable, shown
 from structboost.weak.active_feature import active_features
-
-# What a DictVectorizer raises at values that it does not take.
-_REFUSED = TypeError, UnboundLocalError
 
 
 class TokenReader:
@@ -44,9 +41,14 @@ class TokenReader:
         *,
         is_active: bool = False,
     ) -> None:
-        self.names = None if names is None else list(names)
+        self._names = None if names is None else TokenNames(names)
         self.n_features = n_features
         self.is_active = is_active
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the features, where tokens are dicts."""
+        return None if self._names is None else self._names.names
 
     def fit(self, X: Sequence[Any], *, takes_active: bool) -> list[NDArray[Any]]:
         """Learn the features, and return the rows of each sequence.
@@ -120,28 +122,24 @@ class TokenReader:
 
     def _vectorized(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
         lengths = np.array([len(x) for x in X])
-        vectorizer = DictVectorizer()
         if not lengths.sum():
             if self.n_features is None:
                 raise ValueError("X has no tokens; give at least one sequence that has some.")
             return sparse.csr_array((0, self.n_features)), lengths
         if self.n_features is None:
-            table = _vectorised(vectorizer.fit_transform, X)
-            self.names = vectorizer.feature_names_
-        elif self.names is None:
+            self._names = TokenNames()
+            table = self._names.learn(X)
+        elif self._names is None:
             raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
         else:
-            vectorizer.feature_names_ = self.names
-            vectorizer.vocabulary_ = {name: k for k, name in enumerate(self.names)}
-            table = _vectorised(vectorizer.transform, X)
-        table = sparse.csr_array(table)
+            table = self._names.table(X)
         bad = np.flatnonzero(~np.isfinite(table.data))
         if len(bad):
             row = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
             i, token = _place(row, lengths)
             raise ValueError(
                 f"X[{i}][{token}] has the value {table.data[bad[0]]} for "
-                f"the feature {vectorizer.feature_names_[table.indices[bad[0]]]!r}; leave it out "
+                f"the feature {self._names.names[table.indices[bad[0]]]!r}; leave it out "
                 "where it is missing."
             )
         return table, lengths
@@ -283,29 +281,6 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
 def is_of_dicts(x: Any) -> bool:
     """Whether a sequence is a list of dicts, one per token."""
     return isinstance(x, Sequence) and all(isinstance(token, Mapping) for token in x)
-
-
-def _vectorised(transform: Callable[[Iterable[Any]], Any], X: Sequence[Any]) -> Any:
-    """Rows of all tokens, by a method of a DictVectorizer; TypeError names the token."""
-    try:
-        return transform(chain.from_iterable(X))
-    except _REFUSED as error:
-        for i, x in enumerate(X):
-            for t, token in enumerate(x):
-                if not _is_vectorisable(token):
-                    raise TypeError(
-                        f"X[{i}][{t}] is {shown(token)}; give each feature a string as its name, "
-                        f"and a number, a bool or a string as its value ({error})."
-                    ) from None
-        raise
-
-
-def _is_vectorisable(token: Mapping[Any, Any]) -> bool:
-    try:
-        DictVectorizer().fit_transform([token])
-    except _REFUSED:
-        return False
-    return all(isinstance(name, str) for name in token)
 
 
 def _is_binary(table: Any) -> bool:

@@ -144,28 +144,66 @@ def tag_probabilities(
         longest = max(longest, starts[i + 1] - starts[i])
     forward = np.empty((longest, n_tags))
     likely = np.empty((longest, n_tags))
-    scales = np.empty(longest)
     following = np.empty((n_tags, n_tags))
     preceding = np.empty((n_tags, n_tags))
-    together = np.empty((n_tags, n_tags))
+    known, shift = -1, 0.0
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
-        if n == 0:
-            log_sums[i] = 0.0
-            continue
-        is_kept, log_sums[i] = _scaled(
+        if not row_step and n > 1 and rows[i] != known:
+            known = rows[i]
+            shift = exponentials(transitions[known], allowed, following, preceding)
+        log_sums[i] = sum_product(
             emissions[first : first + n], transitions, allowed, rows[i], row_step, forward, likely,
-            scales, following, preceding, together, of_tags[first : first + n], of_pairs,
+            following, preceding, shift, of_tags[first : first + n], of_pairs,
         )  # fmt: skip
-        if not is_kept:
-            log_sums[i] = _by_logarithms(
-                emissions[first : first + n], transitions, allowed, rows[i], row_step, forward,
-                of_tags[first : first + n], of_pairs,
-            )  # fmt: skip
 
 
 @compiled
-def _exponentials(
+def sum_product(
+    emissions: FloatArray,
+    transitions: FloatArray,
+    allowed: FloatArray,
+    row: int,
+    row_step: int,
+    forward: FloatArray,
+    likely: FloatArray,
+    following: FloatArray,
+    preceding: FloatArray,
+    shift: float,
+    of_tags: FloatArray,
+    of_pairs: FloatArray,
+) -> float:
+    """Probabilities of one sequence; returns the logarithm of the sum.
+
+    Parameters
+    ----------
+    emissions, of_tags : ndarray, shape (n_tokens, n_tags)
+        Those of the sequence; ``of_tags`` is filled, and ``of_pairs`` gains.
+    transitions, allowed, row_step, of_pairs
+        As :func:`tag_probabilities` takes them.
+    row : int
+        Row of the first step.
+    forward, likely : ndarray, shape (at least n_tokens, n_tags)
+        Space to work in.
+    following, preceding, shift
+        What :func:`exponentials` gave for the one row of all steps; where ``row_step`` is 1, space
+        to work in.
+    """
+    if not len(emissions):
+        return 0.0
+    is_kept, log_sum = _scaled(
+        emissions, transitions, allowed, row, row_step, forward, likely, following, preceding,
+        shift, of_tags, of_pairs,
+    )  # fmt: skip
+    if is_kept:
+        return float(log_sum)
+    return float(
+        _by_logarithms(emissions, transitions, allowed, row, row_step, forward, of_tags, of_pairs)
+    )
+
+
+@compiled
+def exponentials(
     transitions: FloatArray, allowed: FloatArray, following: FloatArray, preceding: FloatArray
 ) -> float:
     """Fill in ``exp(score - largest)`` of pairs, and its transpose; returns the largest."""
@@ -190,10 +228,9 @@ def _scaled(
     row_step: int,
     forward: FloatArray,
     likely: FloatArray,
-    scales: FloatArray,
     following: FloatArray,
     preceding: FloatArray,
-    together: FloatArray,
+    shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> tuple[bool, float]:
@@ -203,7 +240,8 @@ def _scaled(
     False, nothing was added to ``of_pairs``.
     """
     n, n_tags = emissions.shape
-    log_sum = shift = 0.0
+    scales = np.empty(n)
+    log_sum = 0.0
     for t in range(n):
         largest = -np.inf
         for k in range(n_tags):
@@ -217,9 +255,9 @@ def _scaled(
             for k in range(n_tags):
                 now[k] = likely[0, k]
         else:
-            if t == 1 or row_step:
+            if row_step:
                 step = row + (t - 1) * row_step
-                shift = _exponentials(transitions[step], allowed, following, preceding)
+                shift = exponentials(transitions[step], allowed, following, preceding)
             log_sum += shift
             for k in range(n_tags):
                 now[k] = 0.0
@@ -240,15 +278,15 @@ def _scaled(
         log_sum += np.log(total)
     arrived = np.empty(n_tags)
     backward = np.ones(n_tags)
+    together = np.zeros((n_tags, n_tags))
     for k in range(n_tags):
         of_tags[n - 1, k] = forward[n - 1, k]
-    together[:] = 0.0
     for t in range(n - 2, -1, -1):
         for k in range(n_tags):
             arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
             backward[k] = 0.0
         if row_step:
-            _exponentials(transitions[row + t], allowed, following, preceding)
+            exponentials(transitions[row + t], allowed, following, preceding)
         largest = 0.0
         for k in range(n_tags):
             after = arrived[k]

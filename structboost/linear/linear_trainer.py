@@ -12,20 +12,16 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import FloatArray
-from structboost.ensemble import Ensemble, KindEnsemble
+from structboost.ensemble import Ensemble
 from structboost.exceptions import examples_numbered
-from structboost.linear.linear_scores import is_bounded
+from structboost.linear.designs import Design, StandardisedDesign, designs_of, linear_ensemble
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
 from structboost.selection.scoring import Score
-from structboost.task import PartKind, StackedParts, Task
-from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
-from structboost.weak.linear_function import LinearFunctionTable
-from structboost.weak.standardisation import Standardisation
+from structboost.task import StackedParts, Task
 
 AUTO = "auto"
 # The smallest C that is tried.
@@ -166,18 +162,16 @@ class _Standardised(StructuredSVM):
     def __init__(self, task: Task, **parameters: Any) -> None:
         super().__init__(task, **parameters)
         # By kind; the copies of a path share them.
-        self._scales: dict[str, Standardisation] = {}
-        self._widths: dict[str, int] = {}
+        self._designs: dict[str, Design] = {}
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
         stack = super()._stack(X)
-        for kind, rows in stack.rows.items():
-            self._widths[kind] = rows.shape[1]
-            if kind not in self.active:
-                response = self.task.kinds[kind].response
-                self._scales[kind] = Standardisation.of(rows, response)
+        self._designs.update(designs_of(self.task.kinds, stack, self.active))
+        # The SVM has a constant of its own.
         scaled = {
-            kind: z.rows(stack.rows[kind])[:, : len(z.scales)] for kind, z in self._scales.items()
+            kind: own.matrix(stack.rows[kind])[:, : len(own.scale.scales)]
+            for kind, own in self._designs.items()
+            if isinstance(own, StandardisedDesign)
         }
         return StackedParts({**stack.rows, **scaled}, stack.offsets)
 
@@ -189,48 +183,6 @@ class _Standardised(StructuredSVM):
 
     def model(self) -> Ensemble:
         """The weights as linear functions of features that are not standardised."""
-        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self._widths, self.w_)
-        members, n_columns = {}, 0
-        for kind, part in self.task.kinds.items():
-            weights, numbers = matrices[kind], np.arange(part.n_channels)
-            n_columns += part.n_channels
-            if kind in self.active:
-                first = n_columns - part.n_channels
-                members[kind] = _of_single_features(weights, part, self._widths[kind], first)
-                continue
-            z = self._scales[kind]
-            coefficients = weights[: len(z.scales)].T / z.scales
-            intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
-            spread = np.where(np.isfinite(z.scales), z.scales, 0.0)
-            members[kind] = KindEnsemble(
-                family="linear",
-                learners=LinearFunctionTable(coefficients, intercept, z.centers, spread),
-                columns=n_columns - part.n_channels + numbers,
-                term_learners=numbers,
-                channels=numbers,
-                coefficients=np.ones(len(numbers)),
-                n_features=len(z.scales),
-            )
+        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self._designs, self.w_)
         facts = {"C": float(self.C), "history": self.history_, "objective": self.objective_}
-        ones = np.ones(n_columns)
-        return Ensemble(self.task.kinds, members, ones, ones[None], facts)
-
-
-def _of_single_features(
-    weights: FloatArray, part: PartKind, width: int, first: int
-) -> KindEnsemble:
-    """Weights of active features, the bias last, as single features: a column per channel."""
-    used = np.flatnonzero(weights.any(axis=1))
-    n_features = len(weights) - (not is_bounded(part))
-    feature = np.where(used < n_features, used, -1).astype(np.int64)
-    place, channel = np.nonzero(weights[used])
-    ones = np.ones(len(used))
-    return KindEnsemble(
-        family=ActiveFeatureFamily.name,
-        learners=ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), ones),
-        columns=first + channel.astype(np.int64),
-        term_learners=place.astype(np.int64),
-        channels=channel.astype(np.int64),
-        coefficients=weights[used][place, channel],
-        n_features=width,
-    )
+        return linear_ensemble(self.task.kinds, self._designs, matrices, facts)

@@ -204,7 +204,7 @@ class ChainTask(Task):
             If a true output is no allowed sequence of tags; the message names the example.
         """
         starts = scores.offsets["token"]
-        true = self._checked_batch(X, Y, np.diff(starts))
+        true = self.checked_tags(X, Y, np.diff(starts))
         augmented = scores.rows["token"] + 1.0
         augmented[np.arange(len(true)), true] -= 1.0
         found = self._best(X, StackedParts({**scores.rows, "token": augmented}, scores.offsets))
@@ -338,10 +338,28 @@ class ChainTask(Task):
             )
         return tags.astype(np.int64, copy=False)
 
-    def _checked_batch(
-        self, X: Sequence[Any] | None, Y: Sequence[Any], sizes: IntArray
-    ) -> IntArray:
-        """True tags of all tokens; the sequences are looked at one by one if one is wrong."""
+    @property
+    def penalties(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """0, or minus infinity where a pair of tags, a first tag or a last tag is forbidden."""
+        return self._pairs, self._first, self._last
+
+    def checked_tags(self, X: Sequence[Any] | None, Y: Sequence[Any], sizes: IntArray) -> IntArray:
+        """Return the true tags of all tokens of sequences, after a check.
+
+        Parameters
+        ----------
+        X : sequence or None
+            Inputs, where forbidden first and last tags are to be checked.
+        Y : sequence of array-like of int
+            Tags of each sequence.
+        sizes : ndarray of int, shape (n_sequences,)
+            Number of tokens of each.
+
+        Raises
+        ------
+        TaskError
+            If a sequence has other tags or is forbidden; the message names it.
+        """
         given = [np.asarray(y) for y in Y]
         good = [y.shape for y in given] == [(n,) for n in sizes.tolist()]
         tags = np.concatenate(given) if good else np.zeros(0)

@@ -266,7 +266,7 @@ class MultiLabelTask(Task):
 
     def _checked(self, y: Any) -> IntArray:
         labels = np.asarray(y)
-        if labels.shape != (self.n_labels,) or not np.isin(labels, (0, 1)).all():
+        if labels.shape != (self.n_labels,) or not ((labels == 0) | (labels == 1)).all():
             raise TaskError(f"A set of labels is {shown(y)}; give {self.n_labels} entries, 0 or 1.")
         return labels.astype(np.int64)
 

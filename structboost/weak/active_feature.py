@@ -43,9 +43,11 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
     ValueError
         If an entry is neither 0 nor 1.
     """
-    rows = sparse.csr_array(X, copy=True)
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
+    rows = sparse.csr_array(X)
+    if not (rows.has_canonical_format and rows.data.all()):
+        rows = rows.copy()
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
     if (rows.data != 1).any():
         entry = int(np.flatnonzero(rows.data != 1)[0])
         row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
@@ -56,10 +58,7 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
     counts = np.diff(rows.indptr)
     width = max(1, int(counts.max(initial=0))) if n_slots is None else n_slots
     out = np.full((rows.shape[0], width), -1, np.int32)
-    owner = np.repeat(np.arange(rows.shape[0]), counts)
-    slot = np.arange(len(owner)) - rows.indptr[owner]
-    kept = slot < width
-    out[owner[kept], slot[kept]] = rows.indices[kept]
+    _fill(rows.indices, rows.indptr, out)
     return out
 
 
@@ -259,6 +258,13 @@ def _largest(values: FloatArray, n: int) -> list[int]:
     candidates = np.flatnonzero(values >= least)
     order = np.argsort(-values[candidates], kind="stable")[:n]
     return [int(k) for k in candidates[order]]
+
+
+@compiled
+def _fill(indices: NDArray[Any], indptr: NDArray[Any], out: NDArray[np.int32]) -> None:
+    for p in range(len(out)):
+        for s in range(min(out.shape[1], indptr[p + 1] - indptr[p])):
+            out[p, s] = indices[indptr[p] + s]
 
 
 @compiled

@@ -1,0 +1,248 @@
+"""Passes over sequences of tokens with active features: likelihood, and dual ascent.
+
+A pass goes from sequence to sequence: scores of its tokens, sums over its tags, changes of the
+weights of its features.  No table of all scores is held.  Time goes with the number of tokens,
+however they are cut into sequences.
+
+All functions take the same groups of arrays:
+
+tokens : (ndarray of int32, ndarray of int64, ndarray of float64)
+    Active features of all tokens, the first entry of each token, and the value of each feature.
+sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
+    First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
+    whether each begins and ends where the sequence that it was cut from does.
+penalties : (ndarray, ndarray, ndarray)
+    0, or minus infinity for forbidden pairs, first tags and last tags.
+weights : ndarray, shape (n_features, n_tags)
+    The last feature is the constant, which all tokens have.
+transitions : ndarray, shape (1, n_tags * n_tags)
+duals : tuple of ndarray
+    Probabilities of tags (n_tokens, n_tags) and of pairs of tags, summed over the sequence
+    (n_sequences, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.inference.chains import exponentials, sum_product
+from structboost.runtime.compiled import compiled
+
+# Overlap of a sequence that no step was made on yet.
+FIRST_OVERLAP = 2.0
+_LEAST_OVERLAP = 1e-3
+_TINY = 1e-300
+
+
+@compiled
+def risk_of(
+    tokens: Any, sequences: Any, penalties: Any, weights: FloatArray, transitions: FloatArray
+) -> float:
+    """Sum of minus the log-likelihoods of the true tags, each times its weight and C."""
+    starts, _, shares, _ = sequences
+    n_tags = weights.shape[1]
+    space = _space(starts, n_tags)
+    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
+    shift = exponentials(transitions[0], penalties[0], following, preceding)
+    of_pairs = np.zeros((1, n_tags * n_tags))
+    total = 0.0
+    for i in range(len(shares)):
+        log_sum, true = _sums(
+            i, tokens, sequences, penalties, weights, transitions, following, preceding, shift,
+            space, of_pairs,
+        )  # fmt: skip
+        total += shares[i] * (log_sum - true)
+    return total
+
+
+@compiled
+def dual_pass(
+    tokens: Any,
+    sequences: Any,
+    penalties: Any,
+    order: Any,
+    weights: FloatArray,
+    transitions: FloatArray,
+    duals: Any,
+) -> None:
+    """Dual coordinate ascent over the sequences of ``order``; changes weights and duals.
+
+    The weights are ``sum_i c_i (truth - p_i)``, where p_i are the features to be expected by the
+    dual distribution of example i.  A step mixes p_i with the expectation q_i at the weights.
+    Entropies are concave, so the dual objective rises by at least
+    ``beta c_i gap - (beta c_i |p_i - q_i|)^2 / 2``, which beta maximises.  The norm of the change
+    is known after the step; before it, the overlap of the features of different tokens is taken
+    from the last step on the same sequence.
+    """
+    starts, _, shares, _ = sequences
+    of_tags, of_pairs, entropies, overlaps = duals
+    features, at, values = tokens
+    n_tags = weights.shape[1]
+    bias = len(weights) - 1
+    space = _space(starts, n_tags)
+    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
+    change = np.empty((1, n_tags * n_tags))
+    for i in order:
+        begin, n = starts[i], starts[i + 1] - starts[i]
+        if n == 0:
+            continue
+        shift = exponentials(transitions[0], penalties[0], following, preceding)
+        change[:] = 0.0
+        log_sum, _ = _sums(
+            i, tokens, sequences, penalties, weights, transitions, following, preceding, shift,
+            space, change,
+        )  # fmt: skip
+        emissions, found = space[2], space[3]
+        # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
+        kept = moved = squares = 0.0
+        for t in range(n):
+            own = squared = 0.0
+            for k in range(n_tags):
+                p = of_tags[begin + t, k]
+                difference = found[t, k] - p
+                found[t, k] = difference
+                if p > 0.0:
+                    kept += p * emissions[t, k]
+                if difference != 0.0:
+                    moved += difference * emissions[t, k]
+                squared += difference * difference
+            own = values[bias] * values[bias]
+            for a in range(at[begin + t], at[begin + t + 1]):
+                own += values[features[a]] * values[features[a]]
+            squares += own * squared
+        on_tokens, of_steps = moved, 0.0
+        for k in range(n_tags * n_tags):
+            difference = change[0, k] - of_pairs[i, k]
+            change[0, k] = difference
+            kept += of_pairs[i, k] * transitions[0, k]
+            moved += difference * transitions[0, k]
+            of_steps += difference * difference
+        gap = log_sum - entropies[i] - kept
+        norm = shares[i] * (overlaps[i] * squares + of_steps)
+        beta = min(1.0, gap / max(norm, _TINY))
+        if not beta > 0.0:
+            continue
+        entropies[i] += beta * (log_sum - kept - moved - entropies[i])
+        factor = -shares[i] * beta
+        for k in range(n_tags * n_tags):
+            of_pairs[i, k] += beta * change[0, k]
+            transitions[0, k] += factor * change[0, k]
+        for t in range(n):
+            for k in range(n_tags):
+                of_tags[begin + t, k] += beta * found[t, k]
+                found[t, k] *= factor
+        met = _scatter(begin, n, tokens, found, weights)
+        # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
+        alone = factor * factor * squares
+        whole = 2.0 * (met - factor * on_tokens) + alone
+        overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
+
+
+@compiled
+def weights_of_duals(
+    tokens: Any, sequences: Any, duals: Any, weights: FloatArray, transitions: FloatArray
+) -> None:
+    """Fill weights of zero from the duals."""
+    starts, tags, shares, _ = sequences
+    of_tags, of_pairs, _, _ = duals
+    n_tags = weights.shape[1]
+    space = _space(starts, n_tags)
+    for i in range(len(shares)):
+        begin, n = starts[i], starts[i + 1] - starts[i]
+        for t in range(n):
+            for k in range(n_tags):
+                space[0][t, k] = -shares[i] * of_tags[begin + t, k]
+            space[0][t, tags[begin + t]] += shares[i]
+            if t:
+                transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]] += shares[i]
+        for k in range(n_tags * n_tags):
+            transitions[0, k] -= shares[i] * of_pairs[i, k]
+        _scatter(begin, n, tokens, space[0], weights)
+
+
+@compiled
+def _space(starts: Any, n_tags: int) -> Any:
+    """Arrays for the longest sequence: forward sums, products, emissions, probabilities."""
+    longest = 1
+    for i in range(len(starts) - 1):
+        longest = max(longest, starts[i + 1] - starts[i])
+    shape = (longest, n_tags)
+    return np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+
+
+@compiled
+def _sums(
+    i: int,
+    tokens: Any,
+    sequences: Any,
+    penalties: Any,
+    weights: FloatArray,
+    transitions: FloatArray,
+    following: FloatArray,
+    preceding: FloatArray,
+    shift: float,
+    space: Any,
+    of_pairs: FloatArray,
+) -> tuple[float, float]:
+    """Logarithm of the sum over all tags of sequence ``i``, and the score of the true ones.
+
+    ``space`` gets the scores and the probabilities of tags; ``of_pairs`` gains.
+    """
+    features, at, values = tokens
+    starts, tags, _, ends = sequences
+    n_tags = weights.shape[1]
+    bias = len(weights) - 1
+    begin, n = starts[i], starts[i + 1] - starts[i]
+    if n == 0:
+        return 0.0, 0.0
+    forward, likely, emissions, of_tags = space
+    true = 0.0
+    for t in range(n):
+        own = emissions[t]
+        for k in range(n_tags):
+            own[k] = values[bias] * weights[bias, k]
+        for a in range(at[begin + t], at[begin + t + 1]):
+            f = features[a]
+            value = values[f]
+            for k in range(n_tags):
+                own[k] += value * weights[f, k]
+        true += own[tags[begin + t]]
+        if t:
+            true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
+    for k in range(n_tags):
+        if ends[i, 0]:
+            emissions[0, k] += penalties[1][k]
+        if ends[i, 1]:
+            emissions[n - 1, k] += penalties[2][k]
+    log_sum = sum_product(
+        emissions[:n], transitions, penalties[0], 0, 0, forward, likely, following, preceding,
+        shift, of_tags[:n], of_pairs,
+    )  # fmt: skip
+    return log_sum, true
+
+
+@compiled
+def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArray) -> float:
+    """Add a row to those of all active features of each token.
+
+    Returns the sum of the products of the row with the row that it is added to, before that.
+    """
+    features, at, values = tokens
+    n_tags, bias = out.shape[1], len(out) - 1
+    met = 0.0
+    for t in range(n):
+        own = change[t]
+        value = values[bias]
+        for k in range(n_tags):
+            met += value * out[bias, k] * own[k]
+            out[bias, k] += value * own[k]
+        for a in range(at[begin + t], at[begin + t + 1]):
+            f = features[a]
+            value = values[f]
+            for k in range(n_tags):
+                met += value * out[f, k] * own[k]
+                out[f, k] += value * own[k]
+    return met

@@ -1,0 +1,169 @@
+"""The linear chain on active features, trained by dual coordinate ascent of its likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import stacked
+from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, risk_of, weights_of_duals
+from structboost.linear.designs import designs_of
+from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.same_columns import SameColumns
+from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.task import Task
+from structboost.tasks.chain import Stretch
+
+# Passes over all sequences between two exact ones.
+_PASSES = 2
+# Mean length of the sequence of a token from which on quasi-Newton steps are faster.
+_LONG = 100.0
+
+
+def chain_problem(
+    task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
+) -> DualChain | PrimalLikelihood:
+    """Return the problem that is solved fastest: dual ascent, unless sequences are long.
+
+    A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
+    (docs/decisions/linear-likelihood.md).  Parameters are those of :class:`DualChain`.
+    """
+    lengths = np.array([len(y) for y in Y], np.float64)
+    is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
+    return (PrimalLikelihood if is_long else DualChain)(task, X, Y, shares, **settings)
+
+
+class DualChain:
+    """Maximises the dual of the regularised likelihood of a :class:`structboost.ChainTask`.
+
+    An output has the probability ``~ exp(score)``.  With ``c_i`` = C times the weight of example i,
+    the primal is ``sum_i c_i (-log p(y_i)) + |w|^2 / 2``, the dual ``sum_i c_i H(p_i) - |w(p)|^2 /
+    2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  The dual distributions
+    p_i are kept by their probabilities of tags and of pairs of tags, and a lower bound of their
+    entropies H, by concavity; so the bound on the primal is certified.
+
+    Features that the same tokens have get the same weight at the optimum: they are taken as one.
+
+    Parameters
+    ----------
+    task : ChainTask
+        Without features of the steps.
+    X, Y : sequence
+        Tokens as numbers of active features, and tags.
+    shares : ndarray, shape (n_examples,)
+        Weights of the examples, which sum to 1.
+    active : collection of str
+        ``["token"]``.
+    random_state : int, RandomState or None
+        Seed for the order of the examples; None is a seed, too.
+
+    Attributes
+    ----------
+    primal, bound : float
+        Objective of the best weights so far, and the lower bound, at the C of :meth:`begin`.
+
+    Notes
+    -----
+    Le Priol, Piche and Lacoste-Julien, Adaptive stochastic dual coordinate ascent for conditional
+    random fields, UAI 2018.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        shares: FloatArray,
+        *,
+        active: Collection[str],
+        random_state: Any = None,
+    ) -> None:
+        self.task: Task = task
+        stack = stacked(task, X)
+        rows, starts = stack.rows["token"], stack.offsets["token"]
+        tags = task.checked_tags(X, Y, np.diff(starts))
+        self.designs = designs_of(task.kinds, stack, active)
+        self._columns = SameColumns(rows, self.designs["token"].width - 1)
+        ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
+        self._random = check_random_state(0 if random_state is None else random_state)
+        self._shares = shares
+        self._penalties = task.penalties
+        self._tokens = (*self._columns.entries, np.append(self._columns.values, 1.0))
+        self._sequences = (starts, tags, np.zeros(len(Y)), np.array(ends))
+        n_tags = task.n_tags
+        self._weights = np.zeros((len(self._columns.values) + 1, n_tags))
+        self._transitions = np.zeros((1, n_tags**2))
+        self._duals = _true_duals(starts, tags, n_tags)
+        self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
+        self._best = self._weights, self._transitions
+
+    def begin(self, C: float) -> None:
+        """Go on to another C; the dual distributions stay."""
+        self._sequences[2][:] = C * self._shares
+        if self._C:
+            self._weights *= C / self._C
+            self._transitions *= C / self._C
+        self._C = C
+        self.primal, self.bound = np.inf, -np.inf
+
+    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+        """Begin at C from the distributions of a problem that is made of the examples ``rows``."""
+        if not isinstance(other, DualChain):
+            self.begin(C)
+            return
+        starts = self._sequences[0]
+        sizes = np.diff(starts)[rows]
+        first = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes)
+        tokens = first + np.arange(len(first))
+        for own, theirs, at in zip(
+            self._duals, other._duals, (tokens, rows, rows, rows), strict=True
+        ):
+            own[at] = theirs
+        self.begin(C)
+        self._weights[:], self._transitions[:] = 0.0, 0.0
+        weights_of_duals(
+            self._tokens, self._sequences, self._duals, self._weights, self._transitions
+        )
+
+    def improve(self) -> None:
+        """Make a round: a few passes of dual ascent, and the exact objective."""
+        order: Any = None
+        for _ in range(_PASSES):
+            raise_if_interrupted()
+            order = self._random.permutation(len(self._shares))
+            dual_pass(
+                self._tokens, self._sequences, self._penalties, order, self._weights,
+                self._transitions, self._duals,
+            )  # fmt: skip
+        raise_if_interrupted()
+        half = 0.5 * float(np.vdot(self._weights, self._weights))
+        half += 0.5 * float(np.vdot(self._transitions, self._transitions))
+        risk = risk_of(
+            self._tokens, self._sequences, self._penalties, self._weights, self._transitions
+        )
+        entropy = float(self._sequences[2] @ self._duals[2])
+        self.bound = max(self.bound, entropy - half)
+        if risk + half < self.primal:
+            self.primal = risk + half
+            self._best = self._weights.copy(), self._transitions.copy()
+
+    def matrices(self) -> Mapping[str, FloatArray]:
+        """Return the best weights so far, by kind."""
+        weights, transitions = self._best
+        tokens = np.vstack((self._columns.spread(weights[:-1]), weights[-1:]))
+        return {"token": tokens, "step": np.vstack((np.zeros_like(transitions), transitions))}
+
+
+def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArray, ...]:
+    """Distributions that are sure of the true tags: their weights are zero."""
+    n = len(starts) - 1
+    of_tags, of_pairs = np.zeros((len(tags), n_tags)), np.zeros((n, n_tags**2))
+    of_tags[np.arange(len(tags)), tags] = 1.0
+    owners = np.repeat(np.arange(n), np.diff(starts))
+    inner = np.flatnonzero(owners[1:] == owners[:-1])
+    np.add.at(of_pairs, (owners[inner], tags[inner] * n_tags + tags[inner + 1]), 1.0)
+    return of_tags, of_pairs, np.zeros(n), np.full(n, FIRST_OVERLAP)

@@ -1,0 +1,385 @@
+"""Linear functions that maximise a regularised likelihood, C chosen by held-out examples."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import mean_loss, model_scores, predictions, stacked_inputs
+from structboost.contract.one_output import is_constant, warn_of_one_output
+from structboost.ensemble import Ensemble
+from structboost.exceptions import InterruptedFitWarning, examples_numbered
+from structboost.linear.designs import Design, linear_ensemble, linear_scores
+from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.loop import record, relative_gap
+from structboost.masters.base import Problem
+from structboost.masters.likelihood import Likelihood
+from structboost.progress import ProgressBar, announce_compilation
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.selection.folds import Fold
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import Path, Trial, upwards
+from structboost.selection.scoring import Score, checked_score
+from structboost.task import StackedParts, Task
+from structboost.validation import (
+    by_position,
+    check_examples,
+    checked_example_weights,
+    checked_positive,
+    checked_relative_gap,
+    checked_whole_number,
+)
+
+AUTO = "auto"
+# The smallest C that is tried, as a weight of each example.
+_SMALLEST = 0.03
+# Gap and rounds of the fits on folds.
+_COARSE = 0.05
+_COARSE_ROUNDS = 10
+# Folds are looked at until so many examples are held out: likelihoods tell much of each.
+_ENOUGH = 200
+# A path ends where the likelihood of held-out examples has fallen by so many standard errors.
+_CLEARLY = 2.0
+# Share by which the minus log-likelihood of held-out examples may be above the least.
+_NEAR = 0.05
+
+# Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
+Observer = Callable[[Sequence[Fold], Sequence[StackedParts]], None]
+
+
+class LikelihoodProblem(Protocol):
+    """What the trainer needs of a solver on one training set.
+
+    ``begin(C)`` comes before ``improve()``, which makes a round and sets ``primal`` and ``bound``.
+    Ctrl-C may be raised inside it, and leaves the matrices of the round before.
+    """
+
+    designs: Mapping[str, Design]
+    primal: float
+    bound: float
+
+    def begin(self, C: float) -> None:
+        """Go on to another C, from the result of the one before."""
+
+    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+        """Begin at C from the result of a problem that is made of the examples ``rows``."""
+
+    def improve(self) -> None:
+        """Make a round."""
+
+    def matrices(self) -> Mapping[str, FloatArray]:
+        """Return the best weights so far, by kind, shape (width, n_channels)."""
+
+
+@dataclass(eq=False, repr=False)
+class LinearLikelihoodTrainer:
+    """Linear functions of the parts that maximise the likelihood of the true outputs.
+
+    Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2``, where outputs have the probabilities ``p(y
+    | x) ~ exp(F(x, y))``, on standardised features; sparse and ``active`` ones are taken as they
+    are.  Each channel of each kind has one linear function of weight 1.
+
+    Parameters
+    ----------
+    task : Task
+        It gives its marginals.
+    C : float or "auto"
+        Weight of the mean loss against half the squared norm of the weights.  ``"auto"`` takes the
+        largest C whose held-out minus log-likelihood is within 5 % of the least, on the folds
+        given to :meth:`fit`.
+    tol : float
+        Relative gap ``(primal - bound) / primal`` at which training stops.
+    max_rounds : int
+        Most rounds.
+    random_state : int, RandomState or None
+        Order of the examples, where the problem draws one.
+    verbose : int
+        1 shows a progress bar.
+    active : collection of str
+        Kinds whose rows are numbers of active features (:func:`structboost.active_features`).
+    problem : callable
+        Class of :class:`LikelihoodProblem` that is solved.
+    on_held_out : callable, optional
+        Is given the folds and the scores of their held-out parts, at the C chosen.
+
+    Attributes
+    ----------
+    model_, history_, objective_, interrupted_, C_, C_path_, C_path_end_
+        As in :class:`structboost.StructBoost`.
+    """
+
+    task: Task
+    _: KW_ONLY
+    C: float | str
+    tol: float
+    max_rounds: int
+    random_state: Any = None
+    verbose: int = 0
+    active: Collection[str] = ()
+    problem: Callable[..., Any] = PrimalLikelihood
+    on_held_out: Observer | None = None
+    model_: Ensemble = field(init=False)
+    history_: list[dict[str, Any]] = field(init=False)
+    objective_: float = field(init=False)
+    interrupted_: bool = field(init=False)
+    C_: float = field(init=False)
+    C_path_: list[dict[str, Any]] = field(init=False)
+    C_path_end_: str = field(init=False)
+
+    @deferred_interrupts()
+    def fit(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any = None,
+        *,
+        folds: Sequence[Fold] | None = None,
+        score: Score | None = None,
+    ) -> Self:
+        """Train on examples, and choose C on folds before if it is ``"auto"``.
+
+        Parameters
+        ----------
+        X, Y : sequence
+            Inputs and true outputs, as the task takes them.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean loss.
+        folds : sequence of Fold, optional
+            Where C is chosen.
+        score : callable, optional
+            As in :meth:`structboost.StructBoost.fit`.
+
+        Raises
+        ------
+        ValueError, TypeError, TaskError
+            If a parameter or an argument is out of its range, or the task has no marginals.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If ``max_rounds`` are used up before the gap is ``tol``.
+        ConstantPredictionWarning
+            If one output is predicted for all examples, whose true outputs differ.
+        InterruptedFitWarning
+            On Ctrl-C; the best weights so far are kept.
+        """
+        announce_compilation()
+        self._check_parameters()
+        check_examples(X, Y)
+        began = time.perf_counter()
+        self.C_path_, self.C_path_end_ = [], ""
+        X, Y = by_position(X), by_position(Y)
+        shares = checked_example_weights(sample_weight, len(X))
+        with one_blas_thread():
+            start: tuple[LikelihoodProblem, Fold] | None = None
+            C = self.C
+            if C == AUTO:
+                C, start = self._chosen_C(folds or [], score)
+            problem = self._problem(X, Y, shares)
+            if start is None or start[1].rows is None:
+                problem.begin(float(C))
+            else:
+                problem.adopt(start[0], np.asarray(start[1].rows), float(C))
+            start = None
+            self._train(problem, float(C), began)
+        if not self.interrupted_:
+            warn_of_one_output(self.task, X, Y, partial(model_scores, self.task, self.model_))
+        return self
+
+    def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:
+        bar = ProgressBar(self.tol, self.max_rounds) if self.verbose else None
+        self.history_, self.interrupted_ = [], False
+        try:
+            for round_ in range(1, int(self.max_rounds) + 1):
+                problem.improve()
+                self.history_.append(
+                    record(
+                        round_,
+                        problem.primal,
+                        problem.bound,
+                        certified=True,
+                        columns=_n_columns(problem),
+                        seconds=time.perf_counter() - began,
+                    )
+                )
+                if bar is not None:
+                    bar(self.history_[-1], self)
+                if self.history_[-1]["gap"] <= self.tol:
+                    break
+            raise_if_interrupted()
+        except KeyboardInterrupt:
+            if not self.history_:
+                raise
+            self.interrupted_ = True
+        finally:
+            if bar is not None:
+                bar.close()
+        self.objective_, self.C_ = self.history_[-1]["primal"], C
+        facts = {"C": C, "history": self.history_, "objective": self.objective_}
+        self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
+        self._warn()
+
+    def _warn(self) -> None:
+        n = len(self.history_)
+        if self.interrupted_:
+            warnings.warn(
+                f"Training was interrupted after {n} rounds; the weights kept so far are usable.",
+                InterruptedFitWarning,
+                stacklevel=4,
+            )
+        elif self.history_[-1]["gap"] > self.tol:
+            warnings.warn(
+                f"The gap is {self.history_[-1]['gap']:.2g} after max_rounds = {self.max_rounds}, "
+                f"above tol = {self.tol}; raise max_rounds or tol, or lower C.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _chosen_C(
+        self, folds: Sequence[Fold], score: Score | None
+    ) -> tuple[float, tuple[LikelihoodProblem, Fold]]:
+        """Return the best C on the folds, and the problem of the first one."""
+        held = np.cumsum([len(fold.held_Y) for fold in folds])
+        folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
+        fits = _FoldFits(self, folds, score)
+        path = Path("C", records=self.C_path_)
+        n = float(np.mean([len(fold.Y) for fold in folds]))
+        path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit)
+        self.C_path_end_ = path.end
+        C = path.value if score is not None else _boldest(path.records)
+        if self.on_held_out is not None:
+            self.on_held_out(folds, fits.scores[C])
+        return C, (fits.problems[0], folds[0])
+
+    def _problem(self, X: Any, Y: Any, shares: FloatArray) -> LikelihoodProblem:
+        made: LikelihoodProblem = self.problem(
+            self.task, X, Y, shares, active=self.active, random_state=self.random_state
+        )
+        return made
+
+    def _check_parameters(self) -> None:
+        if self.C != AUTO:
+            checked_positive(self.C, "C")
+        checked_positive(self.tol, "tol")
+        checked_relative_gap(self.tol, "tol")
+        checked_whole_number(self.max_rounds, "max_rounds")
+
+
+class _FoldFits:
+    """Fits on each fold, each warm started from that at the C before."""
+
+    def __init__(
+        self, trainer: LinearLikelihoodTrainer, folds: Sequence[Fold], score: Score | None
+    ) -> None:
+        self._trainer, self._folds, self._score = trainer, folds, score
+        self.problems: list[LikelihoodProblem] = []
+        # Scores of the held-out parts of each fold, by C.
+        self.scores: dict[float, list[StackedParts]] = {}
+        self._losses: dict[float, FloatArray] = {}
+        self._stacks: list[StackedParts] = []
+        self._likelihoods: list[Likelihood] = []
+        for fold in folds:
+            shares = checked_example_weights(fold.sample_weight, len(fold.Y))
+            with examples_numbered(fold.rows):
+                self.problems.append(trainer._problem(fold.X, fold.Y, shares))
+            with examples_numbered(fold.held_rows):
+                stack = stacked_inputs(trainer.task, fold.held_X)
+                shares = checked_example_weights(fold.held_weight, len(fold.held_Y))
+                random = np.random.RandomState(0)
+                problem = Problem(
+                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, shares, random
+                )
+                self._stacks.append(stack)
+                self._likelihoods.append(Likelihood(problem))
+
+    def fit(self, C: float) -> Trial:
+        """Go on to ``C``, and measure."""
+        began = time.perf_counter()
+        tol = max(self._trainer.tol, _COARSE)
+        rounds, measured = [], []
+        scores, losses = [], []
+        for k, problem in enumerate(self.problems):
+            with examples_numbered(self._folds[k].rows):
+                problem.begin(C)
+                n_rounds = self._approached(problem, tol)
+            rounds.append(n_rounds)
+            own_scores, own_losses, found = self._measured(k, problem)
+            scores.append(own_scores)
+            losses.append(own_losses)
+            measured.append(found)
+        facts = {
+            "weak_learner": "linear",
+            "columns": float(np.mean([_n_columns(problem) for problem in self.problems])),
+            "rounds": float(np.mean(rounds)),
+            "seconds": time.perf_counter() - began,
+        }
+        self.scores[C], self._losses[C] = scores, np.concatenate(losses)
+        return Trial(measured, facts, end=self._why_it_ends(C, measured))
+
+    def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
+        """Reason to end the path; empty unless the likelihood is clearly smaller than the best."""
+        best = min(self._losses, key=lambda own: float(self._losses[own].mean()))
+        if self._score is not None or all(own.is_constant for own in measured):
+            return ""
+        differences = self._losses[C] - self._losses[best]
+        error = float(differences.std()) / len(differences) ** 0.5
+        if differences.mean() <= _CLEARLY * error:
+            return ""
+        return (
+            f"the held-out likelihood at C = {C:.4g} was smaller than the largest by more than "
+            f"{_CLEARLY:g} standard errors"
+        )
+
+    def _approached(self, problem: LikelihoodProblem, tol: float) -> int:
+        """Make rounds until the gap is small or they are used up; returns their number."""
+        most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
+        for n in range(1, most + 1):
+            problem.improve()
+            if (relative_gap(problem.primal, problem.bound) or 0.0) <= tol:
+                return n
+        return most
+
+    def _measured(
+        self, k: int, problem: LikelihoodProblem
+    ) -> tuple[StackedParts, FloatArray, HeldOut]:
+        task, fold = self._trainer.task, self._folds[k]
+        X, Y, weights = fold.held_X, fold.held_Y, fold.held_weight
+        with examples_numbered(fold.held_rows):
+            scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
+            outputs = predictions(task, X, scores)
+            losses = self._likelihoods[k].at(scores.rows).losses
+            found = HeldOut(
+                mean_loss(task, Y, outputs, weights),
+                float(np.average(losses, weights=weights)),
+                is_constant(task, X, Y, outputs, scores),
+            )
+        if self._score is not None:
+            model = linear_ensemble(
+                task.kinds, problem.designs, problem.matrices(), {"C": 0.0, "history": []}
+            )
+            found = found._replace(score=checked_score(self._score, model, fold))
+        return scores, losses, found
+
+
+def _n_columns(problem: LikelihoodProblem) -> int:
+    """Return the number of features that have weights."""
+    return sum(own.width for own in problem.designs.values())
+
+
+def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
+    """Return the largest C whose held-out likelihood is near the largest.
+
+    The most likely C makes models that are a little too timid: their outputs leave out what is
+    rare (docs/decisions/linear-likelihood.md).
+    """
+    best = min(entry["surrogate"] for entry in records)
+    return float(max(entry["C"] for entry in records if entry["surrogate"] <= (1.0 + _NEAR) * best))

@@ -1,0 +1,174 @@
+"""The regularised likelihood of any task with marginals, minimised over linear functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import check_nothing_missing, stacked
+from structboost.linear.designs import designs_of
+from structboost.linear.linear_scores import is_bounded
+from structboost.linear.quasi_newton import QuasiNewton
+from structboost.masters.base import Problem
+from structboost.masters.likelihood import Likelihood
+from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.task import Task
+
+# Steps of a round.
+_STEPS = 3
+
+
+class PrimalLikelihood:
+    """Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
+
+    Features are standardised; sparse ones and active ones are taken as they are.  At any weights v,
+    ``w = C mean(features of y_i - those expected at v)`` gives the lower bound ``C mean(H_i) -
+    |w|^2 / 2``, H being the entropies at v; H and w are concave and linear in the distributions, so
+    means of such pairs give bounds as well, and the best one is kept.
+
+    Parameters
+    ----------
+    task : Task
+        It gives its marginals.
+    X, Y : sequence
+        Examples.
+    shares : ndarray, shape (n_examples,)
+        Their weights, which sum to 1.
+    active : collection of str
+        Kinds whose rows are numbers of active features.
+    random_state
+        Ignored: nothing is drawn.
+
+    Attributes
+    ----------
+    primal, bound : float
+        Objective of the weights, and the lower bound, at the C of :meth:`begin`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        shares: FloatArray,
+        *,
+        active: Collection[str] = (),
+        random_state: Any = None,
+    ) -> None:
+        self.task = task
+        stack = stacked(task, X)
+        for kind in task.kinds:
+            if kind not in active:
+                check_nothing_missing(stack, kind, "a linear function")
+        self.designs = designs_of(task.kinds, stack, active)
+        self._matrices = {kind: own.matrix(stack.rows[kind]) for kind, own in self.designs.items()}
+        random = np.random.RandomState(0)
+        self._likelihood = Likelihood(Problem(task, X, Y, stack.offsets, shares, random))
+        self._shares = shares
+        self._shapes = {
+            kind: (own.width, task.kinds[kind].n_channels) for kind, own in self.designs.items()
+        }
+        sizes = [a * b for a, b in self._shapes.values()]
+        self._bounded = np.repeat([is_bounded(part) for part in task.kinds.values()], sizes)
+        self._C = 0.0
+        self._solver: QuasiNewton | None = None
+        # Weights and mean entropy of the dual point that gives the bound, at C = 1.
+        self._dual: tuple[FloatArray, float] | None = None
+        self._start = np.zeros(sum(sizes))
+        self.primal, self.bound = np.inf, -np.inf
+
+    def begin(self, C: float) -> None:
+        """Go on to another C, from the weights of the one before."""
+        self._C = C
+        start = self._start if self._solver is None else self._solver.weights
+        if self._solver is None:
+            self._solver = QuasiNewton(self._evaluate, self._bounded, start)
+        else:
+            self._solver.begin(start)
+        self._measure()
+
+    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+        """Begin at C from the weights of a problem that is made of the examples ``rows``."""
+        found = other.matrices()
+        parts = []
+        for kind, shape in self._shapes.items():
+            own, theirs = np.zeros(shape), found[kind]
+            # Active features may be more here; the constant comes last.
+            n = min(shape[0], len(theirs)) - 1
+            own[:n], own[-1] = theirs[:n], theirs[-1]
+            parts.append(own.ravel())
+        self._start = np.concatenate(parts)
+        self.begin(C)
+
+    def improve(self) -> None:
+        """Make a round: a few steps."""
+        assert self._solver is not None
+        for _ in range(_STEPS):
+            raise_if_interrupted()
+            if not self._solver.step():
+                break
+        self._measure()
+
+    def matrices(self) -> Mapping[str, FloatArray]:
+        """Return the weights, by kind."""
+        assert self._solver is not None
+        return self._split(self._solver.weights)
+
+    def _split(self, weights: FloatArray) -> dict[str, FloatArray]:
+        out, at = {}, 0
+        for kind, (width, n_channels) in self._shapes.items():
+            out[kind] = weights[at : at + width * n_channels].reshape(width, n_channels)
+            at += width * n_channels
+        return out
+
+    def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and gradient; improves the dual point by the distributions at the weights."""
+        by_kind = self._split(weights)
+        scores = {kind: np.asarray(self._matrices[kind] @ own) for kind, own in by_kind.items()}
+        found = self._likelihood.at(scores)
+        rising = np.concatenate(
+            [_product(self._matrices[kind], found.slopes[kind]).ravel() for kind in by_kind]
+        )
+        self._mix(rising, float(self._shares @ found.entropies))
+        value = self._C * float(self._shares @ found.losses) + 0.5 * float(weights @ weights)
+        return value, weights - self._C * rising
+
+    def _mix(self, direction: FloatArray, entropy: float) -> None:
+        """Move the dual point to the best mean of itself and a new one."""
+        if self._dual is None:
+            self._dual = direction, entropy
+            return
+        own, own_entropy = self._dual
+        change = direction - own
+        size = self._C * float(change @ change)
+        rising = entropy - own_entropy - self._C * float(self._positive(own) @ change)
+        share = min(1.0, max(0.0, rising / size)) if size > 0 else 0.0
+        candidates = [self._dual, (direction, entropy)]
+        candidates.append((own + share * change, own_entropy + share * (entropy - own_entropy)))
+        self._dual = max(candidates, key=self._dual_value)
+
+    def _dual_value(self, dual: tuple[FloatArray, float]) -> float:
+        weights = self._positive(dual[0])
+        return self._C * dual[1] - 0.5 * self._C**2 * float(weights @ weights)
+
+    def _positive(self, weights: FloatArray) -> FloatArray:
+        """Weights with those above zero that must not be negative."""
+        if not self._bounded.any():
+            return weights
+        return np.where(self._bounded, np.maximum(weights, 0.0), weights)
+
+    def _measure(self) -> None:
+        assert self._solver is not None
+        assert self._dual is not None
+        self.primal, self.bound = self._solver.value, self._dual_value(self._dual)
+
+
+def _product(matrix: Any, slopes: FloatArray) -> FloatArray:
+    """Product of the transposed matrix with the slopes, shape (width, n_channels)."""
+    if sparse.issparse(matrix):
+        return np.asarray(matrix.T @ np.ascontiguousarray(slopes.T))
+    return np.asarray(matrix.T @ slopes.T)

@@ -1,0 +1,66 @@
+"""Active features that the same parts have, taken as one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+# A random number of 63 bits for each part: sums of equal size are of the same parts.
+_LARGEST = 2**62
+
+
+class SameColumns:
+    """Groups of equal columns of zeros and ones.
+
+    A linear function with a Euclidean penalty gives equal columns equal weights.  m of them are one
+    column of the value ``sqrt(m)``, whose weight has the same norm as theirs together.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n_parts, n_slots)
+        Numbers of active features, filled up with -1.
+    n_features : int
+
+    Attributes
+    ----------
+    entries : (ndarray of int32, ndarray of int64)
+        Groups of all parts, each once a part, and the first entry of each part.
+    values : ndarray, shape (n_groups,)
+        Value of each group.
+    """
+
+    def __init__(self, rows: NDArray[np.integer], n_features: int) -> None:
+        numbers = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
+        sums = np.zeros(n_features, np.int64)
+        _add_numbers(rows, numbers, sums)
+        _, first, groups, sizes = np.unique(
+            sums, return_index=True, return_inverse=True, return_counts=True
+        )
+        # Groups in the order of their first features, so that neighbours stay near.
+        order = np.argsort(first)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        self._groups: IntArray = place[groups]
+        self.values: FloatArray = np.sqrt(sizes[order].astype(np.float64))
+        is_first = np.zeros(n_features, bool)
+        is_first[first] = True
+        # Of each group one feature is looked at; the others stand at the same parts.
+        used = rows >= 0
+        used[used] = is_first[rows[used]]
+        starts = np.concatenate(([0], np.cumsum(used.sum(axis=1)))).astype(np.int64)
+        self.entries = self._groups[rows[used]].astype(np.int32), starts
+
+    def spread(self, weights: FloatArray) -> FloatArray:
+        """Return the weights of all features, from those of the groups, by rows."""
+        return np.asarray((weights / self.values[:, None])[self._groups])
+
+
+@compiled
+def _add_numbers(rows: NDArray[np.integer], numbers: IntArray, sums: IntArray) -> None:
+    for p in range(rows.shape[0]):
+        for s in range(rows.shape[1]):
+            if rows[p, s] >= 0:
+                sums[rows[p, s]] += numbers[p]

@@ -1,0 +1,102 @@
+"""Names of dict tokens against DictVectorizer, and chunks against a count by hand."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction import DictVectorizer
+
+from structboost.estimators.chunks import ChunkTags
+from structboost.estimators.token_names import TokenNames
+
+TEXT = st.sampled_from(["a", "b", "a=b", "", "é"])
+VALUES = st.one_of(
+    TEXT, st.booleans(), st.integers(-2, 2), st.floats(-2, 2), st.lists(TEXT, max_size=3)
+)
+TOKENS = st.dictionaries(TEXT, VALUES, max_size=4)
+SEQUENCES = st.lists(st.lists(TOKENS, max_size=3), min_size=1, max_size=4)
+
+
+@given(SEQUENCES, SEQUENCES)
+@settings(max_examples=200, deadline=None)
+def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
+    if not any(token for x in seen for token in x):
+        return
+    names, other = TokenNames(), DictVectorizer()
+    found = names.learn(seen)
+    wanted = other.fit_transform(chain.from_iterable(seen))
+    assert names.names == other.feature_names_
+    np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+    if any(new):
+        wanted = other.transform(chain.from_iterable(new)).toarray()
+        np.testing.assert_array_equal(names.table(new).toarray(), wanted)
+        loaded = TokenNames(names.names)
+        np.testing.assert_array_equal(loaded.table(new).toarray(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (np.True_, True),
+        (np.False_, False),
+        (np.str_("x"), "x"),
+        (np.int64(2), 2),
+        (np.float32(2), 2),
+    ],
+)
+def test_values_of_numpy_are_those_of_python(value, plain):
+    found, wanted = TokenNames(), TokenNames()
+    table, other = found.learn([[{"a": value}, {"b": 1}]]), wanted.learn([[{"a": plain}, {"b": 1}]])
+    assert found.names == wanted.names
+    np.testing.assert_array_equal(table.toarray(), other.toarray())
+
+
+@pytest.mark.parametrize(
+    "token", [{1: 2.0}, {1: "x"}, {"a": object()}, {"a": {"b": 1}}, {"a": [1]}]
+)
+def test_a_token_that_is_not_taken_is_named(token):
+    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; give each feature a string"):
+        TokenNames().learn([[{"a": 1.0}], [{"a": 1.0}, token]])
+
+
+def chunks_by_hand(tags):
+    found, start = set(), None
+    for t, tag in enumerate([*tags, "O"]):
+        prefix, kind = tag[:1], tag[2:]
+        ends = prefix in "OBS" or kind != tags[t - 1][2:] or tags[t - 1][:1] in "ES"
+        if start is not None and ends:
+            found.add((start, t, tags[start][2:]))
+            start = None
+        if prefix != "O" and start is None:
+            start = t
+    return found
+
+
+CLASSES = np.array(sorted(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]))
+
+
+@given(st.lists(st.tuples(st.lists(st.tuples(*2 * [st.integers(0, 6)]), max_size=6)), max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_chunk_f1_is_that_of_a_count_by_hand(data):
+    pairs = [own for (own,) in data]
+    true, found = (np.array([own[k] for x in pairs for own in x], int) for k in (0, 1))
+    starts = np.cumsum([0] + [len(x) for x in pairs])
+    both = n_true = n_found = 0
+    for x in pairs:
+        a, b = (chunks_by_hand([str(CLASSES[own[k]]) for own in x]) for k in (0, 1))
+        both, n_true, n_found = both + len(a & b), n_true + len(a), n_found + len(b)
+    wanted = 2 * both / max(1, n_true + n_found)
+    assert ChunkTags(CLASSES).f1(true, found, starts) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("tags", "is_scheme"),
+    [
+        (["B-x", "I-x", "O"], True), (["I-x", "O"], True), (["DET", "NOUN"], False),
+        (["B-x", "I-x"], False), (["B-", "O"], False), ([0, 1], False), (["OTHER", "O"], False),
+    ],
+)  # fmt: skip
+def test_a_scheme_of_chunks_has_o_and_prefixes(tags, is_scheme):
+    assert ChunkTags.is_scheme(np.array(tags)) is is_scheme
