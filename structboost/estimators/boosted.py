@@ -63,6 +63,8 @@ _MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
 # All features learn faster at first: their loss must be below so many times that of a third.
 _CLEARLY_LESS = 0.98
 _ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
+# Share of the loss of a constant prediction below which a trial has learned.
+_LEARNED = 0.97
 
 
 @estimator
@@ -250,6 +252,12 @@ class StructBoostEstimator(BoostedEstimator):
         is_named = isinstance(self.objective, str)
         return is_named and is_one_linear_function(str(self.objective), self._weak_learners())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self._is(LOG_LOSS) and self._is_one_linear_function:
+            tags.input_tags.sparse = True
+        return tags
+
     def _stage_wise(self) -> NewtonSteps:
         """Formulation of the stage-wise objective, with its own learning rate."""
         raise NotImplementedError
@@ -410,7 +418,10 @@ class StructBoostEstimator(BoostedEstimator):
             if loss is None:
                 return every
             losses[share] = loss
-        return every if losses[every] < _CLEARLY_LESS * losses[few] else few
+        # Where neither has learned anything, features may count together only.
+        has_learned = min(losses.values()) < _LEARNED * constant_loss(Y, weights)
+        is_better = losses[every] < _CLEARLY_LESS * losses[few]
+        return few if has_learned and not is_better else every
 
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
@@ -477,6 +488,17 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "pricing is 'label_augmented', which needs a taxonomy; give taxonomy=."
             )
         return LabelAugmented()
+
+
+def constant_loss(Y: Any, weights: Any) -> float:
+    """Mean log-loss of the frequencies of the classes; infinity for outputs that are no classes."""
+    labels = np.asarray(Y) if isinstance(Y, np.ndarray) else np.empty((0, 0))
+    if labels.ndim != 1:
+        return np.inf
+    _, indices = np.unique(labels, return_inverse=True)
+    shares = np.bincount(indices, weights)
+    shares = shares / shares.sum()
+    return float(-(shares @ np.log(shares)))
 
 
 def _some_examples(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

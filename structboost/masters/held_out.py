@@ -46,7 +46,12 @@ class Temperature(NamedTuple):
         ask for much less, and early for a little more, than new parts do
         (docs/decisions/probabilities.md).
         """
-        return self._replace(factor=_SCALE * self.factor**_EXPONENT)
+        return self._replace(factor=damped(self.factor))
+
+
+def damped(factor: float) -> float:
+    """Factor of the scores of parts that no round has seen, by that of parts left out."""
+    return float(_SCALE * factor**_EXPONENT)
 
 
 class HeldOutScores:

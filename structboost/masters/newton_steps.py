@@ -24,7 +24,7 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.masters.base import Formulation, RestrictedMaster
-from structboost.masters.held_out import HeldOutScores, Temperature, fitted_temperature
+from structboost.masters.held_out import HeldOutScores, Temperature, damped, fitted_temperature
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 
@@ -127,6 +127,9 @@ class NewtonStepsMaster(RestrictedMaster):
             return "loss"
         patience = self.formulation.patience
         is_over = patience is not None and self._calls - self._best_round >= patience
+        # Scores that are to grow for new parts have not learned all yet, whatever the noise of the
+        # held-out loss: so it is where features count together only.
+        is_over = is_over and damped(self._factor) < 1.0
         return "held_out" if is_over and np.isfinite(self._least_loss) else None
 
     def set_C(self, C: float) -> None:
