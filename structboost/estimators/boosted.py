@@ -64,7 +64,7 @@ _MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
 _CLEARLY_LESS = 0.98
 _ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
 # Share of the loss of a constant prediction below which a trial has learned.
-_LEARNED = 0.97
+_LEARNED = 0.9
 
 
 @estimator
