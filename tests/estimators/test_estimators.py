@@ -66,7 +66,14 @@ def test_stage_wise_trees_are_the_default_whatever_else_is_given():
     same = StructBoostClassifier(
         C=float("inf"),
         objective=StageWiseLikelihood(),
-        weak_learner=partial(TreeFamily, depth=5, confident=True, row_share=0.5, random_state=0),
+        weak_learner=partial(
+            TreeFamily,
+            depth=5,
+            max_features=default.max_features_,
+            confident=True,
+            row_share=0.5,
+            random_state=0,
+        ),
         columns_per_channel=1,
         max_iter=20,
     ).fit(X, y)

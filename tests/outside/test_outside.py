@@ -183,7 +183,7 @@ def test_callbacks_see_a_fitted_trainer_of_their_round():
 @pytest.mark.parametrize("module", ["boosting", "loop", "training", "masters/base"])
 def test_the_loop_imports_contracts_and_no_plug_in(module):
     contracts = {
-        "structboost.masters": {"base", "registry", "smallest_c", "softmax_link"},
+        "structboost.masters": {"base", "held_out", "registry", "smallest_c", "softmax_link"},
         "structboost.weak": {"base", "families", "pricing", "registry", "table"},
         "structboost.engines": {"base", "registry"},
     }
