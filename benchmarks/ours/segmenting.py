@@ -147,7 +147,7 @@ def _crf(
     """A CRF at the C of the best mean IoU in a cross-validation on the training images."""
     data = (shared.train, train.counts)
     found, tuning_seconds = cpu_timed(tuned, *data, settings, CANDIDATES, seed, train.photographs)
-    settings, C, validation = found
+    settings, C, validation = found.settings, found.C, found.scores
     trainer, seconds = cpu_timed(fit_crf, *data, settings, C, train.photographs)
     model = CRFModel.of(trainer)
     model.labels(shared.test[0])  # compiled before the clock

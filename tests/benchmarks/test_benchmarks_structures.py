@@ -192,6 +192,6 @@ def test_many_labels_of_a_file_reach_scikit_learn_unmixed(tmp_path):
 
 def test_models_on_answers_are_trained_for_a_loss_or_for_the_likelihood():
     hinge = label_sets.linear("f1", "all", 1.0)
-    assert (hinge.weak_learner, hinge.loss, hinge.outputs) == ("linear", "f1", "all")
+    assert (hinge.objective, hinge.loss, hinge.outputs) == ("svm", "f1", "all")
     paired = label_sets.linear(label_sets.LIKELIHOOD, label_sets.PAIRED, 1.0)
-    assert (paired.formulation, paired.outputs, paired.pairs) == ("log", "seen", True)
+    assert (paired.objective, paired.outputs, paired.pairs) == ("l1_log_loss", "seen", True)

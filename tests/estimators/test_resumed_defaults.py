@@ -69,9 +69,8 @@ def test_a_checkpoint_of_a_default_is_of_its_seed_and_its_data(tmp_path):
     path = tmp_path / "run.npz"
 
     def fit(y=Y, random_state=0):
-        return StructBoostClassifier(max_iter=3, checkpoint=path, random_state=random_state).fit(
-            X, y
-        )
+        settings = {"max_iter": 3, "max_features": 1.0, "random_state": random_state}
+        return StructBoostClassifier(checkpoint=path, **settings).fit(X, y)
 
     fit()
     with pytest.raises(CheckpointError, match="other data or parameters"):

@@ -82,7 +82,7 @@ def test_c_is_that_of_the_largest_held_out_score(name, objective):
     )
 
 
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", [name for name in FACES if name != "dicts"])
 def test_training_is_stopped_by_the_score(name):
     model = fit(name, early_stopping=True, max_iter=12, n_iter_no_change=3, random_state=0)
     losses = model.validation_losses_
