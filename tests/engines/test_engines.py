@@ -70,7 +70,9 @@ def what_was_learned(trainer, *, from_bins=False):
         kind: {k: a.tobytes() for k, a in m.learners.to_arrays().items()}
         for kind, m in model.members.items()
     }
-    return history, trainer.objective_, model.weights.tobytes(), model.stages.tobytes(), tables
+    temperature = getattr(trainer, "temperature_", None)
+    found = history, trainer.objective_, model.weights.tobytes(), model.stages.tobytes(), tables
+    return *found, temperature
 
 
 @pytest.fixture
