@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.masters.base import Problem
@@ -67,7 +68,9 @@ class StageWiseLikelihoodMaster(NewtonStepsMaster):
 
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
         codes = problem.task.codes(problem.Y)
-        self._code = codes.codes.astype(np.float64)
+        self._code = csr_array(codes.codes.astype(np.float64))
+        places = (self._code.indptr, self._code.indices)
+        self._entries = *(own.astype(np.int64) for own in places), self._code.data
         self._labels = codes.labels
         self._shares = problem.example_weights
         self._kind = problem.only_kind()
@@ -88,13 +91,13 @@ class StageWiseLikelihoodMaster(NewtonStepsMaster):
     def _measure(self) -> None:
         scores = self._scores[self._kind]
         slopes, curvatures = np.empty((2, *scores.shape))
-        self.risk = measure(self._code, self._labels, self._shares, scores, slopes, curvatures)
+        self.risk = measure(self._entries, self._labels, self._shares, scores, slopes, curvatures)
         self._slopes[self._kind], self._curvatures[self._kind] = slopes, curvatures
 
 
 @compiled
 def measure(
-    code: FloatArray,
+    code: tuple[IntArray, IntArray, FloatArray],
     labels: IntArray,
     shares: FloatArray,
     scores: FloatArray,
@@ -105,21 +108,25 @@ def measure(
 
     Parameters
     ----------
-    code : ndarray, shape (n_outputs, n_channels)
+    code : tuple of ndarray
+        Entries of the code that are not 0, output by output, as a CSR matrix has them: first entry
+        of each output, channels and values.
     labels : ndarray of int64, shape (n_parts,)
         The true outputs.
     shares : ndarray, shape (n_parts,)
         Weights of the examples.
     """
-    n_outputs, n_channels = code.shape
+    starts, channels, values = code
+    n_outputs, n_channels = len(starts) - 1, len(scores)
     chances = np.empty(n_outputs)
+    expected, squares, truth = np.empty(n_channels), np.empty(n_channels), np.zeros(n_channels)
     risk = 0.0
     for i in range(len(labels)):
         largest = -np.inf
         for y in range(n_outputs):
             score = 0.0
-            for c in range(n_channels):
-                score += code[y, c] * scores[c, i]
+            for e in range(starts[y], starts[y + 1]):
+                score += values[e] * scores[channels[e], i]
             chances[y] = 2.0 * score
             largest = max(largest, chances[y])
         of_truth, total = chances[labels[i]] - largest, 0.0
@@ -128,11 +135,15 @@ def measure(
             total += chances[y]
         risk += shares[i] * (math.log(total) - of_truth)
         for c in range(n_channels):
-            expected, square = 0.0, 0.0
-            for y in range(n_outputs):
-                part = code[y, c] * chances[y] / total
-                expected += part
-                square += code[y, c] * part
-            slopes[c, i] = 2.0 * shares[i] * (code[labels[i], c] - expected)
-            curvatures[c, i] = 4.0 * shares[i] * (square - expected * expected)
+            expected[c] = squares[c] = truth[c] = 0.0
+        for y in range(n_outputs):
+            for e in range(starts[y], starts[y + 1]):
+                part = values[e] * chances[y] / total
+                expected[channels[e]] += part
+                squares[channels[e]] += values[e] * part
+        for e in range(starts[labels[i]], starts[labels[i] + 1]):
+            truth[channels[e]] = values[e]
+        for c in range(n_channels):
+            slopes[c, i] = 2.0 * shares[i] * (truth[c] - expected[c])
+            curvatures[c, i] = 4.0 * shares[i] * (squares[c] - expected[c] * expected[c])
     return risk
