@@ -36,20 +36,30 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
     ConstantPredictionWarning
         If it does.
     """
+    if predicts_one_output(task, X, Y, scores_of):
+        warn_user(
+            f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
+            "differ.  Give more rounds or a larger C, features that tell the outputs apart, or "
+            "weights to the examples of rare outputs.",
+            ConstantPredictionWarning,
+        )
+
+
+def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> bool:
+    """Whether a model predicts one output for all examples, whose true outputs differ.
+
+    Parameters
+    ----------
+    task, X, Y, scores_of
+        As for :func:`warn_of_one_output`.
+    """
     X, Y = by_position(X), by_position(Y)
     sample = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), _SAMPLED)).astype(np.int64))
     for rows in (sample, np.arange(len(Y))):
         inputs = rows_of(X, rows)
         if not _are_same(task, inputs, predictions(task, inputs, scores_of(inputs))):
-            return
-    if _are_same(task, X, Y):
-        return
-    warn_user(
-        f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
-        "differ.  Give more rounds or a larger C, features that tell the outputs apart, or weights "
-        "to the examples of rare outputs.",
-        ConstantPredictionWarning,
-    )
+            return False
+    return not _are_same(task, X, Y)
 
 
 def is_constant(

@@ -12,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from structboost.contract.calls import model_scores
+from structboost.contract.one_output import predicts_one_output, warn_of_one_output
 from structboost.ensemble import Ensemble
 from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, StandardisedDesign, designs_of, linear_ensemble
@@ -29,6 +31,8 @@ _SMALLEST = 0.1
 # Near the best C held-out examples do not tell a gap of a few percent from none.
 _COARSE = 0.1
 _COARSE_EPOCHS = 30
+# Fits at the C chosen, each to a gap that is finer by a factor, while one output is predicted.
+_MOST_FITS, _FINER = 4, 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -90,11 +94,21 @@ class LinearTrainer:
         """
         self.C_path_, self.C_path_end_ = [], ""
         C = self._chosen_C(folds or [], score) if self.C == AUTO else self.C
-        svm = self._svm(C)
-        svm.fit(X, Y, sample_weight)
-        self.model_ = svm.model()
+        tol = self.tol
+        for _ in range(_MOST_FITS):
+            svm = self._svm(C, tol)
+            svm.fit(X, Y, sample_weight)
+            self.model_ = svm.model()
+            scores_of = partial(model_scores, self.task, self.model_)
+            # Near weights of zero the gap is small already.  A C that was chosen left them behind.
+            is_done = self.C != AUTO or svm.interrupted_
+            if is_done or not predicts_one_output(self.task, X, Y, scores_of):
+                break
+            tol = _FINER * min(tol, svm.history_[-1]["gap"])
         self.history_, self.interrupted_ = svm.history_, svm.interrupted_
         self.objective_, self.C_ = svm.objective_, float(C)
+        if not self.interrupted_:
+            warn_of_one_output(self.task, X, Y, scores_of)
         return self
 
     def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:
@@ -110,11 +124,11 @@ class LinearTrainer:
         self.C_path_end_ = path.end
         return path.value
 
-    def _svm(self, C: Any) -> _Standardised:
+    def _svm(self, C: Any, tol: float) -> _Standardised:
         return _Standardised(
             self.task,
             C=C,
-            tol=self.tol,
+            tol=tol,
             max_epochs=self.max_rounds,
             random_state=self.random_state,
             verbose=self.verbose,
@@ -129,7 +143,7 @@ class _FoldFits:
         self._task, self._folds, self._score = trainer.task, folds, score
         self._C = 0.0
         self._paths = [
-            trainer._svm(1.0).path(
+            trainer._svm(1.0, trainer.tol).path(
                 fold.X, fold.Y, iter(lambda: self._C, None), sample_weight=fold.sample_weight
             )
             for fold in folds

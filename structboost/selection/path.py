@@ -25,9 +25,11 @@ MAX_STEPS = 14
 _BEYOND, _BEYOND_FLAT = 9.9, 98.0
 # Share by which a measurement must differ to be clearly better or worse.
 _FLAT = 0.01
-# With so many folds, a value that is worse than the best on each of them ends a path at once.
+# With so many folds, a value that is worse than the best on each of them, or worse by such a share
+# in their mean, ends a path at once.
 # Chance alone is worse on all five once in 32 times.
 _AGREEING = 5
+_WORSE = 0.005
 
 # Share of the loss in the objective below which a larger C changes nothing, and the reason then.
 SATISFIED_SHARE = 0.1
@@ -221,7 +223,9 @@ class Path:
             return f"the held-out {noun} at {at} was {worse} on every fold than at {self.value:.4g}"
         ratio = record[self.name] / anchor[self.name]
         beyond = max(ratio, 1 / ratio)
-        if beyond >= _BEYOND and is_better(self.best, record, by=_FLAT):
+        # The values beyond the best one cost most.
+        is_sure = len(trial.folds) >= _AGREEING and is_better(self.best, record, by=_WORSE)
+        if is_sure or (beyond >= _BEYOND and is_better(self.best, record, by=_FLAT)):
             return f"the held-out {noun} at {at} was {worse} than at {self.value:.4g}"
         if beyond >= _BEYOND_FLAT:
             return (
