@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -16,7 +15,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import mean_loss, model_scores, predictions, stacked_inputs
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.ensemble import Ensemble
-from structboost.exceptions import InterruptedFitWarning, examples_numbered
+from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.loop import record, relative_gap
@@ -231,17 +230,15 @@ class LinearLikelihoodTrainer:
     def _warn(self) -> None:
         n = len(self.history_)
         if self.interrupted_:
-            warnings.warn(
+            warn_user(
                 f"Training was interrupted after {n} rounds; the weights kept so far are usable.",
                 InterruptedFitWarning,
-                stacklevel=4,
             )
         elif self.history_[-1]["gap"] > self.tol:
-            warnings.warn(
+            warn_user(
                 f"The gap is {self.history_[-1]['gap']:.2g} after max_rounds = {self.max_rounds}, "
                 f"above tol = {self.tol}; raise max_rounds or tol, or lower C.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _chosen_C(

@@ -97,7 +97,7 @@ class LinearTrainer:
         tol = self.tol
         for _ in range(_MOST_FITS):
             svm = self._svm(C, tol)
-            svm.fit(X, Y, sample_weight)
+            svm._fit(X, Y, sample_weight)
             self.model_ = svm.model()
             scores_of = partial(model_scores, self.task, self.model_)
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.

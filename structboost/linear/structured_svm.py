@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
@@ -25,8 +24,9 @@ from structboost.contract.calls import (
     stacked_inputs,
 )
 from structboost.contract.exactness import check_found, probe_argmax
+from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.parts import check_declared
-from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError
+from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.block_frank_wolfe import BlockFrankWolfe
 from structboost.linear.first_passes import pass_in_runs
@@ -158,17 +158,24 @@ class StructuredSVM(Documented, BaseEstimator):
         -----
         ConvergenceWarning
             If ``max_epochs`` are used up before the gap is ``tol``.
+        ConstantPredictionWarning
+            If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
             On Ctrl-C; the best weights so far are kept.
         """
         announce_compilation()
+        self._fit(X, Y, sample_weight)
+        if not self.interrupted_:
+            warn_of_one_output(self.task, X, Y, self.scores)
+        return self
+
+    def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> None:
         self._check_parameters()
         check_examples(X, Y)
         X, Y = by_position(X), by_position(Y)
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
-        return self
 
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
@@ -217,18 +224,16 @@ class StructuredSVM(Documented, BaseEstimator):
         self.interrupted_ = not run.optimise()
         self._keep(run)
         if self.interrupted_:
-            warnings.warn(
+            warn_user(
                 f"Training was interrupted after {len(self.history_)} exact passes; "
                 "the weights kept so far are usable.",
                 InterruptedFitWarning,
-                stacklevel=4,
             )
         elif self.history_[-1]["gap"] > self.tol:
-            warnings.warn(
+            warn_user(
                 f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, "
                 f"above tol = {self.tol}; raise max_epochs, scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def scores(self, X: Sequence[Any]) -> StackedParts:
