@@ -15,7 +15,7 @@ only.  What a round hands to the next is one plain :class:`State`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -214,6 +214,13 @@ class State:
             # Checkpoints of version 0.2 do not say why.
             state.ending = str(header.get("ending", state.ending))
             return state
+
+
+def ending_of_passes(history: Sequence[Record], tol: float, *, interrupted: bool) -> str:
+    """Reason why passes over examples ended, by the words of :attr:`State.ending`."""
+    if interrupted:
+        return "interrupted"
+    return "gap" if history[-1]["gap"] <= tol else "max_rounds"
 
 
 class Loop:

@@ -22,6 +22,7 @@ from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
+from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
@@ -38,6 +39,8 @@ from structboost.validation import (
 )
 from structboost.weak.families import WeakLearners, takes_missing
 
+# Fitted attributes that say what was chosen on held-out data, where there was a choice.
+_CHOSEN = ("C_path_", "C_path_end_", "validation_losses_", "max_features_")
 # Parameters that an estimator passes on as they are, if it has them.
 _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 
@@ -150,7 +153,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _forget(self) -> None:
         """Where a fit ends early, no model of the last one is left."""
-        for name in ("model_", "C_path_", "C_path_end_"):
+        for name in ("model_", *_CHOSEN):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -200,6 +203,8 @@ class BoostedEstimator(Documented, BaseEstimator):
             if whole is None or not by_rounds or trainer.interrupted_:
                 self.model_ = trainer.model_.at_stage(stopping.best_stage)
                 self.objective_ = trainer.history_[stopping.best_stage]["primal"]
+                if stopping.has_stopped:
+                    self.ending_ = "held_out"
             else:
                 callbacks.remove(stopping)
                 n_rounds = stopping.best_stage + 1
@@ -209,7 +214,10 @@ class BoostedEstimator(Documented, BaseEstimator):
                 X, Y, weights = whole
                 self._keep_fit(refit.fit(X, Y, sample_weight=weights))
                 self.ending_ = "held_out"
-        self.n_iter_ = max(1, self.model_.n_stages)
+        # One linear function has a single stage, that after the last pass.
+        n_stages = self.model_.n_stages
+        is_staged = n_stages > 1 or stopping is not None
+        self.n_iter_ = max(1, n_stages) if is_staged else max(1, len(self.history_))
 
     def _held_out_score(self, task: Task) -> Score | None:
         """Score of held-out parts by the user's scorer, if there is one."""
@@ -221,7 +229,7 @@ class BoostedEstimator(Documented, BaseEstimator):
             twin = copy(self)
             twin.model_, twin.task_, twin.categories_ = model, task, {}
             twin.temperature_ = None
-            for name in ("feature_names_in_", "link_"):
+            for name in ("feature_names_in_", "link_", "minimised_"):
                 twin.__dict__.pop(name, None)
             twin._prepare_to_score()
             return twin, fold.held_X, self._as_given(fold.held_Y, task)
@@ -241,7 +249,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         self.history_ = trainer.history_
         self.objective_ = trainer.objective_
         self.C_ = trainer.C_
-        self.ending_ = str(getattr(trainer, "ending_", ""))
+        self.ending_ = trainer.ending_
         self.temperature_ = getattr(trainer, "temperature_", None)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
@@ -262,6 +270,8 @@ class BoostedEstimator(Documented, BaseEstimator):
         check_is_fitted(self)
         facts |= facts_of(self)
         own = {"ending": self.ending_, "temperature": self.temperature_}
+        chosen = {name: getattr(self, name) for name in _CHOSEN if hasattr(self, name)}
+        own |= {"chosen": chosen, "n_iter": self.n_iter_}
         metadata = {**self.model_.metadata, "objective": self.objective_, **own, **facts}
         model = self.model_
         Ensemble(model.kinds, model.members, model.weights, model.stages, metadata).save(path)
@@ -289,7 +299,11 @@ class BoostedEstimator(Documented, BaseEstimator):
             # Files before 0.3 have neither.
             made.ending_ = str(metadata.get("ending", ""))
             made.temperature_ = saved_temperature(metadata)
-            made.n_iter_ = max(1, model.n_stages)
+            low = max(1, model.n_stages)
+            made.n_iter_ = whole_number(metadata.get("n_iter", low), "number of rounds", low=1)
+            for name, value in dict(metadata.get("chosen", {})).items():
+                if name in _CHOSEN:
+                    setattr(made, name, value)
             made.n_features_in_ = next(iter(model.members.values())).n_features
             names = saved_names(metadata.get("feature_names"), made.n_features_in_)
             if names is not None:

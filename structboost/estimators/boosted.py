@@ -194,7 +194,7 @@ class StructBoostEstimator(BoostedEstimator):
             name, arguments = text.split("(", 1)
             comma = "" if arguments.startswith(")") else ", "
             text = f"{name}(objective={self.objective!r}{comma}{arguments}"
-        return f"{text}  # {self._summary()}" if hasattr(self, "model_") else text
+        return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
 
     def _summary(self) -> str:
         """Objective, weak learners and C of the fit, in words."""

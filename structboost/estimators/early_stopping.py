@@ -63,6 +63,11 @@ class EarlyStopping:
             self.evaluate_all(trainer)
         else:
             self._add([trainer.model_], trainer)
+        return self.has_stopped
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether so many rounds have brought no new best."""
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:

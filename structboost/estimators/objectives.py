@@ -122,7 +122,7 @@ def check_parameters(
             continue
         raise ValueError(
             f"{name} is {shown(given[name])}, which {about} does not read; "
-            f"{_remedy(name, given[name], choices)}"
+            f"{_remedy(name, given[name], choices, given, objective)}"
         )
     _check_formulation(given.get("formulation"), choices)
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
@@ -144,13 +144,23 @@ def _check_formulation(formulation: Any, choices: Iterable[str]) -> None:
     )
 
 
-def _remedy(name: str, value: Any, choices: Iterable[str]) -> str:
+def _remedy(
+    name: str, value: Any, choices: Iterable[str], given: Mapping[str, Any], objective: str
+) -> str:
     """What to write instead of a parameter that is not read."""
+    if name in _OF_LOOP and objective == LOG_LOSS:
+        return "leave it out, or write weak_learner='tree', which reads it."
+    formulation = given.get("formulation")
+    renamed = _RENAMED.get(formulation) if isinstance(formulation, str) else None
+    if renamed is None and given.get("loss") == "subset" and L1_LOG_LOSS in choices:
+        renamed = L1_LOG_LOSS  # as 0.2 had it
+    if renamed is not None and renamed in choices and name in _READ[renamed]:
+        return f"leave it out, or write objective={renamed!r}, {name}={shown(value)}."
     if name == "formulation" and value not in _OF_THE_HINGE:
         return _remedy_of_formulation(value, choices)
     if name in _OF_STEPS or name in OF_TREES:
         default = PAIRWISE if PAIRWISE in choices else LOG_LOSS
-        return f"leave it out, or write objective={default!r} with trees, which reads it."
+        return f"leave it out, or write objective={default!r}, weak_learner='tree'."
     if name in (*_OF_LOOP, *_OF_FILES):
         return "leave it out, or write objective='hinge', which reads it."
     return f"leave it out, or write objective='hinge', {name}={shown(value)}."

@@ -18,7 +18,7 @@ from structboost.ensemble import Ensemble
 from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.loop import record, relative_gap
+from structboost.loop import ending_of_passes, record, relative_gap
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.progress import ProgressBar, announce_compilation
@@ -48,8 +48,9 @@ _COARSE_ROUNDS = 10
 _ENOUGH = 200
 # A path ends where the likelihood of held-out examples has fallen by so many standard errors.
 _CLEARLY = 2.0
-# Share by which the minus log-likelihood of held-out examples may be above the least.
-_NEAR = 0.05
+# How far the minus log-likelihood of held-out examples may be above the least, as a fraction of
+# what it fell by from the smallest C on: where features tell little, that is little.
+_NEAR = 0.125
 
 # Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
 Observer = Callable[[Sequence[Fold], Sequence[StackedParts]], None]
@@ -93,8 +94,8 @@ class LinearLikelihoodTrainer:
         It gives its marginals.
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the weights.  ``"auto"`` takes the
-        largest C whose held-out minus log-likelihood is within 5 % of the least, on the folds
-        given to :meth:`fit`.
+        largest C whose held-out minus log-likelihood is near the least, on the folds given to
+        :meth:`fit`: above it by at most an eighth of what it fell by from the smallest C on.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
@@ -112,7 +113,7 @@ class LinearLikelihoodTrainer:
 
     Attributes
     ----------
-    model_, history_, objective_, interrupted_, C_, C_path_, C_path_end_
+    model_, history_, objective_, interrupted_, ending_, C_, C_path_, C_path_end_
         As in :class:`structboost.StructBoost`.
     """
 
@@ -130,6 +131,7 @@ class LinearLikelihoodTrainer:
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
     interrupted_: bool = field(init=False)
+    ending_: str = field(init=False)
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
@@ -223,6 +225,7 @@ class LinearLikelihoodTrainer:
             if bar is not None:
                 bar.close()
         self.objective_, self.C_ = self.history_[-1]["primal"], C
+        self.ending_ = ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
         facts = {"C": C, "history": self.history_, "objective": self.objective_}
         self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
         self._warn()
@@ -237,7 +240,8 @@ class LinearLikelihoodTrainer:
         elif self.history_[-1]["gap"] > self.tol:
             warn_user(
                 f"The gap is {self.history_[-1]['gap']:.2g} after max_rounds = {self.max_rounds}, "
-                f"above tol = {self.tol}; raise max_rounds or tol, or lower C.",
+                f"above tol = {self.tol}; allow more rounds (max_iter of the estimators), raise "
+                "tol, or lower C.",
                 ConvergenceWarning,
             )
 
@@ -253,6 +257,8 @@ class LinearLikelihoodTrainer:
         path.follow(upwards(float(f"{_SMALLEST * n:.3g}")), fits.fit)
         self.C_path_end_ = path.end
         C = path.value if score is not None else _boldest(path.records)
+        if path.value < C:
+            self.C_path_end_ += f"; {C:.4g} is the largest whose surrogate is near the least"
         if self.on_held_out is not None:
             self.on_held_out(folds, fits.scores[C])
         return C, (fits.problems[0], folds[0])
@@ -378,5 +384,6 @@ def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
     The most likely C makes models that are a little too timid: their outputs leave out what is
     rare (docs/decisions/linear-likelihood.md).
     """
-    best = min(entry["surrogate"] for entry in records)
-    return float(max(entry["C"] for entry in records if entry["surrogate"] <= (1.0 + _NEAR) * best))
+    losses = [entry["surrogate"] for entry in records]
+    largest = min(losses) + _NEAR * (losses[0] - min(losses))
+    return float(max(entry["C"] for entry in records if entry["surrogate"] <= largest))

@@ -18,6 +18,7 @@ from structboost.ensemble import Ensemble
 from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, StandardisedDesign, designs_of, linear_ensemble
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.loop import ending_of_passes
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
@@ -54,7 +55,7 @@ class LinearTrainer:
 
     Attributes
     ----------
-    model_, history_, objective_, interrupted_, C_, C_path_, C_path_end_
+    model_, history_, objective_, interrupted_, ending_, C_, C_path_, C_path_end_
         As in :class:`structboost.StructBoost`.
     """
 
@@ -70,6 +71,7 @@ class LinearTrainer:
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
     interrupted_: bool = field(init=False)
+    ending_: str = field(init=False)
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
@@ -107,6 +109,7 @@ class LinearTrainer:
             tol = _FINER * min(tol, svm.history_[-1]["gap"])
         self.history_, self.interrupted_ = svm.history_, svm.interrupted_
         self.objective_, self.C_ = svm.objective_, float(C)
+        self.ending_ = ending_of_passes(svm.history_, tol, interrupted=svm.interrupted_)
         if not self.interrupted_:
             warn_of_one_output(self.task, X, Y, scores_of)
         return self
@@ -130,7 +133,8 @@ class LinearTrainer:
             C=C,
             tol=tol,
             max_epochs=self.max_rounds,
-            random_state=self.random_state,
+            # A choice on the same examples is the same in each fit.
+            random_state=0 if self.random_state is None else self.random_state,
             verbose=self.verbose,
             active=self.active,
         )

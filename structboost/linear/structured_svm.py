@@ -232,7 +232,8 @@ class StructuredSVM(Documented, BaseEstimator):
         elif self.history_[-1]["gap"] > self.tol:
             warn_user(
                 f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, "
-                f"above tol = {self.tol}; raise max_epochs, scale the features, or lower C.",
+                f"above tol = {self.tol}; raise max_epochs (max_iter of the estimators), scale "
+                "the features, or lower C.",
                 ConvergenceWarning,
             )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -49,8 +48,8 @@ def score_by(scoring: Any, held_out: Callable[[Any, Fold], tuple[Any, Any, Any]]
     Parameters
     ----------
     scoring : str or callable
-        Name of a scorer of scikit-learn, or ``scorer(estimator, X, y)``, which may take
-        ``sample_weight`` as well.
+        Name of a scorer of scikit-learn, which is given the weights of the examples, or
+        ``scorer(estimator, X, y)``.
     held_out : callable
         ``held_out(model, fold)`` gives an estimator that predicts by the model, and the held-out
         inputs and true outputs as that estimator and the scorer take them.
@@ -70,9 +69,7 @@ def score_by(scoring: Any, held_out: Callable[[Any, Fold], tuple[Any, Any, Any]]
                 f"scoring is {shown(scoring)}, which is no scorer of scikit-learn; "
                 "sklearn.metrics.get_scorer_names() lists them."
             ) from None
-    elif callable(scoring):
-        takes_weights = "sample_weight" in inspect.signature(scoring).parameters
-    else:
+    elif not callable(scoring):
         raise TypeError(
             f"scoring is {shown(scoring)}; give the name of a scorer of scikit-learn, or a "
             "function scorer(estimator, X, y)."

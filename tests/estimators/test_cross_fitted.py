@@ -200,7 +200,7 @@ def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_n
     assert len(surrogates) > 2
     assert tagger.C_ == tagger.C_path_[int(np.argmin(surrogates))]["C"]
     assert tagger.C_path_end_
-    assert tagger.n_iter_ == 1
+    assert tagger.n_iter_ == len(tagger.history_)
     with pytest.raises(ValueError, match=r"spread is 0\.1, which objective='svm' does not read"):
         StructBoostTagger(objective="svm", spread=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="early_stopping is True"):
