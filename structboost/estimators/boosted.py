@@ -199,7 +199,8 @@ class StructBoostEstimator(BoostedEstimator):
     def _summary(self) -> str:
         """Objective, weak learners and C of the fit, in words."""
         name = self.minimised_
-        words = f"minimised {name} over {self.learner_}, {self.n_iter_} rounds"
+        plural = "" if self.n_iter_ == 1 else "s"
+        words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
         if np.isfinite(self.C_):

@@ -23,7 +23,12 @@ from structboost.loop import Loop, Record, Settings
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
-from structboost.selection.held_out import HeldOut, measured_model
+from structboost.selection.held_out import (
+    HeldOut,
+    log_loss_by,
+    measured_model,
+    scaled_surrogate,
+)
 from structboost.selection.path import (
     FACTOR,
     SATISFIED,
@@ -224,4 +229,10 @@ class _FoldFits:
 
     def _held_out(self, fold: Fold, loop: Loop) -> HeldOut:
         raise_if_interrupted()
-        return measured_model(self._plan.task, fold, loop.current_model(), score=self._score)
+        link = self._plan.formulation.link
+        surrogate = scaled_surrogate
+        if link is not None and not link.margin:
+            surrogate = log_loss_by(link.sharpness)
+        return measured_model(
+            self._plan.task, fold, loop.current_model(), surrogate, score=self._score
+        )

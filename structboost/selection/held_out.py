@@ -19,7 +19,7 @@ from structboost.contract.separation import KeptTruth
 from structboost.ensemble import Ensemble
 from structboost.exceptions import TaskError, examples_numbered
 from structboost.masters.base import Problem
-from structboost.masters.likelihood import Likelihood
+from structboost.masters.likelihood import Likelihood, log_losses
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
 from structboost.task import Task
@@ -136,6 +136,31 @@ def scaled_surrogate(
         return scaled_log_loss(task, X, Y, scores, weights)
     except TaskError:  # the task has no marginals, or too many outputs
         return scaled_hinge(task, X, Y, scores, weights)
+
+
+def log_loss_by(sharpness: float) -> Surrogate:
+    """Return minus the log-likelihood of probabilities ``~ exp(sharpness * score)``.
+
+    Objectives whose scores have probabilities are measured by these, at no other scale: a model
+    that is too sure is worse.  Without marginals it is :func:`scaled_surrogate`.
+
+    Parameters
+    ----------
+    sharpness : float
+        Factor of the scores.
+    """
+
+    def surrogate(
+        task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+    ) -> float:
+        shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+        try:
+            losses = log_losses(task, X, Y, scores, sharpness)
+        except TaskError:  # the task has no marginals, or too many outputs
+            return scaled_surrogate(task, X, Y, scores, weights)
+        return float(np.average(losses, weights=shares))
+
+    return surrogate
 
 
 def measured_scores(
