@@ -92,7 +92,8 @@ class StructBoostEstimator(BoostedEstimator):
     max_depth : int
         Depth of the trees.  Read by stage-wise objectives.
     min_samples_leaf : int
-        Fewest rows in a leaf of a tree.  Read by stage-wise objectives.
+        Fewest rows in a leaf of a tree, among those that a round is grown on, which are half of the
+        distinct ones: rows that are repeated count once.  Read by stage-wise objectives.
     l2_regularization : float
         Weight of the squared leaves of a tree.  Read by stage-wise objectives.
     max_features : float or "auto"

@@ -126,10 +126,10 @@ class StructBoostTagger(StructBoostEstimator):
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
-        self.classes_, tags = tag_numbers(y, [len(own) for own in rows])
-        forbidden = forbidden_numbers(self.forbidden, self.classes_)
-        warn_of_unknown_tags(self.forbidden, self.classes_)
-        check_allowed(tags, forbidden, self.classes_)
+        classes, tags = tag_numbers(y, [len(own) for own in rows])
+        forbidden = forbidden_numbers(self.forbidden, classes)
+        warn_of_unknown_tags(self.forbidden, classes)
+        check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
         if not kept:
@@ -142,10 +142,6 @@ class StructBoostTagger(StructBoostEstimator):
             kept, held = train_test_split(
                 kept, test_size=self.validation_fraction, random_state=self.random_state
             )
-        self._reader = reader
-        self.n_features_in_ = reader.n_features
-        if reader.names is not None:
-            self.feature_names_ = reader.names
 
         def pieces(chosen: Sequence[int]) -> tuple[Any, Any, FloatArray]:
             """Inputs, outputs and weights of pieces of sequences, which weigh as these do."""
@@ -156,7 +152,12 @@ class StructBoostTagger(StructBoostEstimator):
         inputs, outputs, of_pieces = pieces(kept)
         validation = pieces(held)[:2] if held else None
         whole = pieces(all_kept) if held else None
-        task = ChainTask(len(self.classes_), forbidden=forbidden)
+        task = ChainTask(len(classes), forbidden=forbidden)
+        self._forget()
+        self.classes_, self._reader = classes, reader
+        self.n_features_in_ = reader.n_features
+        if reader.names is not None:
+            self.feature_names_ = reader.names
         self.outside_offset_ = 0.0
         self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self

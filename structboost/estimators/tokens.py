@@ -83,6 +83,8 @@ class TokenReader:
         check_inputs(X)
         table, lengths = self._table(X)
         if self.n_features is None:
+            if not table.shape[1]:
+                raise ValueError("X has tokens without features; give each at least one.")
             self.n_features = table.shape[1]
         elif table.shape[1] != self.n_features:
             raise ValueError(

@@ -33,7 +33,7 @@ _SMALLEST = 0.1
 _COARSE = 0.1
 _COARSE_EPOCHS = 30
 # Fits at the C chosen, each to a gap that is finer by a factor, while one output is predicted.
-_MOST_FITS, _FINER = 4, 0.1
+_MOST_FITS, _FINER, _FINEST = 4, 0.1, 1e-9
 
 
 @dataclass(eq=False, repr=False)
@@ -103,10 +103,11 @@ class LinearTrainer:
             self.model_ = svm.model()
             scores_of = partial(model_scores, self.task, self.model_)
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
-            is_done = self.C != AUTO or svm.interrupted_
+            gap = svm.history_[-1]["gap"]
+            is_done = self.C != AUTO or svm.interrupted_ or gap <= _FINEST
             if is_done or not predicts_one_output(self.task, X, Y, scores_of):
                 break
-            tol = _FINER * min(tol, svm.history_[-1]["gap"])
+            tol = _FINER * min(tol, gap)
         self.history_, self.interrupted_ = svm.history_, svm.interrupted_
         self.objective_, self.C_ = svm.objective_, float(C)
         self.ending_ = ending_of_passes(svm.history_, tol, interrupted=svm.interrupted_)

@@ -33,7 +33,7 @@ def stack_table(X: Any) -> StackedParts:
         If ``X`` is empty, is not two-dimensional, or has infinite entries.
     """
     rows = X if sparse.issparse(X) else _rows(X)
-    if rows.ndim != 2 or rows.size == 0:
+    if rows.ndim != 2 or 0 in rows.shape:
         raise TaskError(
             f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), X[[i]] "
             "for one example."

@@ -390,3 +390,18 @@ def test_an_unfitted_tagger_says_so():
             getattr(StructBoostTagger(), call)([np.ones((2, 1))])
     with pytest.raises(NotFittedError):
         StructBoostTagger().score([np.ones((2, 1))], [["a", "b"]])
+
+
+def test_a_refused_refit_leaves_the_tagger_as_it_was():
+    X, y = [np.eye(2)] * 6, [["A", "B"]] * 6
+    tagger = StructBoostTagger(max_iter=5).fit(X, y)
+    before = tagger.predict(X), tagger.classes_.tolist()
+    for inputs, tags in (([np.empty((2, 0))] * 6, y), (X, [["A", "A"]] * 6), (X, [["C"]] * 6)):
+        with pytest.raises(ValueError, match=r"give|needs"):
+            tagger.fit(inputs, tags)
+        assert (tagger.predict(X), tagger.classes_.tolist()) == before
+
+
+def test_tokens_without_features_are_refused():
+    with pytest.raises(ValueError, match="tokens without features"):
+        StructBoostTagger().fit([[{}, {}]] * 6, [["A", "B"]] * 6)

@@ -171,3 +171,11 @@ def test_decisions_leave_the_one_that_is_best_on_average():
     assert len(np.unique(model.predict(X), axis=0)) == 2
     assert "start none: " in model.path_end_
     assert model.score(X, costs) < 0.5
+
+
+def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
+    random = np.random.default_rng(0)
+    for _ in range(6):
+        X, y = random.integers(0, 2, (60, 1)).astype(float), random.integers(0, 2, 60)
+        model = StructBoostClassifier(objective="svm").fit(X, y)
+        assert np.isfinite(model.objective_)
