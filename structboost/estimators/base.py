@@ -153,7 +153,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _forget(self) -> None:
         """Where a fit ends early, no model of the last one is left."""
-        for name in ("model_", *_CHOSEN):
+        for name in ("model_", "C_path_", "C_path_end_", "validation_losses_"):
             if hasattr(self, name):
                 delattr(self, name)
 

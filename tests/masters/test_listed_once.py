@@ -58,8 +58,7 @@ def test_outputs_are_listed_once_per_fit_and_the_model_is_the_same(formulation, 
             weights = trainer.model_.weights.tolist()
         found.append((task.n_listings, trainer.objective_, weights))
     # One is probed before; predictions of the fitted model list them again, for a warning.
-    n_predicted = 0 if formulation is None else len(X)
-    assert found[0][0] == len(X) + 1 + n_predicted
+    assert found[0][0] == 2 * len(X) + 1
     assert len(X) < found[1][0] < found[2][0]
     assert found[0][1:] == found[1][1:] == found[2][1:]
 
