@@ -113,7 +113,7 @@ SHOWN = {
     **{"adaboost_ecc_stumps": "AdaBoost.ECC", "adaboost_ecc_svm": "AdaBoost.ECC on SVMs"},
     **{"histgb": "HistGradientBoosting", "ssvm": "structured SVM", "ovr_svm": "SVMs"},
     **{"rankboost": "RankBoost", "lightgbm_stumps": "LightGBM's stumps"},
-    "grabcut": "GrabCut",
+    **{"xgboost": "XGBoost", "chimeraboost": "ChimeraBoost", "grabcut": "GrabCut"},
     **{"pyepo_spo_plus": "PyEPO, SPO+", "pyepo_fenchel_young": "PyEPO, Fenchel-Young"},
 }
 _ERRORS = "test error"
@@ -123,6 +123,10 @@ _REGRETS = partial(_of, "regret", seconds="cpu_in_all")
 LINES = (
     ("defaults", "classes, no settings", _ERRORS, (OURS,), ("lightgbm",),
      _of("error", seconds="cpu")),
+    ("outside", "probabilities, no settings", "log-loss", (OURS,),
+     ("lightgbm", "xgboost", "histgb", "chimeraboost"), _of("log_loss", seconds="cpu")),
+    ("taggers", "tags: entities, chunks", "1 - F1", (OURS,), ("CRFsuite",),
+     _of("chunk F1", error=lambda value: 1.0 - 0.01 * value, seconds="cpu")),
     ("multiclass", "classes, trees", _ERRORS, ("multiboost_cw_trees",), CLASSIFIERS,
      _of("error")),
     ("multiclass", "classes, certified stumps", _ERRORS, ("structboost_1slack",), CLASSIFIERS,
