@@ -55,6 +55,8 @@ _ROW_SHARE = 0.5
 _DEEPEST = 12
 # Most rounds, and those where rows left out say when to end.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
+# With more examples than this, whose held-out loss falls for long, rounds stay few and are longer.
+_LARGE, _RATE_OF_LARGE = 20_000, 0.15
 # Fractions of the features that are tried, for how many rounds, and with which learning rate.
 _SHARES_OF_FEATURES = (1 / 3, 1.0)
 # With more features than this a third of them is taken without a trial, which more examples than
@@ -88,7 +90,8 @@ class StructBoostEstimator(BoostedEstimator):
         (``learning_rate_`` says which).  Read by stage-wise objectives.
     max_iter : int or "auto"
         Most rounds of boosting; for one linear function, most passes.  ``"auto"`` is 1000 for
-        ``"log_loss"`` over trees, which ends long before as a rule, and else 200.
+        ``"log_loss"`` over trees on at most 20,000 examples, which ends long before as a rule, and
+        else 200.
     max_depth : int
         Depth of the trees.  Read by stage-wise objectives.
     min_samples_leaf : int
@@ -303,7 +306,8 @@ class StructBoostEstimator(BoostedEstimator):
             return self.max_rounds
         if not is_same(self.max_iter, AUTO):
             return self.max_iter
-        ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree")
+        is_large = getattr(self, "_is_large", False)
+        ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree") and not is_large
         return _MOST_ROUNDS_THAT_END if ends else _MOST_ROUNDS
 
     def _grown(self, weak_learner: Any) -> Any:
@@ -369,6 +373,7 @@ class StructBoostEstimator(BoostedEstimator):
         whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
         self.__dict__.pop("max_features_", None)
+        self._is_large = len(train[1]) > _LARGE
         if self._is_stage_wise and "tree" in _names(self._weak_learners()):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
@@ -476,6 +481,8 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
         return self._is(LOG_LOSS, L1_LOG_LOSS)
 
     def _stage_wise(self) -> NewtonSteps:
+        if getattr(self, "_is_large", False):
+            return StageWiseLikelihood(shrinkage=_RATE_OF_LARGE)
         return StageWiseLikelihood()
 
     def _pricing(self, task: Task) -> str | PricingRule:

@@ -18,6 +18,7 @@ from structboost import (
     StructBoostTagger,
     TreeFamily,
 )
+from structboost.estimators import boosted
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.task import StackedParts
 
@@ -143,3 +144,12 @@ def test_a_tree_of_an_earlier_round_can_come_again_on_another_channel():
     assert any(len(channels) > 1 for channels in by_learner.values())
     primals = [record["primal"] for record in trainer.history_]
     assert (np.diff(primals) <= 1e-12).all()
+
+
+def test_large_tables_are_boosted_for_few_longer_rounds(monkeypatch):
+    monkeypatch.setattr(boosted, "_LARGE", 100)
+    model = StructBoostClassifier(max_iter="auto").fit(X, Y)
+    assert model.learning_rate_ == 0.15
+    assert model.n_iter_ <= 200
+    given = StructBoostClassifier(learning_rate=0.3, max_iter=5).fit(X, Y)
+    assert (given.learning_rate_, given.n_iter_) == (0.3, 5)
