@@ -193,7 +193,7 @@ def grow(
     ----------
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
-        Which are categories, and the directions, as :func:`best_split` takes them.
+        Which are categories, and the directions, as :func:`split_of_node` takes them.
     duals : ndarray, shape (n_rows, n_channels)
     is_drawn : ndarray of bool, shape (n_rows,), optional
         Rows that the trees are grown on; None for all.
@@ -243,7 +243,7 @@ def grow(
             if draw is not None:
                 is_open = draw[3]
                 _draw_columns(draw, c * n_nodes + node)
-            f, b, left_total = best_split(
+            f, b, left_total = split_of_node(
                 histograms[place], starts, columns, (total, ridge), left_set, is_open,
                 codes, rows[begin:end], counts, (min_rows, largest),
             )  # fmt: skip
@@ -328,7 +328,7 @@ def _count(
 
 
 @compiled
-def best_split(
+def split_of_node(
     histogram: IntArray,
     starts: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
