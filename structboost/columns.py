@@ -460,7 +460,7 @@ class ColumnRegistry:
         return self._master.add_responses(kind, self._answers(kind, learners))
 
     def _answers(self, kind: str, learners: Sequence[Any]) -> Any:
-        """What learners answer, in a form that the master takes."""
+        """Responses of learners, in a form that the master takes."""
         answers = self.families[kind].responses(learners)
         if sparse.issparse(answers) and not self._master.takes_sparse_answers:
             return answers.toarray()

@@ -63,7 +63,7 @@ def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
 
 
 def _read(name: str, data_dir: Path) -> tuple[str, tuple[np.ndarray, np.ndarray, list[int]]]:
-    """Version of the data; features, labels and category columns."""
+    """Version of the data, and its features, labels and category columns."""
     if name not in OUTSIDE:
         data = load(name, data_dir)
         return data.content, (data.X, data.y, [])

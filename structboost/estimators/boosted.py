@@ -500,7 +500,7 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
 
 
 def constant_loss(Y: Any, weights: Any) -> float:
-    """Mean log-loss of the frequencies of the classes; infinity for outputs that are no classes."""
+    """Mean log-loss of the class frequencies, or infinity where outputs are no classes."""
     labels = np.asarray(Y) if isinstance(Y, np.ndarray) else np.empty((0, 0))
     if labels.ndim != 1:
         return np.inf

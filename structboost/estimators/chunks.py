@@ -74,7 +74,7 @@ class ChunkTags:
         return np.asarray((at * (len(tags) + 1) + sizes) * self._n_kinds + kind[at], np.int64)
 
     def f1(self, true: IntArray, found: IntArray, starts: IntArray) -> float:
-        """Return the F1 over chunks, from 0 to 1; 0 where there are none."""
+        """Return the F1 over chunks, from 0 to 1, which is 0 where there are none."""
         a, b = self.chunks(true, starts), self.chunks(found, starts)
         total = len(a) + len(b)
         return 2.0 * len(np.intersect1d(a, b)) / total if total else 0.0

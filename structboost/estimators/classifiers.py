@@ -227,7 +227,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return link.inverse(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score; with a taxonomy and probabilities, of least expected cost.
+        """Label of the highest score, or of the least expected cost in a taxonomy.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return self._labels(self.decision_function(X))
 
     def _class_costs(self) -> FloatArray | None:
-        """Cost of each (true, predicted) pair of classes; None if the highest score is right."""
+        """Cost of each (true, predicted) pair of classes, or None where the highest score decides."""
         return None
 
     def _labels(self, decided: FloatArray) -> NDArray[Any]:

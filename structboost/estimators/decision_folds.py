@@ -110,7 +110,7 @@ class FoldFits:
         self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self._settings]
 
     def _search(self, start: str) -> str:
-        """Try each C with a start, upwards and then downwards; why both ended."""
+        """Try each C with a start, upwards and then downwards, and return why both ended."""
         given, truth = self._given, self._truth
         parts = [
             (Preparation(given.take(train), truth.costs[train], start), train, held)

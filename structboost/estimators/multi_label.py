@@ -414,7 +414,7 @@ class StructBoostMultiLabelClassifier(
         return StageWiseRandomField()
 
     def _or_auto(self, given: Any, of_sets: Any, else_: Any) -> Any:
-        """The value given; "auto" is ``of_sets`` where sets are learned as wholes."""
+        """Replace "auto" by ``of_sets`` where sets are learned as wholes, else by ``else_``."""
         if not is_same(given, AUTO):
             return given
         return of_sets if self.loss == "subset" and self._is(LOG_LOSS) else else_

@@ -125,3 +125,19 @@ def test_memory_of_many_tags_goes_with_their_square():
     tagger = StructBoostTagger().fit(X, y)
     assert tagger.model_.matrix("step").shape == (1, n**2)
     assert tagger.predict(X[:3]) == y[:3]
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.3])
+def test_o_is_lowered_only_where_chunks_are_found(noise):
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(300):
+        is_name = rng.random(6) < 0.2
+        hints = np.where(rng.random(6) < noise, rng.random(6) < 0.2, is_name)
+        X.append([{"hint": bool(hint), "word": f"w{rng.integers(50)}"} for hint in hints])
+        y.append(["B-X" if own else "O" for own in is_name])
+    tagger = StructBoostTagger(random_state=0).fit(X[:200], y[:200])
+    # Half of the shift from 1/2 to F1 / 2, and none without chunks.
+    assert (tagger.outside_offset_ > 0) == (noise < 1.0)
+    frequent = np.mean(np.concatenate(y[200:]) == "O")
+    assert tagger.score(X[200:], y[200:]) > frequent - 0.03

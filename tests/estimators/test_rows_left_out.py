@@ -153,3 +153,12 @@ def test_large_tables_are_boosted_for_few_longer_rounds(monkeypatch):
     assert model.n_iter_ <= 200
     given = StructBoostClassifier(learning_rate=0.3, max_iter=5).fit(X, Y)
     assert (given.learning_rate_, given.n_iter_) == (0.3, 5)
+
+
+def test_boosting_goes_on_while_held_out_scores_ask_to_grow():
+    """The held-out loss of a product of three signs rises for long before it falls."""
+    rng = np.random.default_rng(7)
+    signs = rng.normal(size=(8000, 10))
+    product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(signs[:4000], product[:4000])
+    assert log_loss(product[4000:], model.predict_proba(signs[4000:])) < 0.05
