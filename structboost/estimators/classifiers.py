@@ -242,7 +242,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return self._labels(self.decision_function(X))
 
     def _class_costs(self) -> FloatArray | None:
-        """Cost of each (true, predicted) pair of classes, or None where the highest score decides."""
+        """Cost of each (true, predicted) pair of classes, or None where scores decide."""
         return None
 
     def _labels(self, decided: FloatArray) -> NDArray[Any]:
