@@ -256,7 +256,7 @@ def grow(
             left = 2 * node + 1
             if left >= n_nodes:
                 continue
-            middle = _part(codes[f], b, left_set, rows, other, begin, end)
+            middle = _rows_parted(codes[f], b, left_set, rows, other, begin, end)
             smaller, larger = (left, begin, middle), (left + 1, middle, end)
             weight_of_smaller, weight_of_larger = left_total, total - left_total
             if middle - begin > end - middle:
@@ -493,7 +493,7 @@ def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int)
 
 
 @compiled
-def _part(
+def _rows_parted(
     code: NDArray[Any],
     bin_: int,
     left_set: NDArray[np.uint64] | None,
