@@ -26,7 +26,7 @@ from structboost import (
 )
 from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))

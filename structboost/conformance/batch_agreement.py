@@ -20,9 +20,10 @@ from structboost.conformance.marginals import check_marginals_batch, has_margina
 from structboost.conformance.sampled_outputs import TOLERANCE
 from structboost.conformance.watched_task import WatchedTask, by_kind, stacked
 from structboost.contract.equality import deeply_equal
-from structboost.contract.separation import check_one_each, separation_at
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import Separation, check_one_each, separation_at
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, TooManyOutputsError
-from structboost.task import Separation, StackedParts, Task
 
 # Rows up to which the m-slack form is asked for all its outputs.
 _MAX_ROWS_FOR_ALL_SLACKS = 1000

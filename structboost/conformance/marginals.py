@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from structboost.conformance.watched_task import Scores, by_kind, only
-from structboost.contract.listed_outputs import listed_marginals
+from structboost.contract.listed_outputs import Marginals, listed_marginals
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import Marginals, StackedParts, Task
 
 # Step of the differences, and how far they may be from the marginals, at scores of size 1.
 _STEP = 1e-4

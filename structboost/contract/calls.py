@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from structboost.contract.listed_outputs import KeptListings, listed_batch
-from structboost.contract.separation import check_one_each, loss_of, separation_at
+from structboost.contract.listed_outputs import KeptListings, Marginals, listed_batch
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import (
+    KeptTruth,
+    Separation,
+    check_one_each,
+    loss_of,
+    separation_at,
+)
+from structboost.contract.task import Task
 from structboost.exceptions import (
     TaskError,
     count_examples_from,
@@ -16,11 +24,7 @@ from structboost.exceptions import (
     note_examples,
     on_example,
 )
-from structboost.task import KeptTruth, Marginals, Separation, StackedParts, Task
-from structboost.validation import by_position, check_inputs, first_unusable
-
-if TYPE_CHECKING:
-    from structboost.ensemble import Ensemble
+from structboost.validation import check_inputs, first_unusable
 
 T = TypeVar("T")
 # Methods by any of which a task says its marginals without listing its outputs.
@@ -164,31 +168,6 @@ def marginals(
             f"log_sum(X[{{sample}}], scores) is {found.log_sums[i]}; it must be finite.", i
         )
     return found
-
-
-def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
-    """Predictions of ``task`` with the scores of ``model``."""
-    X = by_position(X)
-    return predictions(task, X, model_scores(task, model, X))
-
-
-def model_marginals(
-    task: Task, model: Ensemble, X: Sequence[Any], factor: float = 1.0
-) -> list[Any]:
-    """Marginals of each input at ``factor`` times the scores of ``model``, by kind if several."""
-    X = by_position(X)
-    scores = model_scores(task, model, X)
-    scores = StackedParts({k: factor * own for k, own in scores.rows.items()}, scores.offsets)
-    found = StackedParts(marginals(task, X, scores).expected, scores.offsets)
-    return [found.example(i) for i in range(len(X))]
-
-
-def model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
-    """Scores of the parts of all inputs by ``model``."""
-    stack = stacked_inputs(task, X)
-    return StackedParts(
-        {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
-    )
 
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:

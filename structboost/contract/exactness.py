@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.measures import Measure, measure_of
-from structboost.contract.separation import check_loss_of_truth, loss_of
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth, Separation, check_loss_of_truth, loss_of
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, on_example
-from structboost.task import KeptTruth, Separation, StackedParts, Task
 
 # An exact argmax may fall behind an earlier output by rounding, not by more.
 _SLIP = 1e-6

@@ -12,12 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.boosting import StructBoost
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
-from structboost.ensemble import Ensemble
 from structboost.estimators.decision_folds import FoldFits, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
 from structboost.estimators.decisions_file import FORMAT, read_decisions, write_decisions
@@ -27,11 +25,13 @@ from structboost.estimators.saved import plain_parameters
 from structboost.exceptions import TaskError, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.model.ensemble import Ensemble
 from structboost.runtime.documentation import Documented
 from structboost.tasks.predict_then_optimize import (
     PredictThenOptimizeTask,
     TrueDecisions,
 )
+from structboost.training.boosting import StructBoost
 from structboost.validation import (
     checked_choice,
     checked_positive,

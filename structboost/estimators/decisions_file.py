@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from structboost.ensemble import FORMAT as BOOSTED_FORMAT
-from structboost.ensemble import Ensemble
 from structboost.estimators.decision_inputs import Preparation
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat, Header
@@ -28,6 +26,8 @@ from structboost.files.schema import (
 )
 from structboost.linear.linear_file import FORMAT as LINEAR_FORMAT
 from structboost.linear.linear_file import LinearModel
+from structboost.model.ensemble import FORMAT as BOOSTED_FORMAT
+from structboost.model.ensemble import Ensemble
 
 _NUMBERS = ("C", "scale")
 _RECORDS = ("history", "passes", "path")

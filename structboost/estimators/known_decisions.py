@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.boosting import StructBoost
 from structboost.contract.calls import stacked_inputs
+from structboost.contract.parts import StackedParts
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem
 from structboost.exceptions import examples_numbered
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.task import StackedParts
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
+from structboost.training.boosting import StructBoost
 
 Trainer = StructBoost | StructuredSVM
 

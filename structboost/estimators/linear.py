@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.estimators.explained import Explained
+from structboost.estimators.feature_importances import Explained
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,

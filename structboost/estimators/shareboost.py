@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from structboost.contract.task import Task
 from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.logistic import Logistic
-from structboost.task import Task
 from structboost.validation import checked_whole_number
 from structboost.weak.families import WeakLearners
 from structboost.weak.free_sign import FreeSign

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from structboost.boosting import StructBoost
-from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.table_columns import (
@@ -21,7 +20,8 @@ from structboost.estimators.table_columns import (
     with_numbers,
 )
 from structboost.estimators.validated_table import check_names_and_width
-from structboost.task import Task
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.training.boosting import StructBoost
 from structboost.validation import shown
 from structboost.weak.families import takes_missing, with_categories, with_directions
 

@@ -28,6 +28,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.files.atomic_write import whole_file
 from structboost.files.schema import (
     DamagedFileError,
     Declared,
@@ -36,7 +37,6 @@ from structboost.files.schema import (
     checked_arrays,
     checked_sizes,
 )
-from structboost.files.whole_file import whole_file
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

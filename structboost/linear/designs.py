@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray
-from structboost.ensemble import Ensemble, KindEnsemble
-from structboost.linear.linear_scores import active_matrix, is_bounded
-from structboost.task import PartKind, StackedParts
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.model.ensemble import Ensemble, KindEnsemble
+from structboost.solvers.linear_scores import active_matrix, is_bounded
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation

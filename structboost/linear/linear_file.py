@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from structboost._typing import FloatArray
+from structboost.contract.parts import PartKind
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.schema import (
@@ -20,8 +21,7 @@ from structboost.files.schema import (
     finite_number,
     whole_number,
 )
-from structboost.linear.linear_scores import is_bounded
-from structboost.task import PartKind
+from structboost.solvers.linear_scores import is_bounded
 
 
 class LinearModel(NamedTuple):

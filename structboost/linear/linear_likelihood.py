@@ -12,15 +12,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.calls import mean_loss, model_scores, predictions, stacked_inputs
+from structboost.contract.calls import mean_loss, predictions, stacked_inputs
 from structboost.contract.one_output import is_constant, warn_of_one_output
-from structboost.ensemble import Ensemble
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.loop import ending_of_passes, record, relative_gap
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_scores
 from structboost.progress import ProgressBar, announce_compilation
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -28,7 +30,7 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
-from structboost.task import StackedParts, Task
+from structboost.training.loop import ending_of_passes, record, relative_gap
 from structboost.validation import (
     by_position,
     check_examples,

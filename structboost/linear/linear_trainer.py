@@ -12,19 +12,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost.contract.calls import model_scores
 from structboost.contract.one_output import predicts_one_output, warn_of_one_output
-from structboost.ensemble import Ensemble
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, StandardisedDesign, designs_of, linear_ensemble
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.loop import ending_of_passes
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_scores
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
 from structboost.selection.scoring import Score
-from structboost.task import StackedParts, Task
+from structboost.training.loop import ending_of_passes
 
 AUTO = "auto"
 # The smallest C that is tried.

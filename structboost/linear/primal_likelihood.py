@@ -10,13 +10,13 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import check_nothing_missing, stacked
+from structboost.contract.task import Task
 from structboost.linear.designs import designs_of
-from structboost.linear.linear_scores import is_bounded
-from structboost.linear.quasi_newton import QuasiNewton
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.task import Task
+from structboost.solvers.linear_scores import is_bounded
+from structboost.solvers.quasi_newton import QuasiNewton
 
 # Steps of a round.
 _STEPS = 3

@@ -25,19 +25,20 @@ from structboost.contract.calls import (
 )
 from structboost.contract.exactness import check_found, probe_argmax
 from structboost.contract.one_output import warn_of_one_output
-from structboost.contract.parts import check_declared
+from structboost.contract.parts import StackedParts, check_declared
+from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError, warn_user
 from structboost.files.schema import DamagedFileError
-from structboost.linear.block_frank_wolfe import BlockFrankWolfe
 from structboost.linear.first_passes import pass_in_runs
 from structboost.linear.linear_file import FORMAT, LinearModel
-from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
-from structboost.loop import record
 from structboost.progress import ProgressBar, announce_compilation
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
-from structboost.task import KeptTruth, StackedParts, Task
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
+from structboost.solvers.linear_scores import LinearScores, is_bounded, merge_kinds
+from structboost.training.loop import record
 from structboost.validation import (
     by_position,
     check_examples,
@@ -77,7 +78,7 @@ class StructuredSVM(Documented, BaseEstimator):
         1/2 |W|^2 + C/m sum_i max_y [Delta(y_i, y) - <W, Psi(x_i, y_i) - Psi(x_i, y)>]
 
     by block-coordinate Frank-Wolfe with averaging (Lacoste-Julien et al., ICML 2013) on cached cuts
-    (:mod:`structboost.linear.block_frank_wolfe`).
+    (:mod:`structboost.solvers.block_frank_wolfe`).
 
     Kinds of parts whose weak learners answer in (-1, 1) get a constant feature 1, whose weight is
     the bias; it is regularised like the others.  Kinds that answer in (0, 1), the edges of a CRF,

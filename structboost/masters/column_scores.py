@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
-from structboost.linear.linear_scores import KindLayout, starts_of
+from structboost.contract.parts import StackedParts
 from structboost.runtime.compiled import compiled
-from structboost.task import StackedParts
+from structboost.solvers.linear_scores import KindLayout, starts_of
+from structboost.weak.terms import Terms
 
 _Features = tuple[FloatArray, IntArray]
 
 
 class ColumnScores:
-    """Columns of a master as features of :class:`structboost.linear.block_frank_wolfe.Scores`.
+    """Columns of a master as features of :class:`structboost.solvers.block_frank_wolfe.Scores`.
 
     All weights are bounded.
 

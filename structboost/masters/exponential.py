@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, check_single_terms
 from structboost.exceptions import SolverError, TaskError
 from structboost.files.schema import (
     Array,
@@ -25,15 +24,16 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
-from structboost.masters.coordinate_descent import channel_weights, update_coordinates
 from structboost.masters.pair_margins import PAIR_LINK
-from structboost.shards.responses import StoredResponses
+from structboost.solvers.coordinate_descent import channel_weights, update_coordinates
 from structboost.validation import (
     checked_choice,
     checked_not_negative,
     checked_positive,
     checked_whole_number,
 )
+from structboost.weak.responses import StoredResponses
+from structboost.weak.terms import Terms, check_single_terms
 
 SOLVERS = ("fcd", "lbfgs")
 # Words of the state of NumPy's RandomState.

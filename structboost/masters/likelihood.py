@@ -11,8 +11,10 @@ from scipy.sparse import coo_array
 from structboost._typing import FloatArray
 from structboost.contract.calls import marginals
 from structboost.contract.listed_outputs import KeptListings
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
 from structboost.masters.base import Problem
-from structboost.task import KeptTruth, StackedParts, Task
 
 
 class LikelihoodAt(NamedTuple):

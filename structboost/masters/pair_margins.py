@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.columns import Terms
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.runtime.growing import GrowingMatrix
+from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.validation import checked_choice
+from structboost.weak.terms import Terms
 
 PAIRS = ("bits", "outputs")
 

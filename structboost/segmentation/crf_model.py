@@ -12,14 +12,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from structboost._typing import FloatArray, IntArray
-from structboost.boosting import StructBoost
-from structboost.ensemble import FORMAT, Ensemble
 from structboost.files.archive import Arrays
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below, prefixed
 from structboost.inference.alpha_expansion import expanded_labels
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.tasks.superpixel_crf import SuperpixelGraph
+from structboost.training.boosting import StructBoost
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _LOG_FACTORS = (-7.0, 7.0)

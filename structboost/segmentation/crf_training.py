@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import IntArray
-from structboost.boosting import StructBoost
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.progress import Phase
 from structboost.runtime.interrupts import uninterrupted
@@ -21,6 +20,7 @@ from structboost.selection.folds import Fold, parts_of_groups
 from structboost.selection.held_out import HeldOut, measured_model, measured_scores, scaled_hinge
 from structboost.selection.path import Path, Trial
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
+from structboost.training.boosting import StructBoost
 from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 

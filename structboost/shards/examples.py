@@ -13,10 +13,12 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.exceptions import TaskError
+from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.binned_table import BinnedTable, StoredCodes
-from structboost.shards.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.group import ShardGroup, layout_of
 from structboost.shards.shard import (
     FeaturesInShards,
@@ -25,7 +27,6 @@ from structboost.shards.shard import (
     ShardSource,
     examples_between,
 )
-from structboost.task import StackedParts, Task
 from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.standardisation import Standardisation
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
-from structboost.task import Marginals, StackedParts
 from structboost.tasks.code import CodeTask
 
 

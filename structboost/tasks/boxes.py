@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.box_search import checked_boxes, most_violated, overlaps
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 
 
 class BoxCandidates(Protocol):

@@ -11,9 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.chains import best_sequences, tag_probabilities
-from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import shown
 
 

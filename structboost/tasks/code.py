@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import Marginals, OutputCodes
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.runtime.compiled import compiled
-from structboost.task import (
-    Marginals,
-    Measure,
-    OutputCodes,
-    PartKind,
-    Separation,
-    StackedParts,
-    Task,
-)
 from structboost.tasks.tables import checked_classes, stack_table
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
-from structboost.task import StackedParts
 from structboost.tasks.code import CodeTask
 from structboost.validation import shown
 

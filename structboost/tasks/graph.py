@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
 from structboost.decisions.programs import LinearProgram
 from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.graph_sums import label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
-from structboost.task import Marginals, Measure, PartKind, StackedParts, Task
 from structboost.validation import checked_choice, shown
 
 PAIRS = ("ordered", "unordered", "equal")

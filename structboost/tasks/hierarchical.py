@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.listed_outputs import ListedOutputs
+from structboost.contract.listed_outputs import ListedOutputs, Marginals
+from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.closures import best_closed_sets, closed_set_probabilities
-from structboost.task import Marginals, StackedParts
 from structboost.tasks.multi_label import MultiLabelTask
 
 # With several parents all sets are tried for probabilities: there are up to 2^n of them.

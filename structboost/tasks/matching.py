@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.assignment import best_candidates, best_matching
-from structboost.task import Measure, PartKind, Task
 from structboost.validation import shown
 
 

@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.label_sets import (
     best_expected_f1,
     most_violated_f1,
     most_violated_subset,
 )
-from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
 from structboost.tasks.tables import stack_table
 from structboost.validation import checked_choice, shown
 

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.exceptions import TaskError, on_example
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import checked_choice, shown
 
 _FEATURES = ("instance", "items", "both")

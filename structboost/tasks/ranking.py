@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.parts import stack_parts
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts, stack_parts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, on_example
 from structboost.inference.graded_lists import most_violated_graded_order, value_of_graded_order
 from structboost.inference.pair_sorting import (
@@ -19,7 +22,6 @@ from structboost.inference.pair_sorting import (
     weigh_pairs,
 )
 from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import SparseRows, shown
 
 # Largest relevance that is a grade, of exponential gain.

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.segments import best_segments
-from structboost.task import Measure, PartKind, StackedParts, Task
 from structboost.validation import shown
 
 _LOSSES = ("tokens", "segments")

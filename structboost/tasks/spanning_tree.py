@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.arborescence_sums import sum_arborescences
 from structboost.inference.arborescences import best_arborescences
-from structboost.task import Marginals, Measure, PartKind, StackedParts, Task
 from structboost.tasks.matching import CandidatePairs
 from structboost.validation import shown
 

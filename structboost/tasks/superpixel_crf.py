@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.alpha_expansion import expanded_labels
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 
 Labels = IntArray
 

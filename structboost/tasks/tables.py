@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
-from structboost.task import StackedParts
 from structboost.validation import first_unusable
 
 # Rows that are compared with their neighbours at once.

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
-from structboost.task import PartKind, StackedParts
+from structboost.contract.parts import PartKind, StackedParts
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker

@@ -15,8 +15,10 @@ from structboost import StructBoost
 from structboost.conformance.check_task import check_task
 from structboost.contract.calls import predictions, separation
 from structboost.contract.equality import deeply_equal
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import KeptTruth, PartKind, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 from structboost.tasks.ranking import PairOrder
 from tests.helpers.listed_outputs import (

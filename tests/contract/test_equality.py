@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from structboost.contract.equality import deep_copy, deeply_equal
-from structboost.task import Measure, StackedParts
+from structboost.contract.measures import Measure
+from structboost.contract.parts import StackedParts
 
 
 class Holder:

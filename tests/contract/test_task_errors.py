@@ -21,7 +21,7 @@ from structboost import (
 from structboost.contract.parts import stack_parts
 from structboost.engines.failure import Failure
 from structboost.exceptions import ExampleNote, count_examples_from, note_examples
-from structboost.shards import blocks
+from structboost.runtime import blocks
 from tests.engines.test_engines import ChainTask, problem
 from tests.helpers.listed_outputs import Listed
 

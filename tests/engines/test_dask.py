@@ -17,7 +17,7 @@ from structboost import (
 )
 from structboost.engines import worker
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
-from structboost.shards import blocks
+from structboost.runtime import blocks
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.engines.test_engines import (
     ERRORS_LIKE_LOSSES,

@@ -21,8 +21,8 @@ from structboost.engines.direct_connection import ConnectionBrokenError, DirectC
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
 from structboost.engines.worker import release
+from structboost.runtime import blocks
 from structboost.runtime.freed_memory import keep_freed_memory
-from structboost.shards import blocks
 from tests.helpers.engine_tasks import (
     CannotBeTaken,
     ChainTask,

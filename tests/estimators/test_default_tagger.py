@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from structboost import Fold, StructBoostTagger
+from structboost.contract.parts import StackedParts
 from structboost.estimators.chunks import chosen_offset
-from structboost.task import StackedParts
 
 
 def rare_names(n=300, seed=0):

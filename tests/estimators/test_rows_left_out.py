@@ -18,9 +18,9 @@ from structboost import (
     StructBoostTagger,
     TreeFamily,
 )
+from structboost.contract.parts import StackedParts
 from structboost.estimators import boosted
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.task import StackedParts
 
 X, Y = make_classification(
     400, 8, n_informative=4, n_classes=3, flip_y=0.3, random_state=1, shuffle=True

@@ -20,13 +20,13 @@ from structboost import (
     SparsityPathDisplay,
     StructBoost,
 )
-from structboost.columns import Terms
 from structboost.masters.logistic import LogisticMaster
 from structboost.weak.feature import FeatureFamily
 from structboost.weak.free_sign import CHOICES, FreeSign
 from structboost.weak.patch import PatchFamily, Pooling
 from structboost.weak.piecewise import PiecewiseFamily
 from structboost.weak.stump import StumpFamily
+from structboost.weak.terms import Terms
 from tests.helpers.problems import problem_of
 from tests.helpers.scikit_learn import check_battery
 

@@ -15,14 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from structboost import InterruptedFitWarning, TaskError
-from structboost.contract.calls import model_marginals, model_predictions
+from structboost.contract.parts import PartKind
+from structboost.contract.task import Task
 from structboost.linear.chain_passes import risk_of
 from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
+from structboost.model.prediction import model_marginals, model_predictions
 from structboost.selection.folds import random_folds
-from structboost.task import PartKind, Task
 from structboost.tasks import MulticlassTask
 from structboost.tasks.chain import ChainTask, Stretch, labelled_stretches
 from structboost.tasks.multi_label import MultiLabelTask

@@ -11,9 +11,11 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import LinearSVC
 
+from structboost.contract.parts import PartKind
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.task import PartKind, Separation, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 from structboost.tasks.ranking import PairOrder
 from tests.helpers.choose import Choose

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from structboost import NormBoundedHinge, StructBoost, StructuredSVM, TaskError
+from structboost.contract.separation import Separation
 from structboost.masters.m_slack import MSlackMaster
-from structboost.task import Separation
 from tests.helpers.choose import Choose
 from tests.helpers.engine_tasks import ChainTask
 

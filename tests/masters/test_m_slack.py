@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import ChainTask, RankingTask, StructBoost, Task
-from structboost.contract.separation import separation_at, separation_of
-from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth, separation_at, separation_of
 from structboost.masters import slack_program
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.masters.slack_program import SlackProgramMaster
-from structboost.task import KeptTruth, StackedParts
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from tests.masters.hinge_problems import given_columns
 
 

@@ -21,8 +21,8 @@ from structboost import (
     StructBoostClassifier,
     TreeFamily,
 )
-from structboost.columns import Terms
 from structboost.masters.base import Problem
+from structboost.weak.terms import Terms
 
 ROWS = 12
 

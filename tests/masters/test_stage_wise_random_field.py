@@ -18,8 +18,8 @@ from structboost import (
     StageWiseRandomField,
     StructBoostMultiLabelClassifier,
 )
-from structboost.columns import Terms
 from structboost.masters.base import Problem
+from structboost.weak.terms import Terms
 
 ROWS = 6
 

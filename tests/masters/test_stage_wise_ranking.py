@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import MulticlassTask, StageWiseRanking, StructBoost, StructBoostRanker, TreeFamily
-from structboost.columns import Terms
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
+from structboost.weak.terms import Terms
 
 
 def made_master(seed, levels=4, weighted=True, **parameters):

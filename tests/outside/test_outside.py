@@ -11,7 +11,7 @@ import pytest
 
 import structboost
 from structboost import Checkpoint, CheckpointError, StructBoost, StructBoostClassifier
-from structboost.shards import blocks
+from structboost.runtime import blocks
 from tests.engines.test_engines import what_was_learned
 from tests.files.test_checkpoint import Broken, broken_after
 from tests.outside.engine import Forgetful, ForgetfulWorkers

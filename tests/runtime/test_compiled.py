@@ -162,7 +162,7 @@ def test_numba_is_used_in_one_way():
 
 WHOLE = """
 import numpy as np
-from structboost.shards.blocks import add_to_tree
+from structboost.runtime.blocks import add_to_tree
 sums = np.zeros((1, 1, 2))
 add_to_tree(sums, 0, np.ones((1, 2)), 1)
 assert sums.tolist() == [[[1.0, 1.0]]]

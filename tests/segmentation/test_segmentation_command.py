@@ -19,18 +19,18 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from structboost import InterruptedFitWarning, ModelFileError, progress
 from structboost.cli import main
-from structboost.loop import Loop
 from structboost.segmentation.crf_model import calibrated, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, write_png
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.prediction import Settings, segmented_in_turn
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.synthetic_images import made_images
 from structboost.segmentation.unaries import UnarySettings
 from structboost.segmentation.unary_training import _Training
+from structboost.training.loop import Loop
 
 QUICK = UnarySettings(n_folds=2, group_rounds=5)
 

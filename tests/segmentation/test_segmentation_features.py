@@ -16,7 +16,6 @@ from structboost.segmentation.descriptors import (
     word_histograms,
 )
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
 from structboost.segmentation.superpixels import (
     adjacency,
@@ -25,6 +24,7 @@ from structboost.segmentation.superpixels import (
     region_means,
     superpixels,
 )
+from structboost.segmentation.synthetic_images import made_images
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
 HALVES = np.full((40, 50, 3), 30, np.uint8)

@@ -11,9 +11,9 @@ from structboost.files.schema import DamagedFileError, Part, checked_arrays
 from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.descriptors import describe, word_histograms
 from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.superpixels import label_counts
+from structboost.segmentation.synthetic_images import made_images
 from structboost.segmentation.unaries import (
     GROUPS,
     UnarySettings,

@@ -17,7 +17,8 @@ from structboost import (
     StructBoost,
     TaskError,
 )
-from structboost.shards import binned_table, blocks
+from structboost.runtime import blocks
+from structboost.shards import binned_table
 from structboost.weak import binning
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart

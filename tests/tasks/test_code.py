@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 from structboost.tasks.code import CodeTask
 
 CODES = {

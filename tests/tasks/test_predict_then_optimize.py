@@ -23,7 +23,7 @@ from structboost import (
     TaskError,
     check_task,
 )
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 ROUTES = GridPath(2, 3)
 

@@ -17,8 +17,8 @@ import pytest
 
 from structboost.cli import main
 from structboost.tracking.boxes_file import read_boxes, write_boxes
-from structboost.tracking.made_clip import made_clip
 from structboost.tracking.structboost_tracker import StructBoostTracker
+from structboost.tracking.synthetic_clip import made_clip
 from structboost.tracking.video import open_frames
 from structboost.tracking.video_writer import VideoWriter
 from structboost.tracking.window import box_drawn_by_mouse

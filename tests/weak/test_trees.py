@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from structboost import CheckpointError, MulticlassTask, OneSlack, StructBoost
-from structboost.shards.blocks import BLOCK_ROWS
+from structboost.runtime.blocks import BLOCK_ROWS
 from structboost.weak.tree import TreeFamily, TreeTable
 
 

@@ -22,9 +22,9 @@ from structboost import (
     StructBoostRanker,
     TaskError,
 )
-from structboost.ensemble import load_model
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
+from structboost.model.ensemble import load_model
 from structboost.weak.category import CategoryFamily
 from structboost.weak.families import alternatives
 from structboost.weak.linear_function import LinearFunctionFamily
