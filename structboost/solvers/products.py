@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
+from structboost.runtime.blas import real_function, subroutine
 from structboost.runtime.compiled import compiled
-from structboost.solvers.blas import real_function, subroutine
 
 BLAS = None
 ORDERED = True

@@ -25,7 +25,7 @@ from structboost import (
 from structboost.contract.calls import stacked
 from structboost.contract.listed_outputs import KeptListings, ListedOutputs
 from structboost.masters.base import Problem
-from structboost.training.plan import boosting
+from structboost.training import boosting
 from structboost.weak.terms import Terms
 from tests.helpers.listed_outputs import Pairs, pairs
 

@@ -26,7 +26,7 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
 )
-from structboost.training.plan import loop
+from structboost.training import loop
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]
 
