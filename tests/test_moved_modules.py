@@ -15,7 +15,9 @@ def test_an_old_module_name_imports_with_a_warning(name):
     with pytest.warns(FutureWarning, match=f"structboost.{name} moved to structboost"):
         module = importlib.import_module(f"structboost.{name}")
     home = importlib.import_module(f"structboost.{MOVED[name][0]}")
-    own = [n for n, value in vars(home).items() if getattr(value, "__module__", "") == home.__name__]
+    own = [
+        n for n, value in vars(home).items() if getattr(value, "__module__", "") == home.__name__
+    ]
     assert own
     assert all(getattr(module, n) is getattr(home, n) for n in own)
     sys.modules.pop(f"structboost.{name}")
