@@ -31,6 +31,11 @@ class PartKind:
     n_channels: int = 1
     response: tuple[float, float] = (-1.0, 1.0)
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether linear functions have a constant: scores may have either sign."""
+        return min(self.response) < 0
+
 
 @dataclass(frozen=True)
 class StackedParts:

@@ -18,7 +18,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -74,6 +74,8 @@ class ArchiveFormat:
     compressed : bool
     may_lack_header : bool
         Whether archives without a header, as this format once had, are read.
+    former : sequence of Former
+        Other formats that are read, too, and turned into this one.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ArchiveFormat:
     schema: Callable[[Header, Collection[str]], Schema]
     compressed: bool = True
     may_lack_header: bool = False
+    former: Sequence[Former] = ()
 
     def write(
         self,
@@ -189,6 +192,9 @@ class ArchiveFormat:
                 raise DamagedFileError("it has no header")
             if _HEADER in members:
                 header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
+                for former in self.former:
+                    if isinstance(header, dict) and header["format"] == former.format.name:
+                        return former.turned(*former.format._read(file, path, most_bytes))
                 self._check_kind(header, path)
             expected = header.pop(_CHECKSUM, None)
             schema = self.schema(header, members.keys())
@@ -212,6 +218,21 @@ class ArchiveFormat:
                 f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
                 f"reads version {self.version}. Update structboost, or {self.remedy}."
             )
+
+
+class Former(NamedTuple):
+    """A format of earlier versions that another one has replaced.
+
+    Parameters
+    ----------
+    format : ArchiveFormat
+        The earlier format.
+    turned : callable
+        ``turned(header, arrays)`` returns the header and the arrays in the later format.
+    """
+
+    format: ArchiveFormat
+    turned: Callable[[Header, Arrays], tuple[Header, Arrays]]
 
 
 class _Member(NamedTuple):

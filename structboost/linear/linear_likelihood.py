@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.model.ensemble import Ensemble
-from structboost.model.prediction import model_scores
 from structboost.progress import ProgressBar, announce_compilation
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -31,6 +29,7 @@ from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.loop import ending_of_passes, record, relative_gap
+from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
     check_examples,
@@ -83,7 +82,7 @@ class LikelihoodProblem(Protocol):
 
 
 @dataclass(eq=False, repr=False)
-class LinearLikelihoodTrainer:
+class LinearLikelihoodTrainer(Trainer):
     """Linear functions of the parts that maximise the likelihood of the true outputs.
 
     Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2``, where outputs have the probabilities ``p(y
@@ -195,7 +194,7 @@ class LinearLikelihoodTrainer:
             start = None
             self._train(problem, float(C), began)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, partial(model_scores, self.task, self.model_))
+            warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
     def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:

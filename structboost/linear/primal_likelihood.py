@@ -15,7 +15,6 @@ from structboost.linear.designs import designs_of
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.solvers.linear_scores import is_bounded
 from structboost.solvers.quasi_newton import QuasiNewton
 
 # Steps of a round.
@@ -73,7 +72,7 @@ class PrimalLikelihood:
             kind: (own.width, task.kinds[kind].n_channels) for kind, own in self.designs.items()
         }
         sizes = [a * b for a, b in self._shapes.values()]
-        self._bounded = np.repeat([is_bounded(part) for part in task.kinds.values()], sizes)
+        self._bounded = np.repeat([not part.has_bias for part in task.kinds.values()], sizes)
         self._C = 0.0
         self._solver: QuasiNewton | None = None
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.

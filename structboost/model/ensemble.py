@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
 from structboost.exceptions import ModelFileError
-from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.archive import ArchiveFormat, Arrays, Former, Header
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -28,47 +28,15 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.validation import checked_features
+from structboost.model import linear_files
+from structboost.model.kind_ensemble import KindEnsemble
 from structboost.weak import registry
 from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, sparse_scores
-from structboost.weak.table import LearnerTable, Scorer
+from structboost.weak.table import Scorer
 
 # Most shares of features that are held together: 128 megabytes.
 _MOST_SHARES = 1 << 24
-
-
-@dataclass(frozen=True)
-class KindEnsemble:
-    """Weak learners of one kind of part, and the terms of the columns made of them.
-
-    Parameters
-    ----------
-    family : str
-        Name of the weak-learner family.
-    learners : LearnerTable
-    columns, term_learners, channels : ndarray of int64, shape (n_terms,)
-        Term t puts learner ``term_learners[t]`` on channel ``channels[t]`` in column
-        ``columns[t]``.
-    coefficients : ndarray of float64, shape (n_terms,)
-    n_features : int
-        Number of features of a part.
-    """
-
-    schema: ClassVar[Mapping[str, Array]] = {
-        "columns": Array("int64", ("n_terms",), low=0, high="n_columns - 1"),
-        "term_learners": Array("int64", ("n_terms",), low=0, high="n_learners - 1"),
-        "channels": Array("int64", ("n_terms",), low=0, high="n_channels - 1"),
-        "coefficients": Array("float64", ("n_terms",)),
-    }
-
-    family: str
-    learners: LearnerTable
-    columns: IntArray
-    term_learners: IntArray
-    channels: IntArray
-    coefficients: FloatArray
-    n_features: int
 
 
 @dataclass(frozen=True)
@@ -192,7 +160,7 @@ class Ensemble:
         """
         kind = self._kind(kind)
         member = self.members[kind]
-        rows = checked_features(features, member.n_features, missing=member.learners.takes_missing)
+        rows = member.learners.checked_rows(features, member.n_features)
         if sparse.issparse(rows):
             return sparse_scores(self.scorer(kind), rows)
         return self.scorer(kind).raw_scores(rows)
@@ -278,7 +246,7 @@ class Ensemble:
         """
         kind = self._kind(kind)
         member = self.members[kind]
-        rows = checked_features(features, member.n_features, missing=member.learners.takes_missing)
+        rows = member.learners.checked_rows(features, member.n_features)
         return contributions_of(self.scorer(kind), rows)
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:
@@ -423,4 +391,5 @@ FORMAT = ArchiveFormat(
     error=ModelFileError,
     remedy="train the model again, or take another copy of the file",
     schema=_schema,
+    former=(Former(linear_files.FORMAT, linear_files.as_ensemble),),
 )

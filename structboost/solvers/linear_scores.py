@@ -98,7 +98,7 @@ class LinearScores:
         values, numbers = [np.zeros(0)], [np.zeros(0, np.int64)]
         n_values = n_numbers = self.n_weights = self.n_scores = 0
         for kind, part in kinds.items():
-            bounded = is_bounded(part)
+            bounded = not part.has_bias
             if kind in active:
                 matrix = active_matrix(stack.rows[kind], active[kind], with_bias=not bounded)
                 self._matrices[kind] = matrix
@@ -205,11 +205,6 @@ class LinearScores:
                 f"parts(X[{i}]) has a negative feature for kind {kind!r}, whose scores must not be "
                 "negative; shift the feature, or give its positive and negative part as two."
             )
-
-
-def is_bounded(part: PartKind) -> bool:
-    """Whether scores on parts of this kind must not be negative."""
-    return min(part.response) >= 0
 
 
 def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:

@@ -8,26 +8,21 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from math import inf
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-
-from structboost.contract.calls import mean_loss
+from structboost._typing import override
 from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
-from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError, warn_user
+from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
-from structboost.model.ensemble import Ensemble, load_model
-from structboost.model.prediction import model_marginals, model_predictions, model_scores
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_predictions
 from structboost.progress import Progress, ProgressBar, announce_compilation
-from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
@@ -35,28 +30,24 @@ from structboost.shards.training_sets import is_in_memory
 from structboost.training.choice_of_c import choose_C
 from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan, train
+from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
     check_declares,
     check_examples,
     checked_callbacks,
-    checked_weights,
     shown,
 )
 from structboost.weak.families import WeakLearners, alternatives
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
-_FITTED = (
-    "model_", "history_", "objective_", "interrupted_", "ending_", "temperature_",
-    "held_out_loss_", "C_", "C_path_", "C_path_end_",
-)  # fmt: skip
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
 
 @dataclass(eq=False, repr=False)
-class StructBoost(Documented, BaseEstimator):
+class StructBoost(Trainer):
     """Structured prediction by boosting, with a bound on the distance to the optimum.
 
     Minimises ``sum(w) + C/m sum_i max_y [Delta(y_i, y) - w'(Psi(x_i, y_i) - Psi(x_i, y))]`` over
@@ -159,6 +150,8 @@ class StructBoost(Documented, BaseEstimator):
         Only with ``C="auto"``.  Why no larger C was tried.
     """
 
+    _fitted_attributes = (*Trainer._fitted_attributes, "temperature_", "held_out_loss_")
+
     task: Task
     _: KW_ONLY
     C: float | str
@@ -249,7 +242,7 @@ class StructBoost(Documented, BaseEstimator):
         else:
             _fit([self], X, Y, sample_weight)
         if not self.interrupted_ and self.model_.weights.any() and is_in_memory(X):
-            warn_of_one_output(self.task, X, Y, partial(model_scores, self.task, self.model_))
+            warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
     def path(
@@ -283,60 +276,6 @@ class StructBoost(Documented, BaseEstimator):
             trainer.C = C
         _fit(trainers, by_position(X), by_position(Y), sample_weight)
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
-
-    def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Best output of each input, by the task's ``predict``.
-
-        Parameters
-        ----------
-        X : sequence, shape (n_examples,)
-            Inputs, at least one.
-
-        Returns
-        -------
-        outputs : list, shape (n_examples,)
-            What the task's ``predict`` returns for each input.
-
-        Raises
-        ------
-        NotFittedError
-            If the trainer is not fitted yet.
-        ValueError, TypeError
-            If ``X`` is empty or no sequence, or parts have another number of features than in
-            training.
-        TaskError
-            If the entries of ``X`` are not inputs of the task.
-        """
-        return model_predictions(self.task, self._fitted(), X)
-
-    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
-        """Marginals of each input: probabilities of its parts, where the task gives them.
-
-        An output has the probability ``~ exp(score)``, which ``formulation="log"`` is trained for;
-        scores are multiplied by ``temperature_`` before, if there is one.
-
-        Parameters
-        ----------
-        X : sequence, shape (n_examples,)
-            Inputs, at least one.
-
-        Returns
-        -------
-        marginals : list, shape (n_examples,)
-            The expected joint feature of each input (:meth:`structboost.Task.marginals`): an array
-            of shape (n_parts, n_channels), or a dict of such arrays by kind if there are several.
-
-        Raises
-        ------
-        NotFittedError
-            If the trainer is not fitted yet.
-        ValueError, TypeError
-            As :meth:`predict` does.
-        TaskError
-            If the task has no marginals, or the entries of ``X`` are not inputs of it.
-        """
-        model = self._fitted()
-        return model_marginals(self.task, model, X, self.temperature_ or 1.0)
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
         """Predictions after each round, with the weights of that round.
@@ -372,116 +311,12 @@ class StructBoost(Documented, BaseEstimator):
         """
         return self._fitted().staged()
 
-    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Minus the mean loss of the predictions: larger is better.
-
-        Parameters
-        ----------
-        X, Y : sequences
-            Inputs, and their true outputs.
-        sample_weight : array-like, shape (n_examples,), optional
-            Weight of each example in the mean.
-
-        Returns
-        -------
-        score : float
-            At most 0.
-
-        Raises
-        ------
-        ValueError
-            If lengths differ or weights are out of their range, and as :meth:`predict` does.
-        """
-        weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
-        return -mean_loss(self.task, Y, self.predict(X), weights)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the task) to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            If the trainer is not fitted yet.
-        ValueError
-            If a family of weak learners has no form in files.
-        """
-        self._fitted().save(path)
-
     @classmethod
-    def load(cls, path: str | PathLike[str], task: Task) -> StructBoost:
-        """A fitted trainer from a saved model and the task it was trained on.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-        task : Task
-            A task with the same kinds of parts as in training.
-
-        Returns
-        -------
-        trainer : StructBoost
-            It has the C, the model and the history; other parameters have their defaults.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If :meth:`save` did not write it, it is damaged, or is of another version.
-        TaskError
-            If the task has other kinds of parts.
-        """
-        model = load_model(path)
-        if "history" not in model.metadata:
-            raise ModelFileError(f"{path} was not written by StructBoost.save.")
-        if dict(model.kinds) != dict(task.kinds):
-            raise TaskError(
-                f"The model in {path} has the kinds {dict(model.kinds)}, the task "
-                f"{dict(task.kinds)}."
-            )
-        with MODEL_FORMAT.damage(path):
-            return cls.from_model(model, task)
-
-    @classmethod
-    def from_model(cls, model: Ensemble, task: Task) -> StructBoost:
-        """A fitted trainer from its model and the task it was trained on.
-
-        Parameters
-        ----------
-        model : Ensemble
-            The ``model_`` of a trainer.
-        task : Task
-            A task with the same kinds of parts as in training; this is not checked.
-
-        Returns
-        -------
-        trainer : StructBoost
-            It has the C, the model and the history; other parameters have their defaults.
-        """
-        trainer = cls(task, C=model.metadata["C"])
-        trainer.model_ = model
-        trainer.history_ = list(model.metadata["history"])
-        trainer.objective_ = float(model.metadata["objective"])
-        trainer.interrupted_, trainer.C_ = False, float(trainer.C)
-        trainer.ending_ = str(model.metadata.get("ending", ""))
+    @override
+    def from_model(cls, model: Ensemble, task: Task) -> Self:
+        trainer = super().from_model(model, task)
         trainer.temperature_ = saved_temperature(model.metadata)
         return trainer
-
-    def _fitted(self) -> Ensemble:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("This StructBoost is not fitted yet; call fit(X, Y) first.")
-        return self.model_
-
-    def _forget(self) -> None:
-        """Drop what was fitted: where a fit ends early, nothing of the last one is left."""
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
 
     def _settings(self) -> Settings:
         if isinstance(self.C, str):
@@ -537,7 +372,11 @@ class StructBoost(Documented, BaseEstimator):
         self.ending_ = loop.state.ending
         self.temperature_ = None if found is None else found.factor
         self.held_out_loss_ = None if found is None else found.loss
-        metadata = {"ending": self.ending_, "temperature": self.temperature_}
+        metadata = {
+            "trainer": StructBoost.__name__,
+            "ending": self.ending_,
+            "temperature": self.temperature_,
+        }
         self.model_ = loop.final_model({"formulation": str(self.formulation), **metadata})
 
 
@@ -620,7 +459,9 @@ def _fit_choosing(
         with_C.model_, with_C.history_ = chosen.model, chosen.history
         with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
         with_C.interrupted_ = True
-    trainer.__dict__.update({name: vars(with_C)[name] for name in _FITTED if name in vars(with_C)})
+    trainer.__dict__.update(
+        {name: vars(with_C)[name] for name in with_C._fitted_attributes if name in vars(with_C)}
+    )
     trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
 
 

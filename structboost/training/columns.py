@@ -13,7 +13,8 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
 from structboost.masters.held_out import HeldOut
-from structboost.model.ensemble import Ensemble, KindEnsemble
+from structboost.model.ensemble import Ensemble
+from structboost.model.kind_ensemble import KindEnsemble
 from structboost.weak.base import Column, Term, WeakLearnerFamily
 from structboost.weak.terms import Terms
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
+from structboost.linear.linear_file import LinearModel
 
 from structboost import (
     ChainTask,
@@ -22,7 +23,6 @@ from structboost import (
     TaskError,
     load_model,
 )
-from structboost.linear.linear_file import LinearModel
 from tests.files.test_files import crafted, put
 from tests.helpers.damaged_files.all_kinds import KINDS
 
