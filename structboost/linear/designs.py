@@ -103,10 +103,13 @@ class PlainDesign(Design):
     ----------
     n_features : int
     bias : bool
+    spread : (ndarray, ndarray) of shape (n_features,), optional
+        Means and deviations of the features, where they are known.
     """
 
     n_features: int
     bias: bool
+    spread: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -127,7 +130,7 @@ class PlainDesign(Design):
 
     @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        return plain_functions(weights, part, first)
+        return plain_functions(weights, part, first, self.spread)
 
 
 @dataclass(frozen=True)
@@ -180,8 +183,11 @@ def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = Tr
     with_bias = part.has_bias
     if active:
         return ActiveDesign(int(rows.max(initial=-1)) + 1, rows.shape[1], with_bias)
-    if sparse.issparse(rows) or not standardise:
+    if sparse.issparse(rows):
         return PlainDesign(rows.shape[1], with_bias)
+    if not standardise:
+        table = np.asarray(rows, np.float64)
+        return PlainDesign(table.shape[1], with_bias, (table.mean(axis=0), table.std(axis=0)))
     return StandardisedDesign(Standardisation.of(rows, part.response))
 
 

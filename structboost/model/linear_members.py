@@ -26,7 +26,12 @@ def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -
     )
 
 
-def plain_functions(weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
+def plain_functions(
+    weights: FloatArray,
+    part: PartKind,
+    first: int,
+    spread: tuple[FloatArray, FloatArray] | None = None,
+) -> KindEnsemble:
     """Return linear functions of features as they are.
 
     Parameters
@@ -36,12 +41,14 @@ def plain_functions(weights: FloatArray, part: PartKind, first: int) -> KindEnse
     part : PartKind
     first : int
         Index of the first column.
+    spread : (ndarray, ndarray) of shape (n_features,), optional
+        Means and deviations of the features in training; 0 and 1 where they are not known.
     """
     n_features = len(weights) - part.has_bias
     coefficients = np.ascontiguousarray(weights[:n_features].T)
     intercept = weights[-1].copy() if part.has_bias else np.zeros(part.n_channels)
-    zeros, ones = np.zeros(n_features), np.ones(n_features)
-    table = LinearFunctionTable(coefficients, intercept, zeros, ones)
+    known = spread if spread is not None else (np.zeros(n_features), np.ones(n_features))
+    table = LinearFunctionTable(coefficients, intercept, *known)
     return one_function_each(table, n_features, first)
 
 
