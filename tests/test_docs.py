@@ -16,7 +16,8 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)|^\[\w+\]: (?!https?:)(\S+)$", re.
 PATH = re.compile(r"`((?:\.?[a-zA-Z][\w.-]*/)+[\w.-]*|\w+\.(?:py|md))`")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TAGGER_PAGE = ROOT / "docs" / "write-your-own-task.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 
 def blocks(page):
@@ -128,6 +129,12 @@ def test_the_citation_and_the_changelog_know_the_version():
     released = re.search(r"^## (\d\S*) - (\S+)$", text_of("CHANGELOG.md"), re.M)
     assert released.groups() == cited.groups()
     assert cited[1] == version
+
+
+def test_the_changelog_has_one_line_for_each_change():
+    text = text_of("CHANGELOG.md").split("\n## ", 1)[1]
+    assert not re.findall(r"^- .*\n +\S.*|^- .{99,}", text, re.M)
+    assert not re.findall(r"^\|.*", text, re.M)  # tables stand in docs/migrating.md
 
 
 def text_of(name):
