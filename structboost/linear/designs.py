@@ -13,7 +13,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.ensemble import Ensemble, KindEnsemble
-from structboost.linear.linear_scores import active_matrix, is_bounded
+from structboost.linear.linear_scores import active_matrix, is_bounded, sparse_matrix
 from structboost.task import PartKind, StackedParts
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.linear_function import LinearFunctionTable
@@ -106,11 +106,7 @@ class SparseDesign(Design):
 
     def matrix(self, rows: Any) -> Any:
         """Add the constant."""
-        table = sparse.csr_array(rows, dtype=np.float64)
-        if not self.bias:
-            return table
-        constant = sparse.csr_array(np.ones((table.shape[0], 1)))
-        return sparse.hstack((table, constant), format="csr")
+        return sparse_matrix(rows, with_bias=self.bias)
 
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
         """Return functions of all columns."""
