@@ -37,7 +37,7 @@ from structboost.validation import (
     checked_share,
     checked_whole_number,
 )
-from structboost.weak.families import WeakLearners, takes_missing
+from structboost.weak.families import WeakLearners, takes_missing, takes_sparse
 
 # Fitted attributes that say what was chosen on held-out data, where there was a choice.
 _CHOSEN = ("C_path_", "C_path_end_", "validation_losses_", "max_features_")
@@ -121,6 +121,7 @@ class BoostedEstimator(Documented, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = takes_missing(self._weak_learners())
+        tags.input_tags.sparse = takes_sparse(self._weak_learners())
         return tags
 
     def _formulation(self) -> str | Formulation:

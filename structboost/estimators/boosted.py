@@ -257,12 +257,6 @@ class StructBoostEstimator(BoostedEstimator):
         is_named = isinstance(self.objective, str)
         return is_named and is_one_linear_function(str(self.objective), self._weak_learners())
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self._is(LOG_LOSS) and self._is_one_linear_function:
-            tags.input_tags.sparse = True
-        return tags
-
     def _stage_wise(self) -> NewtonSteps:
         """Formulation of the stage-wise objective, with its own learning rate."""
         raise NotImplementedError

@@ -133,6 +133,11 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the classes.
 

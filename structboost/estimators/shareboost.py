@@ -62,6 +62,12 @@ class ShareBoostClassifier(TaxonomyClassifier):
     gradient_tolerance: float = 1e-4
     learners_per_round: int = 1
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # No family of sparse features searches learners that classes share.
+        tags.input_tags.sparse = False
+        return tags
+
     def _formulation(self) -> str | Formulation:
         return Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.parameters import estimator
 from structboost.estimators.table_columns import (
     FROM_DTYPE,
     categorical_columns,
@@ -83,13 +83,6 @@ class TableEstimator(BoostedEstimator):
                 )
             check_names_and_width(self, X)
         return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = any(
-            is_same(self._weak_learners(), name) for name in ("stump", "tree")
-        )
-        return tags
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         made = super()._trainer(task, **settings)

@@ -128,6 +128,18 @@ class ArchiveFormat:
                 file, path, max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
             )
 
+    def header(self, path: str | PathLike[str]) -> Header:
+        """Header of a file, of which no array is read, and no checksum compared.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`read` does.
+        """
+        most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
+        with self.damage(path), zipfile.ZipFile(path) as archive:
+            return self._header(archive, _members(archive, most_bytes), path)
+
     @contextmanager
     def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
         """Header and arrays of a file, for a block that makes of them what they hold.
@@ -187,15 +199,9 @@ class ArchiveFormat:
     ) -> tuple[Header, Arrays]:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, most_bytes)
-            header: Header = {}
-            if _HEADER not in members and not self.may_lack_header:
-                raise DamagedFileError("it has no header")
-            if _HEADER in members:
-                header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
-                for former in self.former:
-                    if isinstance(header, dict) and header["format"] == former.format.name:
-                        return former.turned(*former.format._read(file, path, most_bytes))
-                self._check_kind(header, path)
+            header = self._header(archive, members, path)
+            for former in self._former(header):
+                return former.turned(*former.format._read(file, path, most_bytes))
             expected = header.pop(_CHECKSUM, None)
             schema = self.schema(header, members.keys())
             check_names(schema, members)
@@ -204,6 +210,24 @@ class ArchiveFormat:
         if expected is not None and expected != _checksum(header, arrays):
             raise DamagedFileError("its checksum is another than that of its content")
         return header, checked_arrays(schema, arrays)
+
+    def _header(
+        self, archive: zipfile.ZipFile, members: dict[str, _Member], path: str | PathLike[str]
+    ) -> Header:
+        """Header of an archive, which is taken from its members."""
+        if _HEADER not in members:
+            if not self.may_lack_header:
+                raise DamagedFileError("it has no header")
+            return {}
+        header: Header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
+        if not self._former(header):
+            self._check_kind(header, path)
+        return header
+
+    def _former(self, header: Any) -> list[Former]:
+        """The earlier format that a header names, if any."""
+        name = header.get("format") if isinstance(header, dict) else None
+        return [former for former in self.former if former.format.name == name]
 
     def _check_kind(self, header: Any, path: str | PathLike[str]) -> None:
         if not isinstance(header, dict):

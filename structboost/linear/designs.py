@@ -16,7 +16,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
-from structboost.solvers.linear_scores import active_matrix
+from structboost.solvers.linear_scores import active_matrix, sparse_matrix
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation
 
@@ -118,11 +118,7 @@ class PlainDesign(Design):
 
     @override
     def matrix(self, rows: Any) -> Any:
-        table = sparse.csr_array(rows, dtype=np.float64)
-        if not self.bias:
-            return table
-        constant = sparse.csr_array(np.ones((table.shape[0], 1)))
-        return sparse.hstack((table, constant), format="csr")
+        return sparse_matrix(rows, with_bias=self.bias)
 
     @override
     def features(self, rows: Any) -> Any:

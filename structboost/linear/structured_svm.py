@@ -171,8 +171,8 @@ class StructuredSVM(Trainer):
 
     def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> None:
         self._check_parameters()
-        check_examples(X, Y)
         X, Y = by_position(X), by_position(Y)
+        check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
@@ -202,8 +202,8 @@ class StructuredSVM(Trainer):
         ValueError, TypeError, TaskError
             As :meth:`fit` does.
         """
-        check_examples(X, Y)
         X, Y = by_position(X), by_position(Y)
+        check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         run: _Run | None = None
         for C in Cs:

@@ -151,7 +151,8 @@ class ExponentialMaster(RestrictedMaster):
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
                 "Coordinate descent on the exponential loss needs weak learners with answers in "
-                "{-1, 0, 1}; take solver='lbfgs' for others."
+                "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
+                "objective of an estimator."
             )
         return self._answers.add(responses[:, self._order])
 

@@ -260,14 +260,14 @@ class BlockFrankWolfe:
 
     def _place(self, parts: Scores, products: FloatArray) -> None:
         """Take the features of the cuts from ``parts``, and these products."""
-        feature, weight, length, bounded, active = parts.place(self._cuts.support_score)
+        feature, weight, length, bounded, form = parts.place(self._cuts.support_score)
         self._cuts = self._cuts._replace(
             products=products,
             support_feature=feature,
             support_weight=weight,
             support_length=length,
             support_bounded=bounded,
-            support_active=active,
+            support_form=form,
         )
         self._parts = parts
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
+from structboost.solvers.linear_scores import ACTIVE, SPARSE
 
 # Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
 _FASTMATH = {"reassoc", "contract", "nsz"}
@@ -47,13 +48,13 @@ class Cuts(NamedTuple):
     support_weight: IntArray
     support_length: IntArray
     support_bounded: NDArray[np.bool_]
-    support_active: NDArray[np.bool_]
+    support_form: NDArray[np.int8]
 
 
 # Cuts, as compiled code is given them from Python: see :mod:`structboost.runtime.compiled`.
 CutFields = tuple[Any, ...]
 
-# Values of features, and numbers of active features: see LinearScores.features.
+# Values of features, and numbers of active and sparse features: see LinearScores.features.
 Features = tuple[NDArray[Any], IntArray]
 
 
@@ -63,7 +64,7 @@ def no_cuts(n_examples: int) -> Cuts:
     return Cuts(
         zeros, none, none, no_numbers, np.zeros(1, np.int64), no_numbers, none, zeros, none,
         zeros, no_numbers, no_numbers, no_numbers, no_numbers, np.zeros(0, np.bool_),
-        np.zeros(0, np.bool_),
+        np.zeros(0, np.int8),
     )  # fmt: skip
 
 
@@ -156,10 +157,14 @@ def _score_support(
         w = cuts.support_weight[s]
         bounded = has_bounds and cuts.support_bounded[s]
         total = 0.0
-        if cuts.support_active[s]:
+        if cuts.support_form[s] == ACTIVE:
             for f in range(x, x + cuts.support_length[s]):
                 weight = sums[w + numbers[f]]
                 total += max(weight, 0.0) if bounded else weight
+        elif cuts.support_form[s] == SPARSE:
+            for f in range(x, x + cuts.support_length[s]):
+                weight = sums[w + numbers[f]]
+                total += values[f] * (max(weight, 0.0) if bounded else weight)
         elif bounded:
             n = cuts.support_length[s]
             total = _bounded_dot(values[x : x + n], sums[w : w + n])
@@ -194,9 +199,12 @@ def _add_steps(cuts: Cuts, i: int, features: Features, steps: FloatArray, sums: 
             steps[cuts.support_score[s]] = 0.0
             x = cuts.support_feature[s]
             w = cuts.support_weight[s]
-            if cuts.support_active[s]:
+            if cuts.support_form[s] == ACTIVE:
                 for f in range(x, x + cuts.support_length[s]):
                     sums[w + numbers[f]] += step
+            elif cuts.support_form[s] == SPARSE:
+                for f in range(x, x + cuts.support_length[s]):
+                    sums[w + numbers[f]] += step * values[f]
             else:
                 n = cuts.support_length[s]
                 _add_times(step, values[x : x + n], sums[w : w + n])
@@ -257,7 +265,7 @@ def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
     first, last = cuts.first_support[i], cuts.first_support[i + 1]
     weight, length = cuts.support_weight[first:last], cuts.support_length[first:last]
     left = 2 * n_new * (length.sum() + _OVERHEAD * len(length))
-    if cuts.support_active[first:last].any() or len(length) ** 2 > 2 * left:
+    if cuts.support_form[first:last].any() or len(length) ** 2 > 2 * left:
         return False
     for s in range(len(length)):
         if length[s]:
@@ -348,7 +356,7 @@ def _products_by_weights(
             w = cuts.support_weight[s]
             for f in range(cuts.support_length[s]):
                 x = cuts.support_feature[s] + f
-                one_cut[w + numbers[x] if cuts.support_active[s] else w + f] = 0.0
+                one_cut[w + numbers[x] if cuts.support_form[s] else w + f] = 0.0
 
 
 @compiled

@@ -24,6 +24,8 @@ _OPTIONS = {
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
 }
+# Choice of the simplex method.
+_STRATEGY, _PRIMAL = "simplex_strategy", 4
 # Gap up to which an answer is accepted, relative to the objective. The bound that users see does
 # not rest on it: it is computed from multipliers that are feasible by construction.
 _TOLERANCE = 1e-5
@@ -61,8 +63,10 @@ class CutProgram:
     StructBoost), with a slack for each example the m-slack master (35).  Where the norm is bounded,
     weights cost nothing, and ``sum(w) <= norm`` (section III-D of MultiBoost.MO and .ECC).
 
-    HiGHS is told at the next solve which cuts of the pool came and went, and keeps its basis. Every
-    answer is checked in numpy.  One that fails is solved again from nothing, then refused.
+    HiGHS gets the cuts that the pool gained and lost before the next solve, and keeps its basis.
+    Every solution is checked in numpy.  If a check fails, the program is solved again from nothing,
+    by the primal simplex method: the dual one fails at some costs from 1e5 on ("excessive dual
+    values").  If that fails, too, it is refused.
 
     Parameters
     ----------
@@ -127,8 +131,7 @@ class CutProgram:
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
             self.cold_solves += 1
-            _checked(self._highs.clearSolver())
-            solution, trouble = self._run()
+            solution, trouble = self._run_by_primal_simplex()
         if trouble or solution is None:
             raise SolverError(
                 f"The restricted master with {len(self._sent)} cuts and {len(self._weight_at)} "
@@ -185,6 +188,15 @@ class CutProgram:
             )
         )  # fmt: skip
         self._sent = pool.numbers.copy()
+
+    def _run_by_primal_simplex(self) -> tuple[CutSolution | None, str]:
+        """Solve from nothing by the primal simplex method, and check."""
+        _, usual = self._highs.getOptionValue(_STRATEGY)
+        _checked(self._highs.clearSolver())
+        _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
+        found = self._run()
+        _checked(self._highs.setOptionValue(_STRATEGY, usual))
+        return found
 
     def _run(self) -> tuple[CutSolution | None, str]:
         """Solve and check; the second value says what is wrong, empty if nothing is."""

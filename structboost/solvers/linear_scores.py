@@ -14,12 +14,16 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
 
+# How the features of a kind are kept: all values, numbers of features of value 1, or numbers and
+# values at the same places.
+DENSE, ACTIVE, SPARSE = 0, 1, 2
+
 
 class KindLayout(NamedTuple):
     """Where one kind begins in the flat arrays of :class:`LinearScores`.
 
-    Rows of an ``active`` kind are numbers of features, and begin in ``numbers``, others in
-    ``values``.
+    ``form`` is DENSE, ACTIVE or SPARSE: rows of numbers begin at ``first_feature`` in ``numbers``,
+    others in ``values``, and sparse rows in both.
     """
 
     kind: str
@@ -27,7 +31,7 @@ class KindLayout(NamedTuple):
     n_columns: int
     n_channels: int
     bounded: bool
-    active: bool
+    form: int
     first_feature: int
     first_weight: int
     first_score: int
@@ -55,7 +59,7 @@ class Scores(Protocol):
 
     def place(
         self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
         """First feature, first weight, number of features, bound and form of flat ``scores``."""
 
 
@@ -70,6 +74,7 @@ class LinearScores:
     ----------
     kinds : dict of str to PartKind
     stack : StackedParts
+        Rows of a kind may be a sparse array by rows.
     active : dict of str to int
         Kinds whose rows are numbers of active features, each of value 1, filled up with -1; and
         how many features they have.  Numbers beyond are left out.
@@ -82,7 +87,8 @@ class LinearScores:
     Attributes
     ----------
     features : (ndarray of float64, ndarray of int64)
-        Values, row after row, kind after kind; numbers of active features in the same order.
+        Values, row after row, kind after kind; numbers of active and of sparse features in the same
+        order.
     n_weights, n_scores : int
         Weights are stored channel after channel, scores row after row, kind after kind.
     has_bounds : bool
@@ -98,16 +104,32 @@ class LinearScores:
         values, numbers = [np.zeros(0)], [np.zeros(0, np.int64)]
         n_values = n_numbers = self.n_weights = self.n_scores = 0
         for kind, part in kinds.items():
-            bounded = not part.has_bias
+            bounded, own = not part.has_bias, stack.rows[kind]
             if kind in active:
-                matrix = active_matrix(stack.rows[kind], active[kind], with_bias=not bounded)
+                form = ACTIVE
+                matrix = active_matrix(own, active[kind], with_bias=not bounded)
                 self._matrices[kind] = matrix
                 n_rows, n_columns = matrix.shape
                 first_feature = n_numbers
                 numbers.append(matrix.indices.astype(np.int64))
                 n_numbers += matrix.nnz
+            elif sparse.issparse(own):
+                form = SPARSE
+                matrix = sparse_matrix(own, with_bias=not bounded)
+                if bounded:
+                    self._check_not_negative(kind, matrix)
+                self._matrices[kind] = matrix
+                n_rows, n_columns = matrix.shape
+                # Values and numbers stand at the same places.
+                first_feature = max(n_values, n_numbers)
+                values += [np.zeros(first_feature - n_values), matrix.data]
+                numbers += [
+                    np.zeros(first_feature - n_numbers, np.int64), matrix.indices.astype(np.int64),
+                ]  # fmt: skip
+                n_values = n_numbers = first_feature + matrix.nnz
             else:
-                rows = np.asarray(stack.rows[kind], dtype=np.float64)
+                form = DENSE
+                rows = np.asarray(own, dtype=np.float64)
                 if bounded:
                     self._check_not_negative(kind, rows)
                 else:
@@ -118,7 +140,7 @@ class LinearScores:
                 n_values += rows.size
             sizes = n_rows, n_columns, part.n_channels
             first = first_feature, self.n_weights, self.n_scores
-            self.layouts.append(KindLayout(kind, *sizes, bounded, kind in active, *first))
+            self.layouts.append(KindLayout(kind, *sizes, bounded, form, *first))
             self.n_weights += n_columns * part.n_channels
             self.n_scores += n_rows * part.n_channels
         self.has_bounds = any(a.bounded for a in self.layouts)
@@ -146,7 +168,7 @@ class LinearScores:
             begin, end = (a.first_score + row * a.n_channels for row in (start, stop))
             out = flat[begin:end].reshape(stop - start, a.n_channels)
             rows[a.kind] = out
-            if a.active:
+            if a.form != DENSE:
                 by_feature = np.ascontiguousarray(self.matrix(weights, a))
                 out[:] = self._matrices[a.kind][start:stop] @ by_feature
             else:
@@ -177,7 +199,7 @@ class LinearScores:
 
     def place(
         self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
         """First feature, first weight, number of features, bound and form of flat ``scores``."""
         starts = np.array([a.first_score for a in self.layouts])
         of_kind = np.searchsorted(starts, scores, side="right") - 1
@@ -190,15 +212,18 @@ class LinearScores:
         first_weight = column("first_weight") + channel * lengths
         first_feature = column("first_feature") + row * lengths
         for number, a in enumerate(self.layouts):
-            if a.active:
+            if a.form != DENSE:
                 own = np.flatnonzero(of_kind == number)
                 at = self._matrices[a.kind].indptr.astype(np.int64)
                 first_feature[own] = a.first_feature + at[row[own]]
                 lengths[own] = np.diff(at)[row[own]]
-        return first_feature, first_weight, lengths, column("bounded"), column("active")
+        form = column("form").astype(np.int8)
+        return first_feature, first_weight, lengths, column("bounded"), form
 
-    def _check_not_negative(self, kind: str, rows: FloatArray) -> None:
-        negative = np.flatnonzero((rows < 0).any(axis=1))
+    def _check_not_negative(self, kind: str, rows: Any) -> None:
+        below = rows < 0
+        counts = below.sum(axis=1) if sparse.issparse(rows) else below.any(axis=1)
+        negative = np.flatnonzero(counts)
         if len(negative):
             i = int(np.searchsorted(self.offsets[kind], negative[0], side="right")) - 1
             raise TaskError(
@@ -216,6 +241,15 @@ def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sp
     indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
     entries = np.ones(int(indptr[-1]))
     return sparse.csr_array((entries, known[used], indptr), (len(rows), n_features + with_bias))
+
+
+def sparse_matrix(rows: Any, *, with_bias: bool) -> sparse.csr_array:
+    """Sparse rows in double precision, with a last column of ones for the bias."""
+    table = sparse.csr_array(rows, dtype=np.float64)
+    if not with_bias:
+        return table
+    constant = sparse.csr_array(np.ones((table.shape[0], 1)))
+    return sparse.hstack((table, constant), format="csr")
 
 
 class FoundOutputs(NamedTuple):

@@ -15,8 +15,8 @@ from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
 from structboost.validation import first_unusable
 
-# Rows that are compared with their neighbours at once.
-_KEYS_AT_ONCE = 1 << 16
+# Rows that are compared with their neighbours at once, and values that are made bytes at once.
+_KEYS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 20
 
 
 def stack_table(X: Any) -> StackedParts:
@@ -135,11 +135,41 @@ def _row_numbers(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
 
 
 def _keys(rows: Any) -> NDArray[Any]:
-    """A key for each row, the same for equal rows."""
+    """A key for each row: the bytes of its values as doubles, so equal for tables of any type."""
     if sparse.issparse(rows):
-        ends = rows.indptr.tolist()
-        keys = [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in pairwise(ends)]
-        return np.array(keys, object)
-    contiguous = np.ascontiguousarray(rows)
-    width = contiguous.dtype.itemsize * contiguous.shape[1]
-    return contiguous.view(np.dtype((np.void, width))).ravel()
+        return _keys_of_sparse(rows)
+    n_rows, n_columns = rows.shape
+    if rows.dtype == np.uint8:
+        # One byte for each value, in the same order.
+        ranks = np.argsort(np.argsort(_bytes(np.arange(256.0)))).astype(np.uint8)
+        codes: NDArray[Any] = ranks[rows]
+        return codes.view(np.dtype((np.void, n_columns))).ravel()
+    # The lowest bytes of values in single precision are 0.
+    first = 3 if rows.dtype == np.float32 else 0
+    keys: NDArray[Any] = np.empty((n_rows, n_columns, 8 - first), np.uint8)
+    step = max(1, _VALUES_AT_ONCE // n_columns)
+    for begin in range(0, n_rows, step):
+        own = rows[begin : begin + step]
+        of_values = _bytes(own.ravel()).view(np.uint8).reshape(*own.shape, 8)
+        keys[begin : begin + step] = of_values[:, :, first:]
+    return keys.reshape(n_rows, -1).view(np.dtype((np.void, n_columns * (8 - first)))).ravel()
+
+
+def _keys_of_sparse(rows: Any) -> NDArray[Any]:
+    """The keys of sparse rows, in the order of those of the same rows with their zeros.
+
+    Where two rows differ first, an entry comes behind a zero: so do rows with more entries, and
+    entries of earlier columns.
+    """
+    entries = np.empty(len(rows.data), [("column", ">u4"), ("value", "V8")])
+    entries["column"] = np.iinfo(np.uint32).max - rows.indices.astype(np.int64)
+    entries["value"] = _bytes(rows.data)
+    keys = [entries[a:b].tobytes() for a, b in pairwise(rows.indptr.tolist())]
+    return np.array(keys, object)
+
+
+def _bytes(values: NDArray[Any]) -> NDArray[Any]:
+    """The eight bytes of each value as a double; -0 as 0, and every NaN as one."""
+    doubles = values.astype("<f8") + 0.0
+    doubles[np.isnan(doubles)] = np.nan
+    return doubles.view("V8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import inf
 from os import PathLike
@@ -16,7 +16,7 @@ from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.exceptions import InterruptedFitWarning, warn_user
-from structboost.files.checkpoint import Checkpoint
+from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
@@ -27,7 +27,7 @@ from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.shards.training_sets import is_in_memory
-from structboost.training.choice_of_c import choose_C
+from structboost.training.choice_of_c import ChosenC, choose_C
 from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan, train
 from structboost.training.trainer import Trainer
@@ -401,10 +401,14 @@ class _AfterRound(StructBoost):
 
 
 def _fit(
-    trainers: Sequence[StructBoost], X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+    trainers: Sequence[StructBoost],
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+    choice: Mapping[str, Any] | None = None,
 ) -> None:
-    """Fit trainers that differ in C only."""
-    plan = trainers[0]._plan()
+    """Fit trainers that differ in C only; ``choice`` is what a checkpoint keeps of that of C."""
+    plan = replace(trainers[0]._plan(), choice=choice)
     checked_callbacks(trainers[0].callbacks)
     runs = [(trainer._settings(), trainer._keep) for trainer in trainers]
     plan.check([settings for settings, _ in runs])
@@ -438,13 +442,17 @@ def _fit_choosing(
     progress = Progress(visible=bool(trainer.verbose))
     try:
         report = partial(progress.show, share=None)
-        chosen = choose_C(plan, weak_learners, settings, folds, report, score)
+        # A checkpoint knows: what is chosen depends on max_rounds, which may be larger now.
+        chosen = saved_choice(
+            plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
+        ) or choose_C(plan, weak_learners, settings, folds, report, score)
     finally:
         progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
     try:
         if not chosen.interrupted:
-            _fit([with_C], X, Y, sample_weight)
+            choice = chosen.to_plain(weak_learners, folds, score)
+            _fit([with_C], X, Y, sample_weight, choice)
         is_whole = not chosen.interrupted and not with_C.interrupted_
     except KeyboardInterrupt:
         if chosen.model is None:

@@ -11,12 +11,14 @@ them alone; the first is taken unless another has a clearly smaller loss
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from structboost.contract.equality import deep_hash
 from structboost.exceptions import examples_numbered
 from structboost.model.ensemble import Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
@@ -42,6 +44,7 @@ from structboost.selection.path import (
 from structboost.selection.scoring import Score
 from structboost.training.loop import Loop, Record, Settings
 from structboost.training.plan import Plan
+from structboost.validation import checked_positive
 from structboost.weak.families import WeakLearners
 
 # Relative gap at which a fit of the path stops.
@@ -89,6 +92,41 @@ class ChosenC:
     def C(self) -> float:
         """Their best C."""
         return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
+
+    def to_plain(
+        self, weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
+    ) -> dict[str, Any]:
+        """Plain values that a checkpoint keeps, from which :meth:`of_plain` makes the choice."""
+        place = next(i for i, own in enumerate(weak_learners) if own is self.weak_learner)
+        about = {"between": _between(weak_learners, folds, score), "place": place}
+        return about | {"records": self.records, "best": self.best, "end": self.end}
+
+    @classmethod
+    def of_plain(
+        cls,
+        plain: Mapping[str, Any],
+        weak_learners: Sequence[WeakLearners],
+        folds: Sequence[Fold],
+        score: Score | None,
+    ) -> ChosenC | None:
+        """The choice that :meth:`to_plain` was called on, without its model.
+
+        None if it was made between others, or on other folds.  An error of any type if it is none.
+        """
+        if plain["between"] != _between(weak_learners, folds, score):
+            return None
+        made = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
+        checked_positive(made.C, "C")
+        made.end = str(plain["end"])
+        return made
+
+
+def _between(
+    weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
+) -> str:
+    """Hash of what a choice depends on, beside the parameters of the fit."""
+    rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
+    return deep_hash([len(weak_learners), score is not None, rows])
 
 
 def choose_C(

@@ -65,6 +65,9 @@ _SEARCH_PATIENCE = 3
 _STALL_ROUNDS = 20
 # Relative difference between sums of the same numbers in another order.
 _ROUNDING = 1e-9
+# Edges are looked at that are below this share of C.  Where they are below the second share of the
+# sizes of the duals that they add up, they are 0 but for rounding.
+_SMALL_EDGE, _NO_EDGE = 1e-9, 1e-12
 
 
 def record(
@@ -402,12 +405,20 @@ class Loop:
         if bound is not None:
             price = self.master.min_edge
             is_first = state.bound is None and not self.master.weights.any()
-            if is_first and min(price, priced.largest_edge) > 0:
+            has_edge = min(price, priced.largest_edge) > 0
+            if is_first and has_edge and not self._is_rounding(priced.largest_edge, duals):
                 state.smallest_C = float(self.settings.C) * price / priced.largest_edge
             # What is proved over fewer columns than may come does not outlive them.
             renewed = state.bound is None or not self.rule.covers_family
             state.bound = bound if renewed else max(state.bound or 0.0, bound)
         return priced
+
+    def _is_rounding(self, edge: float, duals: Mapping[str, Any]) -> bool:
+        """Whether an edge is the rounding of duals that cancel out, as within a query."""
+        if edge > _SMALL_EDGE * float(self.settings.C):
+            return False
+        arrays = (own if isinstance(own, np.ndarray) else own.gathered() for own in duals.values())
+        return edge <= _NO_EDGE * sum(float(np.abs(own).sum()) for own in arrays)
 
     @property
     def bound(self) -> float | None:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
+from structboost.contract.equality import deep_hash
 from structboost.contract.parts import check_declared
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
@@ -56,7 +57,10 @@ _PROBE_PASSES, _PASSES_RATIO = 100, 10
 
 @dataclass(frozen=True)
 class Plan:
-    """The plug-ins of a fit, and what they are made of, as in :class:`structboost.StructBoost`."""
+    """The plug-ins of a fit, and what they are made of, as in :class:`structboost.StructBoost`.
+
+    ``choice`` is what a checkpoint keeps of the choice of C.
+    """
 
     task: Task
     formulation: Formulation
@@ -66,6 +70,7 @@ class Plan:
     exact: bool
     random_state: Any
     checkpoint: Checkpoint | None
+    choice: Mapping[str, Any] | None = None
 
     @property
     def rule(self) -> PricingRule:
@@ -118,9 +123,13 @@ class Plan:
             resources.callback(shards.close)
             new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
         if self.checkpoint is not None:
-            identity = self._identity(settings, examples, families, weights)
-            features = examples.features_identity(shards, in_shards)
-            file = CheckpointFile(self.checkpoint, identity, features)
+            hashes = {
+                "identity": self._identity(settings, examples, families, weights),
+                "features": examples.features_identity(shards, in_shards),
+            }
+            if not hasattr(Y, "__dask_graph__"):
+                hashes["outputs"] = deep_hash(Y)
+            file = CheckpointFile(self.checkpoint, hashes, self.choice)
         of_task = self.task, X, Y, examples.offsets, weights, random_state
         problem = Problem(*of_task, new_cut_oracle, ridge_of(families))
         master = self.formulation.master(problem, float(settings.C))

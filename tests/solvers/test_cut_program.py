@@ -110,6 +110,28 @@ def test_trouble_with_a_warm_solve_is_gone_after_a_cold_one(norm, monkeypatch, c
             program.solve()
 
 
+def test_large_costs_of_slacks_are_no_trouble():
+    # The dual simplex method of HiGHS fails at some such costs ("excessive dual values").
+    rng = np.random.default_rng(0)
+    for cost in np.append(5.85e7, 10 ** rng.uniform(5, 9, 300)):
+        entries = rng.choice([0.1470871, 0.2, 1 / 3, 1.0]) * rng.integers(-6, 6, 3)
+        losses = rng.integers(1, 8, 3) / 7
+        if cost == 5.85e7:
+            entries, losses = np.array([0.14708710, -0.73543551]), np.array([1.0, 6 / 7])
+        pool = CutPool()
+        program = CutProgram(pool)
+        program.add_slacks(np.array([cost]))
+        pool.add([None] * len(losses), np.zeros((len(losses), 0)), losses)
+        pool.add_columns(entries[:, None])
+        found = linprog(
+            [1.0 / cost, 1.0],
+            A_ub=-np.column_stack((entries, np.ones(len(losses)))),
+            b_ub=-losses,
+            method="highs-ipm",
+        )
+        assert program.solve(cold=True).objective == pytest.approx(cost * found.fun, rel=1e-5)
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("values", [[0.0, 1.0], [1.0, 0.0], [np.inf, 0.0]])
 @pytest.mark.parametrize("dual", [0.0, 0.5])
