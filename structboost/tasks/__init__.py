@@ -1,4 +1,4 @@
-"""Built-in tasks, a module each."""
+"""Tasks of the library, a module each."""
 
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.boxes import BoxOverlapTask

@@ -141,8 +141,8 @@ def test_arcs_are_labelled_and_take_other_features():
         ([0, 0, 0], "give -1 for node 0"),
         ([-1, 0, 3], "then 0 to 2"),
         ([-1, 2, 1], "from node 1 to node 0"),
-        ([-1, 0.5, 0], "array of heads"),
-        ([-1, 2, 0], r"the arc \(2, 1\), which is no candidate"),
+        ([-1, 0.5, 0], "give an array of whole numbers, a head for each node"),
+        ([-1, 2, 0], r"the pair \(2, 1\), which is no candidate"),
     ],
 )
 def test_what_is_no_tree_is_named(y, message):

@@ -241,9 +241,12 @@ def test_bad_inputs_are_named():
         (np.zeros(5, np.int64), r"Y\[2\] has 5 labels for 4 superpixels; give one for each"),
         (
             np.array([0, 1, 2, 0]),
-            r"Y\[2\] has labels from 0 to 2; the task has 0\.\.1\. Leave void",
+            r"Y\[2\] has labels from 0 to 2; a superpixel has one of 0\.\.1\. Leave void",
         ),
-        (np.zeros(4), r"Y\[2\] has shape \(4,\) and type float64; give one whole number for each"),
+        (
+            np.zeros(4),
+            r"Y\[2\] is array.* give an array of whole numbers, a label for each superpixel",
+        ),
         (TrueLabels(np.zeros(3, np.int64), np.ones(3)), r"Y\[2\] has 3 labels for 4 superpixels"),
     ],
 )
