@@ -15,8 +15,8 @@ from structboost.files.schema import Array, DamagedFileError, damaged_content
 from structboost.masters.held_out import HeldOut
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
-from structboost.weak.base import Column, Term, WeakLearnerFamily
-from structboost.weak.terms import Terms
+from structboost.weak.base import Column, WeakLearnerFamily
+from structboost.weak.terms import Term, Terms
 
 
 class ColumnHolder(Protocol):

@@ -115,7 +115,7 @@ class Plan:
         in_shards = {
             kind: family.shard_features
             for kind, family in families.items()
-            if family.shard_features
+            if family.shard_features is not None
         }
         shards, new_cut_oracle, file = None, None, None
         if self.formulation.works_on_shards:
