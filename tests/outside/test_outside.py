@@ -16,7 +16,7 @@ from tests.engines.test_engines import what_was_learned
 from tests.files.test_checkpoint import Broken, broken_after
 from tests.outside.engine import Forgetful, ForgetfulWorkers
 from tests.outside.family import BandFamily, BandTable
-from tests.outside.formulation import PricedNorm
+from tests.outside.formulation import PricedNorm, PricedNormMaster
 from tests.outside.rule import BestOfAll
 from tests.outside.steps import StepResponses, Steps
 from tests.outside.task import ChooseCandidate, examples
@@ -134,12 +134,23 @@ def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_
 
 
 def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):
-    for plug_in in (PricedNorm, BandFamily, BestOfAll):
+    for plug_in in (BandFamily, BestOfAll):
         with monkeypatch.context() as patch:
             patch.setattr(plug_in, "can_resume", False)
             message = f"checkpoint needs can_resume, which {plug_in.__name__} does not declare"
             with pytest.raises(ValueError, match=message):
                 trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
+    monkeypatch.delattr(PricedNormMaster, "schema")
+    message = "checkpoint needs schema, which PricedNormMaster of PricedNorm does not implement"
+    with pytest.raises(ValueError, match=message):
+        trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
+
+
+def test_flag_of_an_older_version_is_named_with_what_replaces_it():
+    with pytest.warns(FutureWarning, match=r"Old declares can_resume, .* by the property makes"):
+        type("Old", (PricedNorm,), {"can_resume": True})
+    with pytest.warns(FutureWarning, match=r"OldMaster declares keeps_answers, .* leave it out"):
+        type("OldMaster", (PricedNormMaster,), {"keeps_answers": False})
 
 
 def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, tmp_path):
