@@ -123,6 +123,7 @@ from .weak.patch import Pooling as Pooling
 from .weak.piecewise import PiecewiseFamily as PiecewiseFamily
 from .weak.pricing import Best as Best
 from .weak.pricing import BestCode as BestCode
+from .weak.pricing import CandidateRule as CandidateRule
 from .weak.pricing import Code as Code
 from .weak.pricing import Own as Own
 from .weak.pricing import PricingRule as PricingRule

@@ -14,6 +14,14 @@ from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
+from structboost.validation import tell_of_old_flags
+
+
+class OnCluster(Protocol):
+    """Engine that can make shards of Dask collections."""
+
+    def client(self) -> Any:
+        """Client of the cluster that holds the collections."""
 
 
 class Placeable(Protocol):
@@ -258,13 +266,14 @@ class Engine(ABC):
         keeps its share.
     in_process : bool
         Whether the workers are threads of the trainer's process.
-    takes_dask : bool
-        Whether shards can be made of Dask collections.
     """
 
     shards_a_worker: ClassVar[int] = 1
     in_process: ClassVar[bool] = False
-    takes_dask: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, {"takes_dask": "define client(), which returns the Dask client"})
 
     @classmethod
     def by_name(cls, n_jobs: int | None) -> Engine:

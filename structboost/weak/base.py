@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
+from structboost.validation import tell_of_old_flags
 from structboost.weak.binning import Thresholds
 from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
@@ -99,7 +100,10 @@ class WeakLearnerFamily(ABC):
     """A family of weak learners on the parts of one kind, bound to its training features.
 
     The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
-    precompute what every round needs.  Learners are hashable.
+    precompute what every round needs.  Learners are hashable.  Two further keywords are optional:
+    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or do as they
+    like) and ``categorical`` (indices of the features that are split by sets of categories).  A
+    family that has such a keyword is offered to tables that need it.
 
     Attributes
     ----------
@@ -117,16 +121,9 @@ class WeakLearnerFamily(ABC):
         checkpoint needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Features of other families are checked before.
-    takes_sparse : bool
-        Whether features may be a sparse array.
-    takes_directions : bool
-        Whether the family is also made with ``directions=...``: 1, -1 or 0 for each feature, with
-        which its answers rise, fall, or do as they like.
-    takes_categories : bool
-        Whether it is also made with ``categorical=...``: numbers of the features that it splits by
-        sets of categories.
     sets_of_categories : type, optional
-        Where it is not, the family that stands beside it for such features.
+        Where it is not made with ``categorical``, the family that stands beside it for such
+        features.
     ridge : float
         The ridge of :class:`structboost.OneSlack` that these learners do best with.
     shard_features : ShardFeatures, optional
@@ -138,13 +135,15 @@ class WeakLearnerFamily(ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
-    takes_sparse: ClassVar[bool] = False
-    takes_directions: ClassVar[bool] = False
-    takes_categories: ClassVar[bool] = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
     ridge: float = 0.0
     shard_features: ShardFeatures | None = None
     n_features: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        remedy = "register it by register_weak_learner(..., sparse=...)"
+        tell_of_old_flags(cls, {"takes_sparse": remedy})
 
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
@@ -338,8 +337,7 @@ class WeakLearnerFamily(ABC):
         Returns
         -------
         answers : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            int8 if they are discrete.  Sparse, with sorted rows, where most answers are 0; masters
-            that do not declare ``takes_sparse_answers`` get arrays.
+            int8 if they are discrete.  Sparse, with sorted rows, where most answers are 0.
         """
 
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.validation import checked_choice
+from structboost.validation import checked_choice, tell_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
 
@@ -31,16 +31,17 @@ class PricingRule(ABC):
         only then is there a bound over all of them.
     patience : int
         Rounds without a violated column after which training stops.
-    prices_in_shards : bool
-        Whether the rule hands the duals to the family untouched, so that they may stay in shards.
     can_resume : bool
         Whether the columns depend on the duals only, and on nothing that a checkpoint lacks.
     """
 
     covers_family: bool = True
     patience: int = 1
-    prices_in_shards: ClassVar[bool] = False
     can_resume: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, {"prices_in_shards": "derive the rule from CandidateRule"})
 
     def bind(self, master: Any) -> None:
         """Called before training with the master; most rules need the duals only.
@@ -126,10 +127,12 @@ class PricingRule(ABC):
         )
 
 
-class Own(PricingRule):
-    """Every channel has its own learners (MultiBoost^cw)."""
+class CandidateRule(PricingRule, ABC):
+    """Rule that calls ``family.price`` and ``family.refine`` only: the duals may stay in shards."""
 
-    prices_in_shards = True
+
+class Own(CandidateRule):
+    """Every channel has its own learners (MultiBoost^cw)."""
 
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
@@ -143,10 +146,8 @@ class Own(PricingRule):
         return float(of_channels.max())
 
 
-class Best(PricingRule):
+class Best(CandidateRule):
     """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
-
-    prices_in_shards = True
 
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
@@ -163,10 +164,8 @@ class Best(PricingRule):
         return float(of_channels.max())
 
 
-class Tied(PricingRule):
+class Tied(CandidateRule):
     """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
-
-    prices_in_shards = True
 
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
