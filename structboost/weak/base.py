@@ -1,4 +1,23 @@
-"""The contract of families of weak learners."""
+"""Contract of families of weak learners.
+
+A learner h responds with ``h(p)`` to every part p of a kind.  Under duals D, the signed weights of
+all parts and channels, its edge on channel c is::
+
+    edge(h, c) = sum over p of D[p, c] h(p)
+
+Calls of a run, in this order::
+
+    family = Family(features, response, exact=..., n_threads=...)
+    family.vary(random_state)                if weight is to be shared by many learners
+    family.skip_rounds(n)                    if a checkpoint has n rounds behind it
+    repeat
+        family.price(D, per_channel)         by the pricing rule, or price_shared, price_groups
+        family.refine(learner, D)            by rules that share learners
+        family.left_out()                    by masters that look at the parts left out
+        family.responses(new learners)
+    family.widest_edges(D)                   at the end, unless family.searches_all
+    family.table(learners)                   for the model
+"""
 
 from __future__ import annotations
 
@@ -27,7 +46,7 @@ class Candidate(NamedTuple):
     learner : hashable
         The weak learner, as its family describes it.
     channel : int
-        Number of the channel, from 0.
+        Index of the channel.
     edge : float
         ``<duals, response>`` of the learner on the channel.
     """
@@ -165,10 +184,10 @@ class WeakLearnerFamily(ABC):
         """
 
     def vary(self, random_state: Any) -> None:
-        """Find learners that differ more from round to round; called once, before training.
+        """Find learners that differ more from round to round.
 
-        A master with a ridge asks for it, which shares the weight out among many learners.
-        Families that cannot, and those that were told otherwise, go on as before.
+        Called at most once, before the first round, for masters with a ridge: that shares the
+        weight out among many learners.  By default nothing changes.
 
         Parameters
         ----------
@@ -189,7 +208,7 @@ class WeakLearnerFamily(ABC):
 
     @property
     def identity(self) -> str:
-        """What tells checkpoints of families of one name apart."""
+        """Text that tells checkpoints of families of one name apart."""
         return self.name
 
     @property
@@ -216,7 +235,7 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
-        """A learner on every channel, in the orientation the channel prefers (rule ``best``).
+        """Turn a learner the way that each channel prefers (rule ``best``).
 
         Parameters
         ----------
@@ -259,7 +278,7 @@ class WeakLearnerFamily(ABC):
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """As :meth:`price_shared`, for groups of learners; by default one learner per group.
+        """Groups of learners of largest summed l1 norm, by default of one learner each.
 
         Parameters
         ----------
@@ -286,7 +305,7 @@ class WeakLearnerFamily(ABC):
         return None
 
     def held_out_response(self, learner: Any, channel: int) -> FloatArray | None:
-        """Answers of a learner on the parts left out, as if it had been fitted without them.
+        """Responses of a learner to the parts left out, as if it had been fitted without them.
 
         Parameters
         ----------
@@ -304,7 +323,7 @@ class WeakLearnerFamily(ABC):
         return None
 
     def restored(self, values: Sequence[Any]) -> Any:
-        """The learner that a checkpoint holds as ``values``: its fields, tuples as lists.
+        """Learner that a checkpoint holds as ``values``: its fields, tuples as lists.
 
         Parameters
         ----------
@@ -327,7 +346,7 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def responses(self, learners: Sequence[Any]) -> Any:
-        """Answers of learners on the training parts.
+        """Responses of learners to the training parts.
 
         Parameters
         ----------
@@ -336,13 +355,13 @@ class WeakLearnerFamily(ABC):
 
         Returns
         -------
-        answers : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            int8 if they are discrete.  Sparse, with sorted rows, where most answers are 0.
+        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
+            int8 if they are discrete.  Sparse, with sorted rows, where most are 0.
         """
 
     @abstractmethod
     def table(self, learners: Sequence[Any]) -> LearnerTable:
-        """The learners as a table that answers on any features.
+        """Table of the learners, which gives their responses to any features.
 
         Parameters
         ----------

@@ -1,4 +1,17 @@
-"""Pricing rules: how channels share the weak learners that pricing finds."""
+"""Contract of pricing rules, which make columns of the weak learners of largest edge.
+
+A column is a sum of terms ``a_t h_t`` on channels ``c_t`` under one weight.  Adding it lowers the
+objective where its edge is above what a unit of weight costs (10b)::
+
+    edge = sum over t of a_t edge(h_t, c_t)  >  min_edge
+
+Calls of a run, in this order::
+
+    rule.bind(columns)                                         once, before the first round
+    repeat  rule.price(families, duals, per_channel, min_edge)
+                rule.columns(family, duals, ...)               for each kind of parts
+    rule.largest_edge(of_channels)                             at the end, for the bound over all
+"""
 
 from __future__ import annotations
 
@@ -44,12 +57,12 @@ class PricingRule(ABC):
         tell_of_old_flags(cls, {"prices_in_shards": "derive the rule from CandidateRule"})
 
     def bind(self, master: Any) -> None:
-        """Called before training with the master; most rules need the duals only.
+        """Take the master or booster of a run, which most rules do not need.
 
         Parameters
         ----------
-        master : RestrictedMaster
-            The master that will be trained.
+        master : WeightedColumns
+            It is without columns.
         """
         return
 
