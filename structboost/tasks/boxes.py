@@ -92,6 +92,8 @@ class BoxOverlapTask(Task):
     :func:`chosen` makes it an output.
     """
 
+    separates_in_batches = True
+
     def __init__(self) -> None:
         self.kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 

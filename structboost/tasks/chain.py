@@ -123,6 +123,7 @@ class ChainTask(BatchTask):
     """
 
     labelled_kind = "token"
+    separates_in_batches = True
 
     def __init__(
         self,

@@ -35,6 +35,8 @@ class CodeTask(TableTask):
         Loss of each (true, predicted) pair of classes.  Default: 0 on the diagonal, else 1.
     """
 
+    separates_in_batches = True
+
     def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
         self.code = code
         self.n_classes = len(code)
@@ -90,8 +92,8 @@ class CodeTask(TableTask):
         expected = np.exp(by_class - log_sums[:, None]) @ self.code.astype(np.float64)
         return Marginals({"x": expected}, log_sums)
 
-    @override
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """Return the codes of all classes, and which are true."""
         return OutputCodes(self.code, self.labels(Y), self.losses)
 
     def labels(self, Y: Sequence[Any]) -> IntArray:

@@ -68,6 +68,8 @@ class MultiLabelTask(TableTask):
     intractable, ICML 2008.
     """
 
+    separates_in_batches = True
+
     def __init__(
         self,
         n_labels: int,

@@ -116,6 +116,8 @@ class PredictThenOptimizeTask(Task):
         If an argument is out of its range.
     """
 
+    separates_in_batches = True
+
     def __init__(
         self, problem: Any, features: str = "instance", *, n_items: int | None = None
     ) -> None:

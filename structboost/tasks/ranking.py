@@ -116,6 +116,7 @@ class RankingTask(Task):
     """
 
     reads_inputs: ClassVar[bool] = False
+    separates_in_batches = True
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
     def __init__(self, loss: str = "pairs") -> None:
@@ -241,8 +242,8 @@ class RankingTask(Task):
             examples=query[most],
         )
 
-    @override
     def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return what each item is worth at the first rank, and its weight."""
         judged = [_judged(y, None, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
         grades = np.concatenate([_relevance(y) for y in Y])

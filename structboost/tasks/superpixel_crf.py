@@ -143,6 +143,8 @@ class SuperpixelCRFTask(Task):
     StructBoost, section 3.6.
     """
 
+    separates_in_batches = True
+
     def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
         self.n_labels = checked_size(n_labels, "n_labels")
         self.pairwise = pairwise
