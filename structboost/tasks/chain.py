@@ -266,7 +266,7 @@ class ChainTask(BatchTask):
         return emissions, steps, self._pairs, starts, rows, int(self.step_features)
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
-        """Return tags as an array; TaskError unless they are tags, one for each token."""
+        """Return tags as an array, after a check that there is one for each token."""
         remedy = " Take labelled_stretches(X, Y) for sequences with unknown tags."
         return checked_labels(y, self.n_tags, "token", n_tokens, remedy=remedy)
 

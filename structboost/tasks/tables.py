@@ -51,7 +51,7 @@ class TableTask(BatchTask):
 
 
 def _rows(X: Any) -> NDArray[Any]:
-    """Return ``X`` as an array; TaskError if its rows differ in shape."""
+    """Return ``X`` as an array, after a check that its rows have one shape."""
     try:
         return np.asarray(X)
     except ValueError:
