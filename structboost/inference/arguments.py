@@ -33,10 +33,10 @@ def real_array(
         raise ValueError(f"{name} has shape {array.shape}; give {_text(shape)} entries, not none.")
     values = np.ascontiguousarray(array, np.float64)
     good = np.isfinite(values)
-    if forbids:
-        good |= values == -np.inf
-    wanted = "numbers below infinity; minus infinity forbids" if forbids else "finite numbers"
-    refuse(values, ~good, name, wanted)
+    if not good.all():
+        good |= forbids & (values == -np.inf)
+        wanted = "numbers below infinity; minus infinity forbids" if forbids else "finite numbers"
+        refuse(values, ~good, name, wanted)
     return values
 
 
@@ -51,9 +51,9 @@ def whole_array(value: ArrayLike, name: str, shape: Shape, size: int | None = No
     """Convert an argument to a contiguous array of int64, from 0 and below ``size``."""
     array = _array(value, name, shape, "biu", "whole numbers")
     values = np.ascontiguousarray(array, np.int64)
-    too_large = values >= (np.iinfo(np.int64).max if size is None else size)
-    wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
-    refuse(values, (values < 0) | too_large, name, wanted)
+    if values.size and (values.min() < 0 or (size is not None and values.max() >= size)):
+        wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
+        refuse(values, (values < 0) | (values >= (np.inf if size is None else size)), name, wanted)
     return values
 
 

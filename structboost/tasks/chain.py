@@ -17,7 +17,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
 from structboost.inference.chains import best_sequences, tag_probabilities
-from structboost.tasks.batch_task import BatchTask
+from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import checked_labels, checked_size, passes
 from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import shown
@@ -171,6 +171,10 @@ class ChainTask(BatchTask):
     @override
     def loss_scores(self, x: Any, y: Any) -> dict[str, NDArray[np.bool_]]:
         return {"token": np.arange(self.n_tags) != self._checked(y)[:, None]}
+
+    @override
+    def argmax(self, x: Any, scores: Any) -> IntArray:
+        return self._best([x], alone(self.kinds, scores))
 
     @override
     def argmax_batch(
