@@ -188,6 +188,7 @@ def circle(rng, n=7):
     return GraphInput(shown + 0.1 * rng.normal(size=(n, 3)), np.r_[edges, [[0, 3]]]), labels
 
 
+@pytest.mark.slow
 def test_direction_is_learned_and_certified():
     X, Y = zip(*[circle(np.random.default_rng(i)) for i in range(24)], strict=True)
     task = GraphTask(3, exact=True)

@@ -66,6 +66,7 @@ def ndcg(y, scores, k):
     return ndcg_score([gains], [scores], k=k)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from([None, 1, 2, 4]), st.integers(2, 4))
 def test_the_argmax_of_graded_lists_equals_all_orders(seed, k, n_grades):
