@@ -182,6 +182,7 @@ def circle(rng, n=7):
     return GraphInput(shown + 0.1 * rng.normal(size=(n, 3)), np.r_[edges, [[0, 3]]]), labels
 
 
+@pytest.mark.slow
 def test_ordered_pairs_learn_the_direction_of_edges_with_a_certificate():
     X, Y = zip(*[circle(np.random.default_rng(i)) for i in range(24)], strict=True)
     task = GraphTask(3, exact=True)

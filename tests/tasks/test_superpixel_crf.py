@@ -34,6 +34,7 @@ def small(rng, n_labels, n_images=12, areas=False):
     return X, Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("areas", [False, True])
 def test_the_crf_task_passes_check_task(n_labels, areas):

@@ -93,6 +93,7 @@ def nested(draw):
     return nodes[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(nested(), st.integers(0, 100))
 def test_the_taxonomy_task_passes_check_task(taxonomy, seed):
@@ -135,6 +136,7 @@ def test_exponential_loss_weighs_pairs_by_the_tree():
     assert all(r["bound"] <= r["primal"] for r in fitted.history_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [StructBoostClassifier(objective="hinge", C=50), MultiBoostCWClassifier(C=1e3, max_rounds=40)],
