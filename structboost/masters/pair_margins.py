@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, WeightedColumns
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
@@ -61,7 +62,7 @@ class PairColumns(WeightedColumns):
 
     def _make_pairs(self, problem: Problem, pairs: str) -> None:
         """Make the pairs, of ``PAIRS``; the codes are of -1 and 1 where they are bits."""
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]
         self._kind = problem.only_kind()

@@ -73,7 +73,7 @@ class StumpResponses(ResponsesInShard):
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
         _add_stump_products(
-            self.codes, *self.stumps, terms.learners, terms.channels, *measure, first, out
+            self.codes, (*self.stumps,), terms.learners, terms.channels, (*measure,), first, out
         )
 
 
@@ -178,19 +178,15 @@ def _add_stump_scores(
 @compiled
 def _add_stump_products(
     codes: NDArray[Any],
-    feature: IntArray,
-    bin_: IntArray,
-    left: FloatArray,
-    right: FloatArray,
+    stumps: tuple[IntArray, IntArray, FloatArray, FloatArray],
     learners: IntArray,
     channels: IntArray,
-    parts: NDArray[np.uint16],
-    value_codes: NDArray[np.uint8],
-    levels: FloatArray,
-    indptr: IntArray,
+    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
     first: int,
     out: FloatArray,
 ) -> None:
+    feature, bin_, left, right = stumps
+    parts, value_codes, levels, indptr = measure
     values = entry_values(value_codes, levels)
     # Looked up by the comparison: a branch that cannot be foretold takes four times as long.
     answers = np.empty(2)

@@ -70,6 +70,7 @@ def test_the_optimum_is_that_of_the_one_slack_form_at_another_C(serial):
     assert 2.0 * other.objective_ >= serial.history_[-1]["bound"] - 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threads", "processes", Forgetful()])
 def test_every_engine_learns_the_same_bits(engine, serial):
     before = ForgetfulWorkers.n_lost
@@ -120,6 +121,7 @@ def test_run_of_a_family_in_shards_resumes_from_its_checkpoint(tmp_path):
     assert what_was_learned(resumed) == what_was_learned(whole)
 
 
+@pytest.mark.slow
 def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_path):
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
     for stop, engine in ((2, "serial"), (4, Forgetful())):
@@ -153,6 +155,7 @@ def test_flag_of_an_older_version_is_named_with_what_replaces_it():
         type("OldMaster", (PricedNormMaster,), {"keeps_answers": False})
 
 
+@pytest.mark.slow
 def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, tmp_path):
     path = tmp_path / "bands.model"
     serial.save(path)
