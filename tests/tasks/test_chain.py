@@ -145,6 +145,7 @@ def wrong(model, X, Y):
     return float(np.mean(np.concatenate(model.predict(X)) != np.concatenate(Y)))
 
 
+@pytest.mark.slow
 def test_steps_that_depend_on_the_input_help():
     X, steps, Y = data(np.random.default_rng(2), 120)
     pairs = list(zip(X, steps, strict=True))

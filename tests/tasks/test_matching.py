@@ -70,6 +70,7 @@ def points(rng, n, unmatched):
     return np.abs(left[:, None] - right[None]), partners
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmatched", [False, True])
 def test_learned_matchings_are_right(unmatched):
     rng = np.random.default_rng(1)
