@@ -9,12 +9,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Table
 from structboost import ShareBoostClassifier
-from structboost.weak.patch import PatchFamily, Pooling
+from structboost.weak.patch import PatchFamily
 
 # Weight of the loss against the sum of squares, the same in all three.
 C = 1e4
-# Penalties, as shares of the smallest one that leaves no feature.
-PENALTY_SHARES = np.geomspace(0.95, 0.02, 40)
+# Penalties, as fractions of the smallest one that leaves no feature.
+PENALTIES = np.geomspace(0.95, 0.02, 40)
 _PROXIMAL_STEPS = 400
 # Patch templates on images.
 CHECKPOINTS = (1, 2, 5, 10, 20, 30, 40, 50, 75, 100, 125, 150, 175, 200, 225, 250, 266)
@@ -41,10 +41,9 @@ class Curve(NamedTuple):
         return min(e for n, e in zip(self.features, self.errors, strict=True) if n <= n_features)
 
 
-def shared(train: Table, test: Table, max_features: int, **parameters: Any) -> Curve:
+def shared(train: Table, test: Table, max_features: int) -> Curve:
     """ShareBoost: one feature per round, for all classes."""
-    fitted = ShareBoostClassifier(C=C, max_rounds=max_features + 1, **parameters)
-    fitted.fit(train.X, train.y)
+    fitted = ShareBoostClassifier(C=C, max_rounds=max_features + 1).fit(train.X, train.y)
     sizes = [len(_used(fitted, stage)) for stage in range(fitted.model_.n_stages)]
     errors = [float(np.mean(labels != test.y)) for labels in fitted.staged_predict(test.X)]
     return Curve(sizes, errors)
@@ -80,8 +79,8 @@ def mixed_norm(train: Table, test: Table, max_features: int) -> Curve:
     weights = np.zeros((X.shape[1], len(classes)))
     curve = Curve([0], [1.0])
     largest = float(np.abs(_loss(X, labels, weights)[1][:-1]).sum(axis=1).max())
-    for share in PENALTY_SHARES:
-        weights = _proximal(X, labels, weights, share * largest)
+    for penalty in PENALTIES:
+        weights = _proximal(X, labels, weights, penalty * largest)
         used = np.flatnonzero(np.abs(weights[:-1]).max(axis=1) > 0)
         if len(used) > max_features:
             break
@@ -104,20 +103,14 @@ def patch_templates(train: Table, test: Table, rounds: int) -> dict[str, Any]:
         errors = {c: _error(stage, test) for c, stage in stages.items()}
         first = Table(train.X[:TRAIN_ROWS], train.y[:TRAIN_ROWS])
         train_errors = {c: _error(stage, first) for c, stage in stages.items()}
-    records = {c: fitted.history_[c - 1] for c in reached}
     table = fitted.model_.members["x"].learners
-    pooling = Pooling(*table.pooling.tolist())
-    positions = (pooling.height - pooling.side + 1) * (pooling.width - pooling.side + 1)
-    per_template = positions * pooling.side**2
     return {
         "test": errors,
         "train": train_errors,
-        "loss": {c: r["primal"] for c, r in records.items()},
-        "seconds": {c: r["seconds"] for c, r in records.items()},
+        "loss": {c: fitted.history_[c - 1]["primal"] for c in reached},
+        "seconds": {c: fitted.history_[c - 1]["seconds"] for c in reached},
         "value": errors[max(errors)],
-        "templates": len(table.templates),
-        "scalars": len(table),
-        "multiply_adds": len(table.templates) * per_template + len(table) * len(fitted.classes_),
+        **{"templates": len(table.templates), "scalars": len(table)},
     }
 
 
@@ -146,12 +139,12 @@ def _loss(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[float
     exponents[rows, labels] -= 1.0
     exponents -= exponents[rows, labels][:, None]
     top = exponents.max(axis=1, keepdims=True)
-    shares = np.exp(exponents - top)
-    sums = shares.sum(axis=1, keepdims=True)
-    shares /= sums
+    p = np.exp(exponents - top)
+    sums = p.sum(axis=1, keepdims=True)
+    p /= sums
     value = float((top + np.log(sums)).mean())
-    shares[rows, labels] -= 1.0
-    return value, X.T @ shares / len(labels)
+    p[rows, labels] -= 1.0
+    return value, X.T @ p / len(labels)
 
 
 def _proximal(X: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: float) -> np.ndarray:
@@ -161,7 +154,7 @@ def _proximal(X: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: flo
     momentum = 1.0
     for _ in range(_PROXIMAL_STEPS):
         moved = point - _loss(X, labels, point)[1] / lipschitz
-        moved[:-1] = _linf_prox(moved[:-1], penalty / lipschitz)
+        moved[:-1] = linf_prox(moved[:-1], penalty / lipschitz)
         step = moved - weights
         if ((point - moved) * step).sum() > 0:
             momentum, point = 1.0, weights
@@ -174,7 +167,7 @@ def _proximal(X: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: flo
     return weights
 
 
-def _linf_prox(rows: np.ndarray, penalty: float) -> np.ndarray:
+def linf_prox(rows: np.ndarray, penalty: float) -> np.ndarray:
     """Each row less its projection onto the l1 ball of radius ``penalty``."""
     sizes = np.sort(np.abs(rows), axis=1)[:, ::-1]
     sums = np.cumsum(sizes, axis=1) - penalty
@@ -195,5 +188,5 @@ def _refitted(X: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 
     start = np.zeros(X.shape[1] * n_classes)
     options = {"gtol": 1e-4, "maxiter": 1000}
-    answer = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    return answer.x.reshape(X.shape[1], n_classes)
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return solution.x.reshape(X.shape[1], n_classes)

@@ -1,60 +1,64 @@
 """One style for all plots of the pages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.runner.records import Record, grouped
+
 STYLE = {
     **{"axes.spines.top": False, "axes.spines.right": False, "grid.alpha": 0.25},
-    **{"legend.frameon": False, "legend.fontsize": 8, "errorbar.capsize": 2},
+    **{"legend.frameon": False, "legend.fontsize": 8, "axes.grid": True},
 }
 
 
 @contextmanager
 def panels(
-    path: Path, shape: tuple[int, int], size: tuple[float, float], *, grid: bool = True, **axes: Any
+    path: Path, shape: tuple[int, int], size: tuple[float, float], **axes: Any
 ) -> Iterator[tuple[Any, Any]]:
     """A figure and its axes, an array of ``shape``; written to ``path`` at the end of the block."""
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context({**STYLE, "axes.grid": grid}):
-        figure = new_figure(size)
-        yield figure, figure.subplots(*shape, squeeze=False, **axes)
-        save(figure, path)
-
-
-def new_figure(size: tuple[float, float]) -> Any:
-    """A figure without a window."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    return plt.figure(figsize=size, layout="constrained")
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=size, layout="constrained")
+        yield figure, figure.subplots(*shape, squeeze=False, **axes)
+        figure.savefig(path, dpi=110)
+        plt.close(figure)
 
 
-def save(figure: Any, path: Path, dpi: int = 110) -> None:
-    """Write a figure and let go of it."""
-    import matplotlib.pyplot as plt
-
-    figure.savefig(path, dpi=dpi)
-    plt.close(figure)
-
-
-def plain_ticks(axis: Any) -> None:
-    """Few numbers instead of powers of ten on logarithmic axes; ticks that were chosen stay."""
-    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
-
-    for one in (axis.xaxis, axis.yaxis):
-        if one.get_scale() == "log":
-            low, high = one.get_view_interval()
-            if not isinstance(one.get_major_locator(), FixedLocator):
-                one.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-            one.set_major_formatter("{x:g}")
-            one.set_minor_locator(NullLocator())
-
-
-def shared_legend(figure: Any, axis: Any, **settings: Any) -> None:
-    """The legend of one axis for the whole figure."""
-    figure.legend(*axis.get_legend_handles_labels(), **settings)
+def curves(
+    path: Path,
+    records: Sequence[Record],
+    x: str,
+    y: str,
+    panel: str = "dataset",
+    line: Sequence[str] = ("method",),
+    **settings: Any,
+) -> None:
+    """Lines of a field over another one, a panel for each value of a third; none without points."""
+    points = [r for r in records if r.get(x) is not None and r.get(y) is not None]
+    of_panels = grouped((r[panel], r) for r in points)
+    if not of_panels:
+        return
+    n_columns = min(4, len(of_panels))
+    n_rows = -(-len(of_panels) // n_columns)
+    size = (3.0 * n_columns + 1.5, 2.6 * n_rows + 0.6)
+    with panels(path, (n_rows, n_columns), size) as (figure, axes):
+        labels: dict[str, Any] = {}
+        for axis, (title, own) in zip(axes.flat, of_panels.items(), strict=False):
+            for key, of_line in grouped((tuple(r[one] for one in line), r) for r in own).items():
+                label = ", ".join(map(str, key))
+                colour = f"C{list(labels).index(label) if label in labels else len(labels)}"
+                pairs = sorted((r[x], r[y]) for r in of_line)
+                lines = axis.plot(*zip(*pairs, strict=True), color=colour, marker="o", ms=3)
+                labels.setdefault(label, lines[0])
+            axis.set(title=title, **settings)
+        for axis in axes.flat[len(of_panels) :]:
+            axis.remove()
+        figure.legend(labels.values(), labels.keys(), loc="outside right upper")
+        figure.supxlabel(x.replace("_", " "), fontsize=9)
+        figure.supylabel(y.replace("_", " "), fontsize=9)

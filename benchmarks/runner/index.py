@@ -8,9 +8,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.runner.check import read_page
+from benchmarks.runner.pages import blocks, markdown
 from benchmarks.runner.plots import panels
 from benchmarks.runner.records import Record, grouped, write_text
-from benchmarks.runner.tables import blocks
 
 # No error at all has no ratio.
 LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
@@ -20,10 +20,16 @@ TARGET = re.compile(
     r"^\| (?P<wanted>.+) \| (?P<measured>.+) \| (?P<end>met|\*\*missed\*\*|not measured) \|$",
     re.MULTILINE,
 )
+ERRORS: dict[str, Callable[[float], float | None]] = {
+    "same": lambda value: value,
+    "rest": lambda value: 1.0 - value,
+    "rest of 100": lambda value: 1.0 - 0.01 * value,
+    "none": lambda value: None,
+}
 
 
 class Figure(NamedTuple):
-    """What a page says of a method on a data set, or on a part of one; None: nothing."""
+    """Error and seconds of a method on a data set, or on a part of one; None where not measured."""
 
     dataset: Hashable
     method: str
@@ -32,16 +38,38 @@ class Figure(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """A line of the page: what is compared, and where the figures are."""
+    """A line of the page: the learners that are compared, and where their figures are.
+
+    The first of ``ours`` with the most data sets is shown, whatever its results.
+    """
 
     page: str
     task: str
     measure: str
-    # The first of those with the most data sets is shown: named here, not chosen by its results.
     ours: Sequence[str]
     peers: Sequence[str]
-    figures: Callable[[Sequence[Record]], Iterable[Figure]]
-    names: Mapping[str, str] = {}  # of methods, for readers
+    metrics: Sequence[str] = ()
+    error: str = "same"
+    seconds: str = "seconds"
+    per_second: str = ""  # a field with the inverse of the seconds
+    where: Mapping[str, Sequence[Any]] = {}  # fields and their values
+    fields: tuple[str, str] = ("", "")  # one that must have a value, one that must not
+
+    def figures(self, records: Sequence[Record]) -> list[Figure]:
+        """Figures from the records of some metrics."""
+        some, none = self.fields
+        figures = []
+        for r in records:
+            if r["metric"] not in self.metrics or r["value"] is None:
+                continue
+            if (some and not r.get(some)) or (none and r.get(none)):
+                continue
+            if any(r.get(field) not in values for field, values in self.where.items()):
+                continue
+            key = (r["dataset"], r["metric"], r.get("share"), r.get("case"))
+            seconds = 1.0 / r[self.per_second] if self.per_second else r.get(self.seconds)
+            figures.append(Figure(key, r["method"], ERRORS[self.error](r["value"]), seconds))
+        return figures
 
 
 class Line(NamedTuple):
@@ -57,8 +85,10 @@ class Line(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A page: its records, the commit it was written or checked on, its number of targets and those
-    it misses, each with what was measured."""
+    """A page: its records, the commit it was written or checked on, and its targets.
+
+    ``missed`` are the targets that it misses, each with what was measured.
+    """
 
     records: list[Record]
     commits: str
@@ -67,8 +97,15 @@ class Source(NamedTuple):
 
     @property
     def n_missed(self) -> str:
-        """How many of the targets are missed."""
+        """Number of the targets that are missed."""
         return f"{len(self.missed)} of {self.n_targets}" if self.n_targets else "-"
+
+
+def headline(line: Mapping[str, Any]) -> Headline:
+    """Headline of a table of index.toml."""
+    own = dict(line)
+    fields = (own.pop("with", ""), own.pop("without", ""))
+    return Headline(**own, fields=fields)
 
 
 def source(folder: Path, name: str) -> Source | None:
@@ -76,28 +113,32 @@ def source(folder: Path, name: str) -> Source | None:
     path = folder / f"{name}.md"
     if not path.exists() or not path.with_suffix(".json").exists():
         return None
-    said = list(TARGET.finditer(path.read_text()))
-    missed = [f"{one['wanted']} ({one['measured']})" for one in said if "missed" in one["end"]]
+    told = list(TARGET.finditer(path.read_text()))
+    missed = [f"{one['wanted']} ({one['measured']})" for one in told if "missed" in one["end"]]
     page = read_page(path.with_suffix(".json"))
     last = page.get("checked", page)
     runs = [last] if "commit" in last else page["runs"]
     commits = dict.fromkeys(str(run and run["commit"])[:7] for run in runs)
     shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
-    return Source(page["records"], shown, len(said), missed)
+    return Source(page["records"], shown, len(told), missed)
 
 
-def line(headline: Headline, page: Source) -> Line | None:
+Figures = Callable[[Sequence[Record]], Iterable[Figure]]
+
+
+def line(headline: Headline, page: Source, special: Figures | None = None) -> Line | None:
     """Ours beside the best peer of those with the most data sets; None if one of both is missing.
 
     The best peer is the one beside which ours is worst, in error, or in seconds without an error.
+    ``special`` reads the figures of a page whose records are of another kind.
     """
-    figures = grouped((figure.method, figure) for figure in headline.figures(page.records))
-    found = {method: {figure.dataset: figure for figure in own} for method, own in figures.items()}
-    own = max((found.get(method, {}) for method in headline.ours), key=len)
+    figures = grouped((f.method, f) for f in (special or headline.figures)(page.records))
+    of_methods = {m: {figure.dataset: figure for figure in own} for m, own in figures.items()}
+    own = max((of_methods.get(method, {}) for method in headline.ours), key=len)
     pairs = {
-        peer: [(own[name], found[peer][name]) for name in own if name in found[peer]]
+        peer: [(own[name], of_methods[peer][name]) for name in own if name in of_methods[peer]]
         for peer in headline.peers
-        if peer in found
+        if peer in of_methods
     }
     most = max(map(len, pairs.values()), default=0)
     lines = [
@@ -125,11 +166,17 @@ def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float
     return error, time
 
 
-def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str]) -> list[Line]:
+def write_index(
+    folder: Path, toml: Mapping[str, Any], special: Mapping[str, Figures], pages: Sequence[str]
+) -> list[Line]:
     """Write index.md and index.png of a folder of pages; returns the lines."""
-    found = {name: source(folder, name) for name in pages}
-    sources = {name: one for name, one in found.items() if one is not None}
-    lines = [line(one, sources[one.page]) for one in headlines if one.page in sources]
+    sources = {name: one for name in pages if (one := source(folder, name)) is not None}
+    headlines = [headline(one) for one in toml["line"]]
+    lines = [
+        line(one, sources[one.page], special.get(one.task))
+        for one in headlines
+        if one.page in sources
+    ]
     shown = [one for one in lines if one is not None]
     plot(shown, folder / "index.png")
     others = [
@@ -137,18 +184,20 @@ def write_index(folder: Path, headlines: Sequence[Headline], pages: Sequence[str
         for name, one in sources.items()
         if name not in {one.headline.page for one in shown}
     ]
+    n_worse, n_slower = (sum(map(_is_worse, own)) for own in _values(shown))
+    missed = [
+        f"- [{name}]({name}.md): {'; '.join(one.missed)}"
+        for name, one in sources.items()
+        if one.missed
+    ]
     text = blocks(
         "# Results",
-        SUMMARY.format(
-            n=len(shown),
-            n_worse=sum(_is_worse(one.error) for one in shown),
-            n_slower=sum(_is_worse(one.seconds) for one in shown),
-        ),
+        SUMMARY.format(n=len(shown), n_worse=n_worse, n_slower=n_slower),
         "![Bars of error and time, ours over the best peer](index.png)",
-        as_table(shown),
+        as_table(shown, toml["names"]),
         NOTE,
         f"Pages that compare with no peer: {', '.join(others)}." if others else "",
-        _missed_targets(sources),
+        "\n".join(("## Targets missed", "", *missed)) if missed else "",
         "```{toctree}\n:hidden:\n:glob:\n\n*\n```",
     )
     write_text(folder / "index.md", f"{text}\n")
@@ -171,31 +220,21 @@ a page was measured, or where a sample of it was last computed anew with the sam
 changes are not in the figures. `python -m benchmarks index` makes this page from the others."""
 
 
-def _missed_targets(sources: Mapping[str, Source]) -> str:
-    """What each page misses, as a list."""
-    missed = [
-        f"- [{name}]({name}.md): {'; '.join(one.missed)}"
-        for name, one in sources.items()
-        if one.missed
-    ]
-    return "\n".join(("## Targets missed", "", *missed)) if missed else ""
-
-
-def as_table(lines: Sequence[Line]) -> str:
-    """The lines as a table in Markdown."""
-    heads = ("task", "error", "time", "ours", "best peer", "measure", "missed", "commit")
-    rows = [heads, ["---"] * len(heads)]
+def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
+    """The lines as a table in Markdown, methods by their names for readers."""
+    rows = []
     for one in lines:
         sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
-        rows.append(
-            (
-                f"[{one.headline.task}]({one.headline.page}.md)",
-                *(_cell(one.error), _cell(one.seconds)),
-                *(one.headline.names.get(method, method) for method in (one.ours, one.peer)),
-                *(one.headline.measure + sets, one.source.n_missed, one.source.commits),
-            )
-        )
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        task = f"[{one.headline.task}]({one.headline.page}.md)"
+        both = (names.get(method, method) for method in (one.ours, one.peer))
+        about = (one.headline.measure + sets, one.source.n_missed, one.source.commits)
+        rows.append((task, _cell(one.error), _cell(one.seconds), *both, *about))
+    heads = ("task", "error", "time", "ours", "best peer", "measure", "missed", "commit")
+    return markdown(heads, rows, right=False)
+
+
+def _values(lines: Sequence[Line]) -> tuple[list[float | None], list[float | None]]:
+    return [one.error for one in lines], [one.seconds for one in lines]
 
 
 def _cell(value: float | None) -> str:
@@ -217,15 +256,13 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     """Bars from 1 to each ratio, on logarithmic axes: to the left ours is better."""
     size = (9.0, 0.9 + 0.17 * len(lines))
     with panels(path, (1, 2), size, sharey=True) as (_, axes):
-        for axis, title, name in zip(axes[0], ("error", "time"), ("error", "seconds"), strict=True):
-            values = [getattr(one, name) for one in lines]
-            known = [value for value in values if value is not None]
+        for axis, title, values in zip(axes[0], ("error", "time"), _values(lines), strict=True):
+            known = [*(value for value in values if value is not None), 1.0]
             _bars(axis, values)
             axis.set_xscale("log")
-            least, most = min([*known, 1.0]), max([*known, 1.0])
-            room = max((most / least) ** 0.17, 1.2)  # for the numbers beside the bars
-            ends = least / room, most * room
-            ticks = ERROR_TICKS if name == "error" else TIME_TICKS
+            room = max((max(known) / min(known)) ** 0.17, 1.2)  # for the numbers beside the bars
+            ends = min(known) / room, max(known) * room
+            ticks = ERROR_TICKS if title == "error" else TIME_TICKS
             axis.set_xticks([tick for tick in ticks if ends[0] < tick < ends[1]])
             axis.set_xlim(*ends)
             axis.xaxis.set_major_formatter("{x:g}")
