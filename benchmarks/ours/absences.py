@@ -3,13 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from benchmarks.ours.trackers import NAMES, Sequence, load_sequence, track
-from benchmarks.runner.experiment import Result, Source
+from benchmarks.ours.trackers import NAMES, load_sequence, track
 from structboost.inference.box_search import overlaps
 from structboost.tracking import StructBoostTracker, VideoWriter
 from structboost.tracking.object_search import size_of
@@ -33,9 +32,7 @@ class Absence(NamedTuple):
     truth: np.ndarray
 
 
-def made_absence(
-    sequence: Sequence, other: Sequence, kind: str, random: np.random.Generator
-) -> Absence | None:
+def made_absence(sequence, other, kind, random):
     """The object for BEFORE frames, none for ABSENT, then it is back; None if there is no room."""
     frames, truth = [as_rgb(frame) for frame in sequence.frames()], sequence.truth
     strangers = [as_rgb(frame) for frame in other.frames()]
@@ -78,7 +75,7 @@ def made_absence(
     return Absence(frames, truth)
 
 
-def _measured(absence: Absence, seed: int) -> Result:
+def _measured(absence, seed):
     """Whether the object was held, was seen to be lost, came back in time, or falsely."""
     tracker = StructBoostTracker(random_state=seed)
     tracker.init(absence.frames[0], absence.truth[0])
@@ -98,9 +95,7 @@ def _measured(absence: Absence, seed: int) -> Result:
     }
 
 
-def _far_shift(
-    box: np.ndarray, shape: tuple[int, ...], random: np.random.Generator
-) -> np.ndarray | None:
+def _far_shift(box, shape, random):
     """Whole pixels to a place in the frame that is far away."""
     room = np.maximum(np.array(shape[1::-1]) - box[2:], 1.0)
     for _ in range(1000):
@@ -110,12 +105,12 @@ def _far_shift(
     return None
 
 
-def _cut_out(image: np.ndarray, box: np.ndarray) -> np.ndarray:
+def _cut_out(image, box):
     left, top, width, height = np.rint(box).astype(int)
     return image[max(top, 0) : top + height, max(left, 0) : left + width]
 
 
-def _painted_over(image: np.ndarray, box: np.ndarray) -> np.ndarray:
+def _painted_over(image, box):
     mask = np.zeros(image.shape[:2], np.uint8)
     near = np.maximum(np.floor(box[:2] - 0.12 * box[2:]), 0).astype(int)
     far = np.ceil(box[:2] + 1.12 * box[2:]).astype(int)
@@ -123,7 +118,7 @@ def _painted_over(image: np.ndarray, box: np.ndarray) -> np.ndarray:
     return cv2.inpaint(image, mask, 3, cv2.INPAINT_TELEA)
 
 
-def _pasted(image: np.ndarray, part: np.ndarray, place: np.ndarray) -> np.ndarray:
+def _pasted(image, part, place):
     """Paste into ``image``; returns the box."""
     height, width = part.shape[:2]
     left, top = np.clip(place, 0, [image.shape[1] - width, image.shape[0] - height]).astype(int)
@@ -131,7 +126,7 @@ def _pasted(image: np.ndarray, part: np.ndarray, place: np.ndarray) -> np.ndarra
     return np.array([left, top, width, height], float)
 
 
-def found_again(source: Source, name: str, *, case: str) -> Result:
+def found_again(source, name, *, case):
     """Counts over the clips of a kind that are made from a sequence."""
     names = [other for other in NAMES if other != name]
     sequence, clips = load_sequence(name, source.folder), []
@@ -145,7 +140,7 @@ def found_again(source: Source, name: str, *, case: str) -> Result:
     return {"clips": len(clips), "held": len(held), **counts}
 
 
-def overlap(source: Source, is_encoded: bool, *, case: str, seed: int) -> Result:
+def overlap(source, is_encoded, *, case, seed):
     """Mean overlap with the truth, from the images or from the video that is made of them."""
     sequence, tracker = load_sequence(case, source.folder), StructBoostTracker
     if not is_encoded:
@@ -156,7 +151,7 @@ def overlap(source: Source, is_encoded: bool, *, case: str, seed: int) -> Result
         }
 
 
-def encoded(sequence: Any, path: Path) -> Any:
+def encoded(sequence, path):
     """The sequence as a video."""
     with VideoWriter(path) as writer:
         for frame in sequence.frames():

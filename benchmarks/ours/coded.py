@@ -1,15 +1,12 @@
 """AdaBoost.MO and .ECC beside their totally corrective counterparts, at several rounds."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap, class_scores_of
-from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import cpu_timed
 from structboost import (
     AdaBoostECCClassifier,
@@ -29,9 +26,7 @@ FACES = {
 HELD_OUT = "held_out"
 
 
-def compare(
-    code: str, weak_learner: str, theta: str, train: Table, test: Table, seed: int
-) -> dict[str, Any]:
+def compare(code, weak_learner, theta, train, test, seed):
     """Both methods on one split, under the same codes: errors and margins.
 
     The norm of a corrective model of T rounds is the sum of the stage-wise weights after T rounds,
@@ -40,11 +35,11 @@ def compare(
     common = {"weak_learner": weak_learner, "random_state": seed, "exact": True}
     stage_wise_face, corrective_face = (partial(face, **common) for face in FACES[code])
     validated = None
-    corrective: dict[str, Any] = {}
+    corrective = {}
     with threadpool_limits(1):
         longest = stage_wise_face(max_rounds=max(ROUNDS))
         fitted, seconds = cpu_timed(longest.fit, train.X, train.y)
-        stage_wise: dict[str, Any] = {"seconds": seconds}
+        stage_wise = {"seconds": seconds}
         if theta == HELD_OUT:
             validated = held_out_theta(corrective_face, train, seed)
         for rounds in ROUNDS:
@@ -61,7 +56,7 @@ def compare(
     return {"stage_wise": stage_wise, "corrective": corrective, "value": value}
 
 
-def held_out_theta(face: Callable[..., Any], train: Table, seed: int) -> float:
+def held_out_theta(face, train, seed):
     """Norm of the lowest error on a quarter of the training rows; the smallest of several.
 
     The paper has five folds; those cost five times as much.
@@ -76,7 +71,7 @@ def held_out_theta(face: Callable[..., Any], train: Table, seed: int) -> float:
     return float(THETAS[int(np.argmin(errors))])
 
 
-def _facts(estimator: Any, model: Any, train: Table, test: Table) -> dict[str, Any]:
+def _facts(estimator, model, train, test):
     """Errors, and the smallest margin of the training examples over the l1 norm of the weights."""
     task = estimator.task_
     scores, test_scores = (model.scores(part.X) for part in (train, test))
@@ -89,7 +84,7 @@ def _facts(estimator: Any, model: Any, train: Table, test: Table) -> dict[str, A
     }
 
 
-def _pair_margins(task: Any, y: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def _pair_margins(task, y, scores):
     """Margins of all pairs: bits of the code, or wrong classes."""
     if isinstance(task, CodedTask):
         return (task.code[y] * scores).ravel()

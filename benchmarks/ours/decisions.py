@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -18,8 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table
-from benchmarks.runner.experiment import Result
-from benchmarks.runner.protocol import Method, Params, grid, spread
+from benchmarks.runner.protocol import Method, grid, spread
 from structboost import (
     AcyclicPath,
     Assignment,
@@ -47,10 +44,10 @@ class Instance(NamedTuple):
     expected: np.ndarray | None = None  # costs, where the generator is known
     mean_of_ratios: bool = False  # knapsack.npz's score; else the ratio of sums
 
-    def table(self, rows: np.ndarray) -> Table:
+    def table(self, rows):
         return Table(self.X[rows], self.costs[rows])
 
-    def regret(self, predicted: np.ndarray, rows: np.ndarray) -> float:
+    def regret(self, predicted, rows):
         """Relative regret of the decisions at predicted costs."""
         costs, solve_all = self.costs[rows], self.problem.solve_all
         best = np.einsum("ij,ij->i", costs, solve_all(costs))
@@ -60,15 +57,13 @@ class Instance(NamedTuple):
         return float(np.mean(ratio))
 
 
-def _made(
-    problem: DecisionProblem, X: np.ndarray, costs: np.ndarray, n: int, expected: np.ndarray
-) -> Instance:
+def _made(problem, X, costs, n, expected):
     """The first ``n`` rows are for training; settings are chosen on the last quarter of them."""
     rows, cut = np.arange(len(X)), n - n // 4
     return Instance(problem, X, costs, rows[:n], rows[n:], (rows[:cut], rows[cut:n]), expected)
 
 
-def routes(degree: int, seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+def routes(degree, seed, n=1000, n_test=4000):
     """PyEPO's shortest paths on a grid of 5 x 5, with noise of 0.5."""
     rng, problem = np.random.RandomState(seed), GridPath(5, 5)
     B = rng.binomial(1, 0.5, (problem.n_items, 5))
@@ -77,7 +72,7 @@ def routes(degree: int, seed: int, n: int = 1000, n_test: int = 4000) -> Instanc
     return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
 
 
-def notebook(data_dir: Path) -> Instance:
+def notebook(data_dir):
     """The instance of PyEPO's notebook 3, and its rows."""
     with np.load(data_dir / NOTEBOOK) as file:
         x, costs, train, test, B = (file[k] for k in ("x", "c", "train", "test", "B"))
@@ -86,7 +81,7 @@ def notebook(data_dir: Path) -> Instance:
     return Instance(GridPath(5, 5), x, costs.astype(float), *parts, expected)
 
 
-def knapsack(data_dir: Path, seed: int) -> Instance:
+def knapsack(data_dir, seed):
     """Prices of half-hours, capacity 60, with the order of days of a seed."""
     with np.load(data_dir / KNAPSACK) as file:
         X, y, weights, own, order = (file[k] for k in ("X", "y", "weights", "file_train", "order"))
@@ -97,7 +92,7 @@ def knapsack(data_dir: Path, seed: int) -> Instance:
     return Instance(Knapsack(weights, 60), X, y, train, test, (train, held), mean_of_ratios=True)
 
 
-def network(trial: int) -> Instance:
+def network(trial):
     """dboost's small random networks; most costs are negative, so long paths pay."""
     rng = np.random.RandomState(trial)
     arcs = [(j, i) for i in range(5) for j in range(i) if rng.rand() < 0.75 ** (i - j - 1)]
@@ -110,7 +105,7 @@ def network(trial: int) -> Instance:
     return _made(AcyclicPath(np.array(arcs), 0, 4), x, costs, 1000, expected)
 
 
-def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
+def clocks(seed, n=500, n_test=2000):
     """Measured travel times on a grid of 4 x 4, by cameras whose clocks are wrong.
 
     The time of a street depends on thresholds of the features and on a product of two. Each day
@@ -130,21 +125,21 @@ def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
     return _made(problem, x, costs, n, times)
 
 
-def _slow_above(rng: np.random.RandomState, n_items: int) -> Callable[[np.ndarray], np.ndarray]:
+def _slow_above(rng, n_items):
     """Costs of items that rise above thresholds of features, and further above two at once."""
     shape = n_items, 3
     which = rng.randint(0, 5, (2, *shape))
     at = rng.normal(0, 0.5, (2, *shape))
     alone, together = rng.uniform(0, 2, (2, *shape))
 
-    def costs(x: np.ndarray) -> np.ndarray:
+    def costs(x):
         above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
         return 1 + (alone * above + together * (above & also)).sum(axis=2)
 
     return costs
 
 
-def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+def thresholds(seed, n=1000, n_test=4000):
     """Streets of a 5 x 5 grid that are slow above thresholds, and slower above two at once.
 
     Rush hour slows a street down, rain another, and both together a third. Sizes, noise and
@@ -157,7 +152,7 @@ def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
     return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
 
 
-def rosters(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+def rosters(seed, n=1000, n_test=4000):
     """Six jobs for six workers: how long each takes for each is known for past days.
 
     A worker takes for a job as long as :func:`thresholds` has it for a street. Each day each worker
@@ -174,7 +169,7 @@ def rosters(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
     return _made(problem, x, costs, n, expected)
 
 
-def offers(seed: int, n: int = 100, n_test: int = 1000) -> Instance:
+def offers(seed, n=100, n_test=1000):
     """Ten of forty offers are taken; the values of the best are many times those of others.
 
     A value is exp(2 z), where z is a standardised feature of the offer plus steps at thresholds of
@@ -191,23 +186,21 @@ def offers(seed: int, n: int = 100, n_test: int = 1000) -> Instance:
 class TwoStage(Method):
     """A regressor of scikit-learn's kind, for each item or for all items together."""
 
-    def __init__(
-        self, name: str, make: Callable[..., Any], candidates: Sequence[Params], *packages: str
-    ) -> None:
+    def __init__(self, name, make, candidates, *packages):
         self.name, self.make, self.candidates, self.packages = name, make, candidates, packages
         self.is_joint = name in ("least_squares", "random_forest")
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         model = self.make(**params)
         if train.X.ndim == 3:
             return model.fit(_rows(train.X), train.y.ravel())
         return (model if self.is_joint else MultiOutputRegressor(model)).fit(train.X, train.y)
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return model.predict(X) if X.ndim == 2 else model.predict(_rows(X)).reshape(X.shape[:2])
 
 
-def _rows(X: np.ndarray) -> np.ndarray:
+def _rows(X):
     return X.reshape(-1, X.shape[-1])
 
 
@@ -227,20 +220,20 @@ class ByRegret(Method):
 
     problem: DecisionProblem
 
-    def __init__(self, name: str, candidates: Sequence[Params], **settings: Any) -> None:
+    def __init__(self, name, candidates, **settings):
         self.name, self.candidates = name, candidates
         self.settings = {"tol": 0.05, "max_rounds": 60, "random_state": 0, **settings}
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = PredictThenOptimize(self.problem, **self.settings, **params)
             return model.fit(train.X, train.y)
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return model.predict_costs(X)
 
-    def facts(self, model: Any) -> Result:
+    def facts(self, model):
         return {"gap": model.history_[-1]["gap"], "C": model.C_}
 
 
@@ -256,7 +249,7 @@ OURS = (
 )
 
 
-def tuned(method: Any, instance: Instance, n_candidates: int) -> Result:
+def tuned(method, instance, n_candidates):
     """Choose a setting on training rows, fit with it, and measure; seconds are CPU seconds.
 
     Without a method the costs are those that the generator expects: no prediction is better on

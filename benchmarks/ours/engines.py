@@ -1,24 +1,20 @@
-"""Training on several engines, on tables of any size, on disk too."""
+"""Training on several engines, in memory and from disk."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import load
-from benchmarks.runner.experiment import Result, Source
-from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
+from benchmarks.runner.limits import peak_memory, reset_peak_memory
 from benchmarks.runner.protocol import timed
 from structboost import BinnedTable, MulticlassTask, StructBoost, Task
 
 # The first rounds, in which new processes load compiled kernels, are not timed.
-WARM_UP_ROUNDS, TIMED_ROUNDS, SPEED_ROUNDS = 10, 20, 10
+WARM_UP_ROUNDS, TIMED_ROUNDS = 10, 20
 N_FEATURES, N_CLASSES = 50, 4
 _BATCH_ROWS = 1 << 17
 
@@ -35,7 +31,7 @@ class PythonTask(MulticlassTask):
     separate = Task.separate
 
 
-def batches(n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(n_rows):
     """Made rows and their classes, batch by batch, the same each time; most features are noise."""
     centres = np.random.RandomState(0).normal(scale=0.7, size=(N_CLASSES, 8))
     for index, first in enumerate(range(0, n_rows, _BATCH_ROWS)):
@@ -47,24 +43,24 @@ def batches(n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield X, y
 
 
-def made(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+def made(n_rows):
     """All made rows at once."""
     parts = list(batches(n_rows))
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
 
-def _trainer(task: MulticlassTask, **changes: Any) -> StructBoost:
+def _trainer(task, **changes):
     """A trainer that goes on to the last round."""
     parameters = {"C": 1000.0, "tol": 1e-9, "max_rounds": 10, "columns_per_channel": 1, **changes}
     return StructBoost(task, **parameters)
 
 
-def _seconds_of_rounds(trainer: StructBoost, first: int = 1) -> np.ndarray:
+def _seconds_of_rounds(trainer, first=1):
     """Seconds of the rounds after the first ones; the very first starts things up."""
     return np.diff([record["seconds"] for record in trainer.history_])[first - 1 :]
 
 
-def on_engine(source: Source, engine: tuple[str, int], *, rows: int, repeat: int) -> Result:
+def on_engine(source, engine, *, rows, repeat):
     """Seconds of a round on an engine, and the bits of the objective that was reached."""
     X, y = made(rows)
     if source.name == "mnist":
@@ -81,7 +77,7 @@ def on_engine(source: Source, engine: tuple[str, int], *, rows: int, repeat: int
 
 
 @contextmanager
-def _cluster(engine: str, workers: int) -> Iterator[Any]:
+def _cluster(engine, workers):
     """The client of a Dask cluster on this machine, if the engine is Dask."""
     if engine != "dask":
         yield None
@@ -93,7 +89,7 @@ def _cluster(engine: str, workers: int) -> Iterator[Any]:
         yield client
 
 
-def train_from_disk(report: Report, engine: str, workers: int, n_rows: int) -> Result:
+def train_from_disk(report, engine, workers, n_rows):
     """Bin batches into a table on disk and train on it; peak memory of both together."""
     _trainer(MulticlassTask(N_CLASSES), max_rounds=2).fit(*made(2000))
     report({})
@@ -109,22 +105,4 @@ def train_from_disk(report: Report, engine: str, workers: int, n_rows: int) -> R
         "binning_seconds": binning_seconds,
         "round_seconds": float(np.mean(_seconds_of_rounds(trainer))),
         **{"peak_bytes": peak_memory(), "objective": trainer.objective_.hex()},
-    }
-
-
-def train_watched(report: Report, make: Callable[..., Any], *arguments: Any) -> Result:
-    """Seconds of a round and peak memory, over that of the table itself."""
-    with threadpool_limits(1):
-        _trainer(MulticlassTask(N_CLASSES), max_rounds=2).fit(*made(2000))
-        data = make(*arguments)
-        report({})
-        before = reset_peak_memory()
-        trainer = _trainer(MulticlassTask(int(data.y.max()) + 1), max_rounds=SPEED_ROUNDS)
-        trainer, seconds = timed(trainer.fit, data.X, data.y)
-    round_seconds = float(np.mean(_seconds_of_rounds(trainer)))
-    return {
-        **{"seconds": seconds, "rounds": len(trainer.history_), "round_seconds": round_seconds},
-        "rounds_per_second": 1.0 / round_seconds,
-        "bytes_per_example": (peak_memory() - before) / len(data.X),
-        "peak_bytes": peak_memory(),
     }

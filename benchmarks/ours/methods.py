@@ -1,6 +1,6 @@
 """Our learners as the tables train them: hinge loss, structured SVM, stage-wise boosting."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -11,9 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.datasets import Table
-from benchmarks.runner.limits import Report
-from benchmarks.runner.protocol import Method, Objective, Params, Trial, cpu_timed, grid
+from benchmarks.runner.protocol import Method, Params, Trial, cpu_timed, grid
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
@@ -36,17 +34,17 @@ STAGES = (25, 50, 100, 200, 300, 500)
 SVM_STAGES = (10, 25, 50, 100, 150, 200)
 
 
-def certified_gap(last: Mapping[str, Any]) -> float | None:
+def certified_gap(last):
     """Gap of a record of the history; None where it is not proved for the whole family."""
     return last["gap"] if last["certified"] else None
 
 
-def class_scores_of(task: Any, scores: np.ndarray) -> np.ndarray:
+def class_scores_of(task, scores):
     """Scores of the classes, from those of bits or nodes where the task has a code."""
     return task.class_scores(scores) if hasattr(task, "class_scores") else scores
 
 
-def powers(low: float, high: float) -> list[Params]:
+def powers(low, high):
     """Six values of C between two powers of ten."""
     return grid(C=[float(C) for C in np.logspace(low, high, 6)])
 
@@ -65,19 +63,17 @@ class Hinge(Method):
     usual = {}  # settings of all learners of the class
     warm_params = {"C": 10.0}
 
-    def problem(self, train: Table) -> tuple[Any, Any, Any]:
+    def problem(self, train):
         """Task, inputs and outputs."""
         raise NotImplementedError
 
-    def trainer(self, task: Any, C: float | str, spread: float = 0.0) -> Any:
+    def trainer(self, task, C, spread=0.0):
         """Not yet fitted."""
         settings = {"max_rounds": MAX_ROUNDS, **self.usual, **self.settings}
         tol = self.fit_share * self.gap if self.spreads else self.gap
         return StructBoost(task, C=C, tol=tol, spread=spread, random_state=0, **settings)
 
-    def trials(
-        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
-    ) -> list[Trial]:
+    def trials(self, train, validation, candidates, objective):
         """Each C, warm started from the one before; then the best of them with spread weights."""
         task, X, Y = self.problem(train)
         Cs = [params["C"] for params in candidates]
@@ -91,17 +87,17 @@ class Hinge(Method):
             trials.append(self.trial(train, validation, params, objective))
         return trials
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         task, X, Y = self.problem(train)
         return self.trainer(task, params["C"], params.get("spread", 0.0)).fit(X, Y)
 
-    def facts(self, model: Any) -> dict[str, Any]:
+    def facts(self, model):
         last = model.history_[-1]
         shown = ("certified", "primal", "bound", "cuts", "columns", "oracle_calls")
         facts = {name: last[name] for name in shown}
         return {"rounds": last["round"], "gap": certified_gap(last), **facts}
 
-    def tuning_facts(self, trials: list[Trial]) -> dict[str, Any]:
+    def tuning_facts(self, trials):
         """Rounds and gaps along the path, and the gap at C = 1000."""
         of_path = [trial for trial in trials if trial.facts]
         path = [{"C": t.params["C"], **{k: t.facts[k] for k in ("gap", "rounds")}} for t in of_path]
@@ -118,14 +114,14 @@ class Ranking(Hinge):
     usual = {"exact": True, "columns_per_channel": 20}
     n_made = 2
 
-    def problem(self, train: Table) -> tuple[Any, Any, Any]:
+    def problem(self, train):
         return RankingTask(), [train.X], [train.y]
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return model.model_.scores(X)[:, 0]
 
 
-def ranking(name: str, **settings: Any) -> Ranking:
+def ranking(name, **settings):
     """A ranker fitted to the gap itself, to be timed."""
     return Ranking(name, 0.01, spreads=False, settings=settings)
 
@@ -145,25 +141,25 @@ class Multiclass(Hinge):
 
     taxonomy: Any = None
 
-    def problem(self, train: Table) -> tuple[Any, Any, Any]:
+    def problem(self, train):
         tree = self.taxonomy
         task = TaxonomyTask(tree) if tree else MulticlassTask(int(train.y.max()) + 1)
         return task, train.X, train.y
 
-    def warm_up(self) -> None:
+    def warm_up(self):
         """Compile without the taxonomy: the made table has other classes."""
         Hinge.warm_up(replace(self, taxonomy=None))
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return class_scores_of(model.task, model.model_.scores(X)).argmax(axis=1)
 
 
-def stumps(gap: float) -> Multiclass:
+def stumps(gap):
     """The paper's main method."""
     return Multiclass("structboost_1slack", gap)
 
 
-def perceptrons(gap: float, max_rounds: int = MAX_ROUNDS) -> Multiclass:
+def perceptrons(gap, max_rounds=MAX_ROUNDS):
     """StructBoost-per of the paper: perceptrons (31), by a search that proves nothing."""
     own = {"weak_learner": "perceptron", "max_rounds": max_rounds, "columns_per_channel": 1}
     return Multiclass("structboost_perceptrons", gap, spreads=False, settings=own)
@@ -175,9 +171,7 @@ class OwnChoice(Multiclass):
     Its coarse fits take the place of the candidates.
     """
 
-    def trials(
-        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
-    ) -> list[Trial]:
+    def trials(self, train, validation, candidates, objective):
         task, X, Y = self.problem(train)
         folds = [Fold(X, Y, None, *self.problem(validation)[1:])]
         trainer = self.trainer(task, "auto").fit(X, Y, folds=folds)
@@ -185,12 +179,12 @@ class OwnChoice(Multiclass):
         (model,) = trainer.model_.members.values()
         return [Trial({"C": trainer.C_, "weak_learner": model.family.split(UNION)}, value)]
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         learners = params.get("weak_learner", self.settings["weak_learner"])
         own = replace(self, settings={**self.settings, "weak_learner": learners})
         return Hinge.fit(own, train, params)
 
-    def tuning_facts(self, trials: list[Trial]) -> dict[str, Any]:
+    def tuning_facts(self, trials):
         return {}
 
 
@@ -203,14 +197,14 @@ class HingeTrees(Multiclass):
 
     trials = Method.trials
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         trees = partial(TreeFamily, depth=params.get("depth", DEPTH))
         beside = () if params.get("alone") else self.settings["weak_learner"]
         own = replace(self, settings={**self.settings, "weak_learner": [*beside, trees]})
         return Multiclass.fit(own, train, params)
 
 
-def hinge_trees(name: str, *beside: str) -> HingeTrees:
+def hinge_trees(name, *beside):
     """Trees, and the families ``beside`` them; no gap is proved, so the rounds end the fit."""
     own = {"weak_learner": beside, "columns_per_channel": 1}
     alone = {"alone": (True, False)} if beside else {}
@@ -218,9 +212,7 @@ def hinge_trees(name: str, *beside: str) -> HingeTrees:
     return HingeTrees(name, 0.01, spreads=False, settings=own, candidates=grown)
 
 
-def timed_fit(
-    report: Report, method: Ranking, train: Table, test: Table, C: float
-) -> dict[str, Any]:
+def timed_fit(report, method, train, test, C):
     """Fit in a process of its own (see `limits`)."""
     with threadpool_limits(1):
         method.warm_up()
@@ -241,15 +233,15 @@ class SSVM(Method):
     candidates = powers(0, 5)
     warm_params = {"C": 10.0}
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         task = MulticlassTask(int(train.y.max()) + 1)
         machine = StructuredSVM(task, C=params["C"], random_state=0)
         return make_pipeline(StandardScaler(), machine).fit(train.X, train.y)
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return np.asarray(model.predict(X))
 
-    def facts(self, model: Any) -> dict[str, Any]:
+    def facts(self, model):
         last = model[-1].history_[-1]
         return {"rounds": last["round"], "gap": last["gap"], "certified": last["certified"]}
 
@@ -265,16 +257,14 @@ class StageWise(Method):
     warm_params = {"rounds": 2}
 
     @property
-    def candidates(self) -> list[Params]:
+    def candidates(self):
         return grid(rounds=self.stages)
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         """Train for as many rounds as the parameters say, or until pricing is exhausted."""
         return self.classifier(max_rounds=params["rounds"], random_state=0).fit(train.X, train.y)
 
-    def trials(
-        self, train: Table, validation: Table, candidates: list[Params], objective: Objective
-    ) -> list[Trial]:
+    def trials(self, train, validation, candidates, objective):
         fitted = self.fit(train, max(candidates, key=lambda params: params["rounds"]))
         trials = []
         for params in candidates:
@@ -284,7 +274,7 @@ class StageWise(Method):
             trials.append(Trial(params, objective.measure(validation.y, labels)))
         return trials
 
-    def facts(self, model: Any) -> dict[str, Any]:
+    def facts(self, model):
         return {"rounds": model.n_iter_}
 
 

@@ -1,15 +1,13 @@
 """MultiBoost^cw round by round: errors, CPU seconds, objective, memory."""
 
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.datasets import Dataset, Table, load
-from benchmarks.runner.experiment import Result, Source
-from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory, run_limited
+from benchmarks.runner.datasets import Table, load
+from benchmarks.runner.limits import peak_memory, reset_peak_memory, run_limited
 from structboost import Exponential, MulticlassTask, StructBoost
 
 CHECKPOINTS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
@@ -27,9 +25,7 @@ class Setting(NamedTuple):
     C: float
 
 
-def trained(
-    source: Source, setting: Setting, *, split: int, rounds: int, limit_seconds: float, **_: Any
-) -> Result:
+def trained(source, setting, *, split, rounds, limit_seconds, **_):
     """Errors and seconds at the checkpoints, in a process of its own."""
     data = load(source.name, source.folder, whole=True)
     arguments = (setting, *_parts(data, split, source), data.n_classes, rounds, limit_seconds)
@@ -39,7 +35,7 @@ def trained(
     return {**ending.result, "C": setting.C}
 
 
-def _parts(data: Dataset, split: int, source: Source) -> list[Table]:
+def _parts(data, split, source):
     """Training and test part: the rows of the published code's runs, else 75 % at random.
 
     Features are quantised over all rows, to 256 levels between the extremes, padded by 0.01, as in
@@ -61,7 +57,7 @@ def _parts(data: Dataset, split: int, source: Source) -> list[Table]:
     return [Table(X[own].astype(np.uint8), data.y[own]) for own in (train, test)]
 
 
-def _trainer(setting: Setting, n_classes: int, rounds: int, callbacks: Any = None) -> StructBoost:
+def _trainer(setting, n_classes, rounds, callbacks=None):
     """Not yet fitted; runs all its rounds unless pricing is exhausted."""
     common = {"tol": 0.0, "max_rounds": rounds, "columns_per_channel": 1, "random_state": 1}
     formulation = Exponential(setting.solver, setting.tau_max)
@@ -69,26 +65,18 @@ def _trainer(setting: Setting, n_classes: int, rounds: int, callbacks: Any = Non
     return StructBoost(MulticlassTask(n_classes), **common, **own)
 
 
-def train_watched(
-    report: Report,
-    setting: Setting,
-    train: Table,
-    test: Table,
-    n_classes: int,
-    rounds: int,
-    limit: float,
-) -> Result:
+def train_watched(report, setting, train, test, n_classes, rounds, limit):
     """Errors and CPU seconds at the checkpoints, and facts of the last round.
 
     Training stops after the round in which ``limit`` seconds have passed.
     """
-    cpu: list[float] = []
+    cpu = []
 
-    def watch(record: Mapping[str, Any], fitting: Any) -> bool:
+    def watch(record, fitting):
         cpu.append(time.process_time() - began)
         return time.perf_counter() - started > limit
 
-    def errors(part: Table) -> dict[int, float]:
+    def errors(part):
         labels = {c: table.scores(part.X).argmax(axis=1) for c, table in tables.items()}
         return {c: float(np.mean(own != part.y)) for c, own in labels.items()}
 

@@ -1,7 +1,5 @@
 """`Segmenter` as users train it, with classifiers of their own."""
 
-from typing import Any
-
 from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -10,7 +8,6 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.segmenting import CACHE
 from benchmarks.ours.strokes import drawn
-from benchmarks.runner.experiment import Result, Source
 from structboost import StructBoostClassifier
 from structboost.segmentation import OwnUnaries, Segmenter
 from structboost.segmentation.unaries import UnarySettings
@@ -19,7 +16,7 @@ OURS, FOREST, BUILT_IN = "StructBoostClassifier", "forest and linear", "built in
 N_PHOTOGRAPHS = 60
 
 
-def _forest(seed: int) -> Any:
+def _forest(seed):
     """The classifier of the guide."""
     settings = {"min_samples_leaf": 4, "max_samples": 0.5, "bootstrap": True}
     trees = ExtraTreesClassifier(150, random_state=seed, **settings)
@@ -34,7 +31,7 @@ UNARIES = {
 }
 
 
-def with_own_unaries(source: Source, unaries: Any, *, case: str, seed: int) -> Result:
+def with_own_unaries(source, unaries, *, case, seed):
     """Mean IoU on photographs drawn from the test part, after training on as many others."""
     root = source.folder / "segmentation" / case
     parts = [drawn(root, part, N_PHOTOGRAPHS, seed) for part in ("train", "test")]

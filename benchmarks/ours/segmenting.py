@@ -1,6 +1,5 @@
 """Segmentation of photographs: superpixels alone, and CRFs, linear and boosted, on one split."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,6 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap
-from benchmarks.runner.experiment import Result, Source
 from benchmarks.runner.protocol import cpu_timed
 from structboost import AdaBoostMHClassifier
 from structboost.segmentation.crf_model import CRFModel
@@ -65,10 +63,10 @@ class Images:
     photographs: list[int]
 
     @property
-    def is_binary(self) -> bool:
+    def is_binary(self):
         return self.counts[0].shape[1] == 2
 
-    def labels_of_strokes(self) -> list[np.ndarray | None]:
+    def labels_of_strokes(self):
         """Labels that the scribbles give; all methods take them as they are."""
         if self.strokes is None:
             return [None] * len(self.described)
@@ -88,7 +86,7 @@ class Potentials(NamedTuple):
     responses: list[np.ndarray] | None
 
 
-def compare(source: Source, photographs: Photographs, *, seed: int) -> Result:
+def compare(source, photographs, *, seed):
     """All methods on the same potentials; a result by method."""
     root = source.folder / "segmentation" / photographs.folder
     with threadpool_limits(1):
@@ -108,7 +106,7 @@ def compare(source: Source, photographs: Photographs, *, seed: int) -> Result:
     return {"unary_seconds": seconds, "n_test": len(test.described), "methods": methods}
 
 
-def potentials(train: Images, test: Images, seed: int) -> Potentials:
+def potentials(train, test, seed):
     """Potentials that all CRFs of a seed have in common."""
     has_words = train.strokes is None
     codebook = None
@@ -134,9 +132,7 @@ def potentials(train: Images, test: Images, seed: int) -> Potentials:
     return Potentials(graphs, test_graphs, codebook, at_test if has_words else None)
 
 
-def _crf(
-    settings: CRFSettings, shared: Potentials, train: Images, test: Images, seed: int
-) -> Result:
+def _crf(settings, shared, train, test, seed):
     """A CRF at the C of the best mean IoU in a cross-validation on the training images."""
     data = (shared.train, train.counts)
     choice, tuning_seconds = cpu_timed(tuned, *data, settings, CANDIDATES, seed, train.photographs)
@@ -156,9 +152,7 @@ def _crf(
     }
 
 
-def _alone(
-    method: str, train: Images, test: Images, codebook: np.ndarray | None, seed: int
-) -> Result:
+def _alone(method, train, test, codebook, seed):
     """A classifier of single superpixels on their visual words or their relation to scribbles."""
     (model, C), seconds = cpu_timed(_fit_alone, method, train, codebook, seed)
     rows = [_rows_alone(test, codebook, i) for i in range(len(test.described))]
@@ -168,9 +162,7 @@ def _alone(
     return {**scores, "C": C, "seconds": seconds}
 
 
-def _fit_alone(
-    method: str, train: Images, codebook: np.ndarray | None, seed: int
-) -> tuple[Any, float | None]:
+def _fit_alone(method, train, codebook, seed):
     """``adaboost`` or ``svm`` on at most 10,000 superpixels; C is chosen on every third image."""
     rows = [_rows_alone(train, codebook, i) for i in range(len(train.described))]
     X, counted = np.concatenate(rows), np.concatenate(train.counts)
@@ -184,7 +176,7 @@ def _fit_alone(
     is_held_out = of_image[drawn] % HELD_OUT == 0
     held_out, rest = drawn[is_held_out], drawn[~is_held_out]
 
-    def svm(C: float) -> Any:
+    def svm(C):
         return make_pipeline(StandardScaler(), LinearSVC(C=C, dual="auto", random_state=seed))
 
     fits = [svm(C).fit(X[rest], y[rest]) for C in SVM_CANDIDATES]
@@ -193,7 +185,7 @@ def _fit_alone(
     return svm(C).fit(X[drawn], y[drawn]), C
 
 
-def _rows_alone(part: Images, codebook: np.ndarray | None, i: int) -> np.ndarray:
+def _rows_alone(part, codebook, i):
     """Features of the superpixels of image ``i`` for a classifier of single ones."""
     described = part.described[i]
     if codebook is not None:
@@ -201,21 +193,19 @@ def _rows_alone(part: Images, codebook: np.ndarray | None, i: int) -> np.ndarray
     return scribble_features(described, scribbled_labels(described, part.strokes[i]))
 
 
-def _signed(decision: np.ndarray) -> np.ndarray:
+def _signed(decision):
     """The foreground's margin, of one column or of two."""
     return decision if decision.ndim == 1 else decision[:, 1] - decision[:, 0]
 
 
-def _scores(
-    test: Images, labels: Sequence[np.ndarray], margins_of: Callable[[int], np.ndarray]
-) -> Result:
+def _scores(test, labels, margins_of):
     """Scores over all images; image by image and over all margins where there are two labels.
 
     Where a label is drawn, its margin is beyond all others.
     """
     counts = test.counts
     scores = superpixel_scores(counts, labels)
-    result: Result = {"mean_iou": scores.mean_iou, **scores.as_record()}
+    result = {"mean_iou": scores.mean_iou, **scores.as_record()}
     if test.is_binary:
         pairs = [(margins_of(i), drawn) for i, drawn in enumerate(test.labels_of_strokes())]
         margins = [m if g is None else np.where(g < 0, m, 1e9 * (2 * g - 1)) for m, g in pairs]
@@ -228,7 +218,7 @@ def _scores(
 
 
 @lru_cache(maxsize=4)
-def images(photographs: Photographs, root: Path, part: str) -> Images:
+def images(photographs, root, part):
     """A part of a set, described; features are kept in ``.bench/features`` of this directory."""
     parts = read_split(root / "split.txt")
     folders = (root / "images", root / "masks")

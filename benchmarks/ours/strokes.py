@@ -1,19 +1,14 @@
 """One photograph cut out by strokes: ours beside GrabCut, on strokes by hand and on made ones."""
 
-from pathlib import Path
-from typing import Any
-
 import cv2
 import numpy as np
 from scipy.ndimage import distance_transform_edt, label
 from skimage.graph import route_through_array
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.experiment import Result, Source
 from benchmarks.runner.protocol import cpu_timed
 from structboost.segmentation import StrokeSegmenter, read_folder, read_split
 from structboost.segmentation.image_files import read_mask
-from structboost.segmentation.labelled_folder import LabelledImage
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.vision.images import swapped_channels
@@ -24,7 +19,7 @@ _WIDTH = 5  # pixels
 _DEEP = 0.4  # of the largest distance from the border of an object; the ends of a stroke have more
 HORSES, PEOPLE, CARS, BY_HAND = "weizmann_horse", "human_graz", "camvid", "grabcut_bsds"
 # Set, part (None: all of it), folder of the strokes (None: made), and number of photographs.
-CASES: dict[str, tuple[str, str | None, str | None, int | None]] = {
+CASES = {
     "set 1": (BY_HAND, None, "scribbles1", None),
     "set 2": (BY_HAND, None, "scribbles2", None),
     "set 1, test": (BY_HAND, "test", "scribbles1", None),
@@ -34,7 +29,7 @@ CASES: dict[str, tuple[str, str | None, str | None, int | None]] = {
 }
 
 
-def drawn(root: Path, part: str | None, n: int | None, seed: int) -> list[LabelledImage]:
+def drawn(root, part, n, seed):
     """Photographs of a part of a set or of all of it; all of them, or ``n`` drawn at random."""
     parts = read_split(root / "split.txt")
     names = [name for name, own in parts.items() if part in (own, None)]
@@ -43,7 +38,7 @@ def drawn(root: Path, part: str | None, n: int | None, seed: int) -> list[Labell
     return read_folder(root / "images", root / "masks", names=sorted_names, strict=True).images
 
 
-def made_strokes(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def made_strokes(mask, random):
     """Curves well inside the object and the background, between random places of one region."""
     strokes = np.zeros(mask.shape, np.uint8)
     for value, n in MADE.items():
@@ -62,7 +57,7 @@ def made_strokes(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return strokes
 
 
-def grabcut(image: np.ndarray, strokes: np.ndarray) -> np.ndarray:
+def grabcut(image, strokes):
     """OpenCV's mask: pixels without a stroke are probably background."""
     labels = np.full(strokes.shape, cv2.GC_PR_BGD, np.uint8)
     for value, own in {OBJECT: cv2.GC_FGD, BACKGROUND: cv2.GC_BGD}.items():
@@ -74,7 +69,7 @@ def grabcut(image: np.ndarray, strokes: np.ndarray) -> np.ndarray:
     return np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
 
 
-def cut_out(source: Source, method: Any, *, case: str) -> Result:
+def cut_out(source, method, *, case):
     """Scores over photographs, with the strokes of a folder of the set or made ones."""
     name, part, strokes, n = CASES[case]
     root = source.folder / "segmentation" / name

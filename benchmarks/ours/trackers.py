@@ -3,13 +3,11 @@
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.experiment import Result, Source
 from benchmarks.runner.protocol import timed
 from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, open_frames
 from structboost.tracking.boxes_file import read_boxes
@@ -29,23 +27,23 @@ class Sequence:
     folder: Path
     truth: np.ndarray  # shape (n_frames, 4)
 
-    def frames(self) -> list[np.ndarray]:
+    def frames(self):
         """All frames, decoded."""
         with open_frames(self.folder) as source:
             return [image for _, image in source]
 
 
-def load_sequence(name: str, data_dir: Path) -> Sequence:
+def load_sequence(name, data_dir):
     """Read a sequence's boxes from ``tracking/NAME``."""
     folder = data_dir / "tracking" / name
     return Sequence(name, folder, read_boxes(folder / "groundtruth.txt"))
 
 
-def on_sequence(source: Source, tracker: Any, *, seed: int) -> Result:
+def on_sequence(source, tracker, *, seed):
     return track(load_sequence(source.name, source.folder), tracker, seed)
 
 
-def track(sequence: Sequence, tracker: Any, seed: int) -> Result:
+def track(sequence, tracker, seed):
     """Boxes of all frames from the true first one, and what they took; on one thread."""
     frames = sequence.frames()
     threads = cv2.getNumThreads()
@@ -65,10 +63,8 @@ def track(sequence: Sequence, tracker: Any, seed: int) -> Result:
     }
 
 
-def _by_ours(
-    kind: type, frames: list[np.ndarray], box: np.ndarray, seed: int
-) -> tuple[np.ndarray, Result]:
-    tracker: Any = kind(random_state=seed)
+def _by_ours(kind, frames, box, seed):
+    tracker = kind(random_state=seed)
     warm_up(tracker)
     tracked = track_frames(tracker, enumerate(frames), box)
     if tracked.interrupted:
@@ -83,9 +79,7 @@ def _by_ours(
     return np.array(tracked.boxes), facts
 
 
-def by_mil(
-    kind: Any, frames: list[np.ndarray], box: np.ndarray, seed: int
-) -> tuple[np.ndarray, Result]:
+def by_mil(kind, frames, box, seed):
     """Track by MIL, which takes whole pixels, and draws from OpenCV's generator and from C's."""
     cv2.setRNGSeed(seed)
     ctypes.CDLL(None).srand(seed + 1)  # a process begins with srand(1)
@@ -103,7 +97,7 @@ def by_mil(
 
 
 OURS, OPENCV_MIL = "structboost", "opencv_mil"  # the CSRT of OpenCV 4 is not in this OpenCV
-TRACKERS: dict[str, Any] = {
+TRACKERS = {
     OURS: StructBoostTracker,
     "adaboost": AdaBoostTracker,
     "struck_50": StruckTracker,

@@ -57,11 +57,7 @@ def compare(source, method, *, C, limit_ratio, **case):
     }
 
 
-COMMON = {
-    "metrics": {"auc": "value"},
-    "by": ("class",),
-    "small": ("wine", "glass", "svmguide4"),
-}
+COMMON = {"metrics": {"auc": "value"}, "by": ("class",), "small": ("wine", "glass", "svmguide4")}
 SETS = tabular(*NAMES)
 EXPERIMENTS = [
     Experiment(SETS, {one.name: one for one in (TIGHT, *PEERS)}, tuned, cases, **COMMON),

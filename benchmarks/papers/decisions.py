@@ -6,7 +6,6 @@ from benchmarks.ours import decisions as ours
 from benchmarks.ours.decisions import AUTO, EXPECTED, LINEAR, STARTED, STUMPS, UNION
 from benchmarks.peers import network_losses
 from benchmarks.peers.network_losses import SPO_PLUS
-from benchmarks.runner import plots
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import across, blocks
 from benchmarks.runner.records import lookup, median, ratio
@@ -119,14 +118,3 @@ def targets(made):
             *(of_flows("cpu_in_all"), "<=", 10),
         ),
     ]
-
-
-def plot(made, path):
-    """Draw the regret above that of the expected costs, against the degree."""
-    at = lookup(made, "dataset", "method")
-    points = [
-        {**r, "panel": "routes", "degree": ROUTES[r["dataset"]], "excess": r["value"] - least}
-        for r in made
-        if r["dataset"] in ROUTES and (least := at(r["dataset"], EXPECTED)) is not None
-    ]
-    plots.curves(path, points, "degree", "excess", "panel")

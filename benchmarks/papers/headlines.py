@@ -1,19 +1,18 @@
 """The page of all results: its lines are in index.toml; figures of other records are read here."""
 
 import tomllib
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.papers import PRINTED
 from benchmarks.runner.index import Figure
-from benchmarks.runner.records import Record, pick
+from benchmarks.runner.records import pick
 from benchmarks.structures import hierarchies
 
 INDEX = tomllib.loads(Path(__file__).with_name("index.toml").read_text())
 OURS = "structboost"
 
 
-def _multiboost(records: Sequence[Record]) -> Iterable[Figure]:
+def _multiboost(records):
     """Ours, and the published code on the same data set by the same method."""
     for r in records:
         if r.get("reference"):
@@ -28,19 +27,19 @@ def _multiboost(records: Sequence[Record]) -> Iterable[Figure]:
             yield Figure(title, "published code", *theirs)
 
 
-def _mo_ecc(records: Sequence[Record]) -> Iterable[Figure]:
+def _mo_ecc(records):
     for r in pick(records, rounds=500):
         kind, setting = r["method"].split("_", 1)
         yield Figure(f"{r['dataset']} {setting}", kind, r["value"])
 
 
-def _searches(records: Sequence[Record]) -> Iterable[Figure]:
+def _searches(records):
     for r in records:
         yield Figure(r["dataset"], OURS, None, r["ours"])
         yield Figure(r["dataset"], "numpy, networkx, scipy, HiGHS", None, r["theirs"])
 
 
-def _hierarchical(records: Sequence[Record]) -> Iterable[Figure]:
+def _hierarchical(records):
     """Ours, and the figures that were published with the data."""
     for r in pick(records, metric=hierarchies.METRIC):
         yield Figure(r["dataset"], r["method"], 1.0 - r["value"], r.get("seconds"))

@@ -1,4 +1,4 @@
-"""Costs of learners: CPU to LightGBM's error, passes on chains, first use."""
+"""Costs of learners: CPU to LightGBM's error, first use."""
 
 import os
 import re
@@ -18,16 +18,11 @@ from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.provenance import ROOT
 from benchmarks.runner.records import lookup, pick, ratio
 from benchmarks.runner.targets import all_of, reach
-from benchmarks.structures import chains
-from structboost import ChainTask, StructBoost, StructBoostClassifier
+from structboost import StructBoostClassifier
 
-RACES, LETTERS, FIRST_USE = ("usps", "pendigits", "mnist"), "letters", "first-use"
+RACES, FIRST_USE = ("usps", "pendigits", "mnist"), "first-use"
 THEIRS, OWN_TREES = "lightgbm", CW_TREES.name
 RACE_ROUNDS = 200
-CHAIN = {"C": 300.0, "tol": 0.06, "random_state": 0}
-# Before masters were loosened; a third of it was asked for.
-PASSES_BEFORE = 1613
-NOT_COMPARED = frozenset({"cpu", "cpu_us"})
 COLD, IMPORT = "fit and predict, nothing compiled", "import structboost, beyond scikit-learn"
 CPU = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
 
@@ -49,17 +44,6 @@ def to_their_error(source, learner):
     return {"rows": [ours, {"method": THEIRS, "value": error, "seconds": their_cpu}]}
 
 
-def passes(source, formulation):
-    """Passes of the argmax over words and CPU to a certified gap, one slack or one a word."""
-    words, _ = chains.read(source)
-    task = ChainTask(chains.N_LETTERS)
-    with threadpool_limits(1):
-        StructBoost(task, formulation=formulation, max_rounds=3, **CHAIN).fit(*words)
-        model, cpu = cpu_timed(StructBoost(task, formulation=formulation, **CHAIN).fit, *words)
-    last = model.history_[-1]
-    return {"value": last["oracle_calls"], "cpu": cpu, "gap": last["gap"], "rounds": last["round"]}
-
-
 def first_use(source, learner):
     """CPU seconds of first uses, each in a process of its own."""
     digits = "from sklearn.datasets import load_digits; data = load_digits(return_X_y=True)"
@@ -77,7 +61,7 @@ def first_use(source, learner):
             for when in ("nothing compiled", "compiled before"):
                 seconds[f"{name}, {when}"] = _cpu_of(code, folder)
             seconds[IMPORT] = _cpu_of(f"import sklearn; {CPU.format('import structboost')}", folder)
-    return {"rows": [{"method": name, "value": value} for name, value in seconds.items()]}
+    return {"rows": [{"method": name, "cpu": cpu} for name, cpu in seconds.items()]}
 
 
 def _cpu_of(code, cache):
@@ -88,14 +72,12 @@ def _cpu_of(code, cache):
     return float(run.stdout.split()[-1])
 
 
-FORMULATIONS = {name: name for name in ("one_slack", "m_slack")}
 CLASSIFIER = {"classifier": StructBoostClassifier}
 EXPERIMENTS = [
     Experiment(tabular(*RACES), {"all": LIGHTGBM}, to_their_error, small=("pendigits",)),
-    Experiment({LETTERS: chains.FILES[LETTERS]}, FORMULATIONS, passes, metrics={"passes": "value"}),
     Experiment(
         *({FIRST_USE: ()}, CLASSIFIER, first_use),
-        metrics={"cpu": "value"},
+        metrics={"cpu": "cpu"},
         small=(FIRST_USE,),
         code=("structboost.estimators.classifiers",),
     ),
@@ -108,11 +90,6 @@ def show(made):
         across("Error, ours with the fewest rounds to LightGBM's", races, form="{:.1%}"),
         across("CPU seconds", races, "seconds", "{:.2f}"),
         listing(
-            pick(made, dataset=LETTERS),
-            *(field("OCR chain, C = 300, 6 %", "method"), field("passes", "value", "{:.0f}")),
-            *(field("CPU s", "cpu", "{:.1f}"), field("gap", "gap", "{:.1%}")),
-        ),
-        listing(
             pick(made, dataset=FIRST_USE),
             *(field("first use", "method"), field("CPU s", "value", "{:.2f}")),
         ),
@@ -123,11 +100,9 @@ def targets(made):
     at = lookup(made, "dataset", "method")
     ratios = {s: ratio(*(at(s, m, name="seconds") for m in (OWN_TREES, THEIRS))) for s in RACES}
     halves = [(name, r <= 0.5) for name, r in ratios.items() if r is not None]
-    wanted = f"passes of m_slack on the OCR chain at most a third of {PASSES_BEFORE:,}"
     cold, imported = at(FIRST_USE, COLD), at(FIRST_USE, IMPORT)
     return [
         all_of("half of LightGBM's CPU to its error", halves, len(RACES)),
-        reach(wanted, at(LETTERS, "m_slack"), "<=", PASSES_BEFORE / 3),
         reach("first fit, nothing compiled, CPU seconds", cold, "<=", 10.0),
         reach("import beyond that of scikit-learn, CPU seconds", imported, "<=", 0.3),
     ]

@@ -6,7 +6,6 @@ from sklearn.model_selection import train_test_split
 from benchmarks.ours import coded
 from benchmarks.ours.coded import ROUNDS
 from benchmarks.papers import PRINTED
-from benchmarks.runner import plots
 from benchmarks.runner.datasets import Table, load, tabular
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import across, blocks
@@ -109,9 +108,3 @@ def targets(made):
         all_of(wanted, lower),
         all_of("test error at most the table's plus one deviation", printed, n_all),
     ]
-
-
-def plot(made, path):
-    """Draw errors against rounds (figures 2 and 3)."""
-    points = [{**r, "panel": f"{r['dataset']}, {r['setting']}"} for r in made]
-    plots.curves(path, points, "rounds", "value", "panel", ("prefix",), xscale="log")

@@ -2,7 +2,6 @@
 
 from benchmarks.ours import engines
 from benchmarks.ours.engines import Engine
-from benchmarks.runner import plots
 from benchmarks.runner.datasets import tabular
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.limits import limited
@@ -111,8 +110,3 @@ def targets(made):
         reach("10,000,000 rows in 4 GB", peak and peak / 1e9, "<=", 4.0, "{:.2f} GB"),
         all_of("the same objective on every engine, bit by bit", agree),
     ]
-
-
-def plot(made, path):
-    """Draw seconds of a round over rows."""
-    plots.curves(path, made, "rows", "fastest", xscale="log", yscale="log")

@@ -1,11 +1,10 @@
-"""ShareBoost: features needed by the number of classes (figure 2), MNIST by round (figure 3)."""
+"""ShareBoost: features needed by the number of classes (figure 2)."""
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours import sparse
-from benchmarks.runner import plots
-from benchmarks.runner.datasets import Table, given_partition, halves, load, tabular
+from benchmarks.runner.datasets import Table, halves, load, tabular
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import across, blocks
 from benchmarks.runner.records import exponent, grouped, lookup, mean, pick, ratio, record, std
@@ -17,13 +16,9 @@ SHARED, REFERENCE, REFERENCE_FEATURES = "shareboost", "one_vs_rest", 100
 MOST_FEATURES = 150
 METHODS = {SHARED: sparse.shared, REFERENCE: sparse.one_vs_rest, "mixed_norm": sparse.mixed_norm}
 FEATURES = "features_needed"
-ROUNDS, QUICK_ROUNDS = 266, 30
-PAPER_ERROR = 0.0071
 
 
 def cases(source, learner):
-    if source.name == "mnist":
-        return [{"rounds": QUICK_ROUNDS if source.quick else ROUNDS}]
     sizes, orders = (N_CLASSES[::5], 1) if source.quick else (N_CLASSES, ORDERS)
     return [{"order": order, "n_classes": n} for order in range(orders) for n in sizes]
 
@@ -41,10 +36,6 @@ def path(source, method, *, order, n_classes):
     return {**curve._asdict(), "value": curve.errors[-1]}
 
 
-def patches(source, method, *, rounds):
-    return method(*given_partition(source.name, source.folder), rounds)
-
-
 EXPERIMENTS = [
     Experiment(
         *(tabular("isolet1"), METHODS, path, cases),
@@ -52,11 +43,7 @@ EXPERIMENTS = [
         by=("order", "n_classes"),
         more=lambda rows: {"curve": [rows[0]["features"], rows[0]["errors"]]},
         small=("isolet1",),
-    ),
-    Experiment(
-        *(tabular("mnist"), {"patches": sparse.patch_templates}, patches, cases),
-        more=lambda rows: {"curves": {part: rows[0][part] for part in ("test", "train")}},
-    ),
+    )
 ]
 
 
@@ -66,7 +53,7 @@ def derived(made):
     curves = lookup(of_curves, "method", "order", "n_classes")
     of_sizes = grouped(((r["method"], r["n_classes"]), r["order"]) for r in of_curves)
     most = max((n for _, n in of_sizes), default=0)
-    records = pick(made, metric="error")
+    records = []
     for (method, n), orders in of_sizes.items():
         pairs = [
             [curves(m, k, size, name="curve") for m, size in ((REFERENCE, most), (method, n))]
@@ -90,12 +77,6 @@ def growth(made, method):
 def show(made):
     of_features = pick(made, metric=FEATURES)
     exponents = [{"method": m, "growth": growth(made, m), "of": "classes"} for m in METHODS]
-    by_round = [
-        {"method": part, "round": rounds, "value": value}
-        for r in pick(made, metric="error")
-        for part, of_part in r["curves"].items()
-        for rounds, value in of_part.items()
-    ]
     head = (
         f"isolet1: features needed for the error that {REFERENCE} has with {REFERENCE_FEATURES} of "
         f"them on all classes, mean {mean(r['target_error'] for r in of_features) or 0:.1%}"
@@ -103,7 +84,6 @@ def show(made):
     return blocks(
         across(head, of_features, form="{:.1f}", rows=("n_classes",)),
         across("Exponent of their growth", exponents, "growth", "{:.2f}", rows=("of",)),
-        across("mnist, patch templates: error by round", by_round, form="{:.2%}", rows=("round",)),
     )
 
 
@@ -111,17 +91,10 @@ def targets(made):
     most = max(N_CLASSES)
     needed = lookup(pick(made, metric=FEATURES), "method", "n_classes")
     part = ratio(needed(SHARED, most), needed(REFERENCE, most))
-    mnist = lookup(pick(made, metric="error"), "dataset")("mnist")
     slower = (
         f"features needed grow slower than classes (exponent below 1, {N_CLASSES[0]} to {most})"
     )
     return [
         reach(slower, growth(made, SHARED), "<", 1.0),
         reach(f"features for {most} classes below half of one-vs-rest's", part, "<", 0.5),
-        reach("MNIST: error of 0.71 % by round 266", mnist, "<=", PAPER_ERROR + 5e-5, "{:.2%}"),
     ]
-
-
-def plot(made, path):
-    """Draw figure 2."""
-    plots.curves(path, pick(made, metric=FEATURES), "n_classes", "value")

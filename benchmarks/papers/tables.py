@@ -1,27 +1,22 @@
-"""Tables as they come: missing values, categories, sparse entries."""
+"""Tables as they come: missing values, categories."""
 
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table, given_partition, load, parts, tabular
 from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.limits import limited, peak_memory, reset_peak_memory
-from benchmarks.runner.pages import across, blocks, field, listing
-from benchmarks.runner.protocol import REPEATS, cpu_timed, grid, timed
-from benchmarks.runner.records import lookup, most, pick
-from benchmarks.runner.targets import all_of, each, reach
+from benchmarks.runner.pages import across
+from benchmarks.runner.protocol import REPEATS, cpu_timed, grid
+from benchmarks.runner.records import lookup, pick
+from benchmarks.runner.targets import all_of, each
 from structboost import StructBoostClassifier
 
 HOLED = ("segment", "satimage", "vowel", "svmguide4", "pendigits")
-CATEGORIES, SPARSE = "dna", "sparse"
+CATEGORIES = "dna"
 FRACTIONS = (0.1, 0.3)
-# Rows, columns and entries of each row.
-SHAPE, QUICK_SHAPE = (100_000, 300_000, 30), (1_000, 3_000, 30)
-SPARSE_SECONDS, MOST_BYTES = 600.0, 4e9
 OURS, HGB, LIGHTGBM = "structboost", "hist_gradient_boosting", "lightgbm"
 HEADS = {HGB: "HistGradientBoosting", LIGHTGBM: "LightGBM"}
 _HGB = {"early_stopping": False, "categorical_features": "from_dtype"}
@@ -36,7 +31,7 @@ MAKERS = {
 
 
 def learners(source):
-    names = {CATEGORIES: (OURS, LIGHTGBM), SPARSE: (OURS,)}.get(source.name, (OURS, HGB))
+    names = (OURS, LIGHTGBM if source.name == CATEGORIES else HGB)
     packages = {LIGHTGBM: ("lightgbm", "pandas")}
     return {name: Learner(partial(tuned, *MAKERS[name]), packages.get(name, ())) for name in names}
 
@@ -83,45 +78,16 @@ def tuned(make, settings, train, validation, test):
     return {"value": error, "seconds": seconds, "setting": settings[index]}
 
 
-def sparse_fit(source, learner):
-    return limited(SPARSE_SECONDS, _sparse_fit, QUICK_SHAPE if source.quick else SHAPE)
-
-
-def _sparse_fit(report, shape):
-    """Peak memory of a fit of a made sparse table, whose columns are as unequal as words are."""
-    n_rows, n_columns, n_entries = shape
-    rng = np.random.default_rng(0)
-    columns = (50 * rng.pareto(0.7, size=(n_rows, n_entries))).astype(np.int64) % n_columns
-    rows = np.repeat(np.arange(n_rows), n_entries)
-    values = rng.random(rows.size) + 0.5
-    X = sparse.csr_array((values, (rows, columns.ravel())), shape=(n_rows, n_columns))
-    y = X @ rng.normal(size=n_columns) > 0
-    make = partial(StructBoostClassifier, objective="hinge", C=300.0)
-    make(max_iter=2).fit(X[:100], y[:100])  # compiles
-    report({})
-    reset_peak_memory()
-    model, seconds = timed(make(max_iter=50).fit, X, y)
-    facts = {"seconds": seconds, "rounds": model.n_iter_}
-    return {"value": 1 - float(model.score(X, y)), "peak": peak_memory(), **facts}
-
-
 EXPERIMENTS = [
     Experiment(tabular(*HOLED), learners, with_gaps, cases, by=("share",), small=("svmguide4",)),
     Experiment(tabular(CATEGORIES), learners, categories),
-    Experiment({SPARSE: ()}, learners, sparse_fit, metrics={"training_error": "value"}),
 ]
 
 
 def show(made):
     errors = [{**r, "cells removed": r.get("share")} for r in pick(made, metric="error")]
-    of_sparse = listing(
-        pick(made, dataset=SPARSE),
-        *(field("", "dataset"), field("s", "seconds", "{:.0f}")),
-        *(field("GB", "peak", "{:.2f}", 1e-9), field("rounds", "rounds", "{:.0f}")),
-        field("training error", "value", "{:.1%}"),
-    )
     rows = ("dataset", "cells removed")
-    return blocks(across("Test error", errors, form="{:.2%}", rows=rows), of_sparse)
+    return across("Test error", errors, form="{:.2%}", rows=rows)
 
 
 def targets(made):
@@ -130,9 +96,7 @@ def targets(made):
         holds = each(at, names, lambda ours, theirs: ours <= theirs + 0.01, OURS, rival)
         return all_of(f"{wanted}: at most 1 point above {HEADS[rival]}", holds, len(names))
 
-    peak = most(r["peak"] for r in pick(made, dataset=SPARSE))
     return [
         *(near(f"{one:.0%} of the cells removed", HOLED, HGB, one) for one in FRACTIONS),
         near("categories", (CATEGORIES,), LIGHTGBM),
-        reach("sparse fit of 100,000 x 300,000, 30 a row, bytes", peak, "<", MOST_BYTES),
     ]

@@ -46,10 +46,7 @@ EXPERIMENTS = [
         {"counts": "clips"},
         by=("case",),
     ),
-    Experiment(
-        *({"video": VIDEO}, VIDEOS, absences.overlap, _each(SEQUENCES, SEEDS)),
-        **COMMON,
-    ),
+    Experiment(*({"video": VIDEO}, VIDEOS, absences.overlap, _each(SEQUENCES, SEEDS)), **COMMON),
 ]
 
 

@@ -1,11 +1,8 @@
 """Boosted trees with their defaults, on one thread: ours, and those of others."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.experiment import Learner
@@ -15,7 +12,7 @@ from structboost import StructBoostClassifier
 OURS = "structboost"
 
 
-def frame_of(X: np.ndarray, categorical: Sequence[int]) -> Any:
+def frame_of(X, categorical):
     """The table as all learners get it: a frame whose category columns have that type."""
     import pandas as pd
 
@@ -25,7 +22,7 @@ def frame_of(X: np.ndarray, categorical: Sequence[int]) -> Any:
     return frame
 
 
-def default(make: Callable[[], Any], X: Any, y: np.ndarray, categorical: Sequence[int] = ()) -> Any:
+def default(make, X, y, categorical=()):
     """A fitted model; columns of categories are named where a package wants their names."""
     model = make()
     names = [f"x{j}" for j in categorical]
@@ -33,12 +30,12 @@ def default(make: Callable[[], Any], X: Any, y: np.ndarray, categorical: Sequenc
     return model.fit(X, y, **({"cat_features": names} if names and wants_names else {}))
 
 
-def peer(module: str, name: str, **settings: Any) -> Any:
+def peer(module, name, **settings):
     """A classifier of another package; nothing is set but the number of threads."""
     return getattr(import_module(module), name)(**settings)
 
 
-def _learner(package: str, module: str, name: str, **settings: Any) -> Learner:
+def _learner(package, module, name, **settings):
     return Learner(partial(default, partial(peer, module, name, **settings)), (package,))
 
 
@@ -59,7 +56,7 @@ MAKERS = {
 }
 
 
-def timed_fit(learner: Learner, *arguments: Any, **more: Any) -> tuple[Any, float]:
+def timed_fit(learner, *arguments, **more):
     """A model and CPU seconds of its fit on one thread; ours is compiled before."""
     with threadpool_limits(1):
         if learner is MAKERS[OURS]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
 
 import numpy as np
 
-from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import Method, Params, grid
+from benchmarks.runner.protocol import Method, grid
 from structboost import DecisionProblem
 
 PACKAGES = ("pyepo", "torch")
@@ -17,7 +15,7 @@ BATCH = 32
 SPO_PLUS, FENCHEL_YOUNG = "pyepo_spo_plus", "pyepo_fenchel_young"
 
 
-def is_installed() -> bool:
+def is_installed():
     """Whether PyEPO and torch are: they are too large for the benchmarks' own group."""
     return all(importlib.util.find_spec(name) is not None for name in PACKAGES)
 
@@ -32,10 +30,10 @@ class LinearLayer(Method):
     candidates = [*grid(rate=(0.01,), epochs=(10, 20)), *grid(rate=(0.003, 0.03), epochs=(20,))]
     problem: DecisionProblem  # of the instance
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         self.name = name
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         import pyepo
         import torch
         from pyepo.data.dataset import optDataset
@@ -53,7 +51,7 @@ class LinearLayer(Method):
         n_outputs = 1 if train.X.ndim == 3 else train.y.shape[1]
         layer = torch.nn.Linear(train.X.shape[-1], n_outputs)
         if self.name == SPO_PLUS:
-            loss: Any = pyepo.func.SPOPlus(model, processes=1)
+            loss = pyepo.func.SPOPlus(model, processes=1)
         else:
             loss = pyepo.func.perturbedFenchelYoung(model, n_samples=3, sigma=1.0, processes=1)
         optimizer = torch.optim.Adam(layer.parameters(), lr=params["rate"])
@@ -66,7 +64,7 @@ class LinearLayer(Method):
                 optimizer.step()
         return layer, moments
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         import torch
 
         layer, moments = model
@@ -78,27 +76,27 @@ class LinearLayer(Method):
 METHODS = (LinearLayer(SPO_PLUS), LinearLayer(FENCHEL_YOUNG))
 
 
-def _opt_model(problem: DecisionProblem, n_items: int) -> Any:
+def _opt_model(problem, n_items):
     """Our solver as PyEPO asks for it."""
     from pyepo import EPO
     from pyepo.model.opt import optModel
 
     class Model(optModel):
-        def __init__(self) -> None:
+        def __init__(self):
             self.modelSense = EPO.MAXIMIZE if problem.maximize else EPO.MINIMIZE
             super().__init__()
 
-        def _getModel(self) -> tuple[None, list[int]]:
+        def _getModel(self):
             return None, list(range(n_items))
 
-        def setObj(self, c: Any) -> None:
+        def setObj(self, c):
             self.costs = np.asarray(c, float)
 
         @property
-        def num_cost(self) -> int:
+        def num_cost(self):
             return n_items
 
-        def solve(self) -> tuple[np.ndarray, float]:
+        def solve(self):
             decision = problem.solve(self.costs)
             return decision.astype(np.float32), float(decision @ self.costs)
 

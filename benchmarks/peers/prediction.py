@@ -1,7 +1,7 @@
 """The prediction race: models of as many trees of one depth, raw scores, one thread."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Table, load, split
-from benchmarks.runner.experiment import Learner, Result, Source
+from benchmarks.runner.experiment import Learner
 from benchmarks.runner.protocol import cpu_timed
 from structboost import MultiBoostCWClassifier, TreeFamily
 
@@ -19,9 +19,7 @@ RUNS, ROWS_A_RUN = 7, 2_000
 Scores = Callable[[np.ndarray], Any]
 
 
-def race(
-    source: Source, learner: Learner, *, depth: int, rounds: int, batches: Sequence[int]
-) -> Result:
+def race(source, learner, *, depth, rounds, batches):
     """Microseconds of CPU per row by size of batch, the least of some runs; binning included."""
     data = load("usps", source.folder)
     rows = split(data.y, 0).train
@@ -38,13 +36,13 @@ def race(
     return {"rows": [{**one, "trees": n_trees} for one in paces]}
 
 
-def _pieces(X: np.ndarray, batch: int) -> list[np.ndarray]:
+def _pieces(X, batch):
     n_rows = max(batch, min(ROWS_A_RUN, 100 * batch))
     return [X[i : i + batch] for i in range(0, n_rows, batch)]
 
 
-def _seconds(scores: Scores, pieces: Sequence[np.ndarray]) -> float:
-    def in_batches() -> None:
+def _seconds(scores, pieces):
+    def in_batches():
         for piece in pieces:
             scores(piece)
 
@@ -55,14 +53,14 @@ def _seconds(scores: Scores, pieces: Sequence[np.ndarray]) -> float:
 # numbers that the function takes as they are.
 
 
-def _ours(train: Table, depth: int, rounds: int, folder: Path) -> tuple[Scores, int, type]:
+def _ours(train, depth, rounds, folder):
     trees = "stump" if depth == 1 else partial(TreeFamily, depth=depth)
     settings = {"C": float("inf"), "tau_max": 1, "tol": 0.0, "weak_learner": trees}
     model = MultiBoostCWClassifier(max_rounds=rounds, **settings, random_state=0).fit(*train).model_
     return model.scores, model.n_learners, np.float32
 
 
-def _booster(train: Table, depth: int, rounds: int) -> Any:
+def _booster(train, depth, rounds):
     import lightgbm
 
     shape = {"num_leaves": 2**depth, "max_depth": depth}
@@ -72,20 +70,20 @@ def _booster(train: Table, depth: int, rounds: int) -> Any:
     return lightgbm.train(settings, table, rounds)
 
 
-def _lightgbm(train: Table, depth: int, rounds: int, folder: Path) -> tuple[Scores, int, type]:
+def _lightgbm(train, depth, rounds, folder):
     booster = _booster(train, depth, rounds)
     scores = partial(booster.predict, raw_score=True, num_threads=1)
     return scores, booster.num_trees(), np.float32
 
 
-def _histgb(train: Table, depth: int, rounds: int, folder: Path) -> tuple[Scores, int, type]:
-    settings: dict[str, Any] = {"max_leaf_nodes": 2**depth, "max_depth": depth, "random_state": 0}
+def _histgb(train, depth, rounds, folder):
+    settings = {"max_leaf_nodes": 2**depth, "max_depth": depth, "random_state": 0}
     model = HistGradientBoostingClassifier(max_iter=rounds, early_stopping=False, **settings)
     model.fit(*train)
     return model.decision_function, model.n_trees_per_iteration_ * model.n_iter_, np.float32
 
 
-def _tl2cgen(train: Table, depth: int, rounds: int, folder: Path) -> tuple[Scores, int, type]:
+def _tl2cgen(train, depth, rounds, folder):
     """LightGBM's trees, compiled by gcc."""
     import tl2cgen
     import treelite
@@ -95,7 +93,7 @@ def _tl2cgen(train: Table, depth: int, rounds: int, folder: Path) -> tuple[Score
     tl2cgen.export_lib(trees, toolchain="gcc", libpath=library, params={"parallel_comp": 2})
     predictor = tl2cgen.Predictor(library, nthread=1)
 
-    def scores(X: np.ndarray) -> Any:
+    def scores(X):
         return predictor.predict(tl2cgen.DMatrix(X), pred_margin=True)
 
     return scores, booster.num_trees(), np.float64

@@ -4,14 +4,13 @@ The weight of a pair factors, D(x0, x1) = v(x0) v(x1) (their section 4), so a ro
 the binned features, whatever the number of pairs.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from scipy.stats import rankdata
 
-from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import BestRounds, Objective, Params, grid
+from benchmarks.runner.protocol import BestRounds, grid
 
 MAX_ROUNDS, PATIENCE = 2000, 300
 
@@ -35,22 +34,20 @@ class RankBoost(BestRounds):
     name = "rankboost"
     candidates = grid(shrinkage=(1.0, 0.3, 0.1), criterion=("r", "Z"))
 
-    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
+    def values(self, train, validation, params, objective):
         return boost(train, params, MAX_ROUNDS, validation)[1]
 
-    def fit(self, train: Table, params: Params) -> StumpRanking:
+    def fit(self, train, params):
         return boost(train, params, params["rounds"])[0]
 
-    def output(self, model: StumpRanking, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return (X[:, model.feature] > model.threshold) @ model.weight
 
-    def facts(self, model: StumpRanking) -> dict[str, Any]:
+    def facts(self, model):
         return {"rounds": len(model.weight)}
 
 
-def boost(
-    train: Table, params: Params, max_rounds: int, held: Table | None = None
-) -> tuple[StumpRanking, list[float]]:
+def boost(train, params, max_rounds, held=None):
     """Rounds of boosting, and the AUC of held-out rows after each of them.
 
     Where a stump is 1, positives weigh p and negatives q; r = p - q, and Z at the best weight is
@@ -94,14 +91,14 @@ def boost(
     return StumpRanking(feature[index], thresholds[index], np.array(weights)), aucs
 
 
-def pair_factors(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+def pair_factors(scores, positive):
     """v of each row: pair (x0, x1) has weight v(x0) v(x1); v sums to 1 on either side."""
     v = np.empty(len(scores))
     v[positive], v[~positive] = softmax(-scores[positive]), softmax(scores[~positive])
     return v
 
 
-def _above(rows: np.ndarray, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def _above(rows, v, offsets):
     """Weight of the rows above each value of each feature."""
     n_features = len(offsets) - 1
     at = np.bincount(rows, np.repeat(v, n_features), offsets[-1])
@@ -109,7 +106,7 @@ def _above(rows: np.ndarray, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.repeat(below[offsets[1:] - 1], np.diff(offsets)) - below
 
 
-def auc(scores: np.ndarray, positive: np.ndarray) -> float:
+def auc(scores, positive):
     """Fraction of the pairs in the right order, ties counting half."""
     n = int(positive.sum())
     ranks = rankdata(scores)[positive].sum()

@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -17,13 +16,7 @@ from benchmarks.papers.headlines import INDEX, SPECIAL
 from benchmarks.runner.check import PageError, check, read_page
 from benchmarks.runner.experiment import Runner, Source, Unit
 from benchmarks.runner.index import as_table, write_index
-from benchmarks.runner.pages import (
-    datasets_of,
-    plan,
-    records_of,
-    units_on_pages,
-    write_results,
-)
+from benchmarks.runner.pages import datasets_of, plan, records_of, units_on_pages, write_results
 from benchmarks.runner.processor import ending
 from benchmarks.runner.provenance import ROOT, this_run
 from benchmarks.runner.records import grouped, known, mean, write_json
@@ -31,6 +24,7 @@ from benchmarks.runner.records import grouped, known, mean, write_json
 PAGES: dict[str, ModuleType] = {
     name: importlib.import_module(f"benchmarks.papers.{name.replace('-', '_')}") for name in NAMES
 }
+RESULTS = ROOT / "docs/results"
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 HOUR = 3600.0
 
@@ -52,46 +46,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Options of all commands."""
-    top = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=sys.modules["benchmarks"].__doc__
-    )
+    about = sys.modules["benchmarks"].__doc__
+    top = argparse.ArgumentParser(prog="python -m benchmarks", description=about)
     commands = top.add_subparsers(dest="command", required=True)
-    lists = commands.add_parser("list", help="name the benchmarks and their data sets")
-    runs = commands.add_parser("run", help="run a benchmark, or resume an interrupted run")
-    runs_all = commands.add_parser("all", help="run every benchmark, or resume")
-    checks = commands.add_parser("check", help="compute some units of a page anew and compare")
-    indexes = commands.add_parser("index", help="make the page of all results from the others")
-    functions = {lists: _list, runs: _run, runs_all: _run_all, checks: _check, indexes: _index}
-    for command, function in functions.items():
-        command.set_defaults(run=function)
-    for one in (runs, checks):
-        one.add_argument("name", choices=NAMES)
-    for one in (runs, runs_all, checks):
-        help_ = "directory with the data sets"
-        one.add_argument("--data", type=Path, required=True, metavar="DIR", help=help_)
-    runs.add_argument("--json", type=Path, required=True, metavar="FILE", help="records")
-    runs.add_argument("--only", nargs="+", metavar="DATASET", help="these data sets only")
-    help_ = "records (default: bench)"
-    runs_all.add_argument("--json", type=Path, default=Path("bench"), metavar="DIR", help=help_)
-    for one in (runs, runs_all):
-        add = one.add_argument
-        add("--quick", action="store_true", help="one repeat, two candidates, the small data sets")
-        add("--results", type=Path, metavar="DIR", help="write NAME.md and NAME.png there too")
-        add("--jobs", type=int, default=1, metavar="N", help="processes; timed units run alone")
-        add("--worker", type=Path, help=argparse.SUPPRESS)  # folder in which units are claimed
-        add("--kept", action="store_true", help="run nothing, show what finished units say")
-        help_ = "run nothing, say how long it would take by what units took before"
-        add("--estimate", action="store_true", help=help_)
-        help_ = "take from pages there what was measured with the same data and code"
-        add("--resume", type=Path, metavar="DIR", help=help_)
-    add = checks.add_argument
-    help_ = "fraction of the units (0.05); 1: all"
-    add("--share", type=_fraction, default=0.05, metavar="S", help=help_)
-    add("--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
-    add("--write", action="store_true", help="say on the page that it was checked, if it agrees")
-    for one, help_ in ((checks, "where NAME.json is"), (indexes, "where the pages are")):
-        folder = ROOT / "docs/results"
-        one.add_argument("--results", type=Path, default=folder, metavar="DIR", help=help_)
+    words = {
+        "list": ("name the benchmarks and their data sets", _list),
+        "run": ("run a benchmark, or resume an interrupted run", _run),
+        "all": ("run every benchmark, or resume", _run),
+        "check": ("compute some units of a page anew and compare", _check),
+        "index": ("make the page of all results from the others", _index),
+    }
+    parsers = {name: commands.add_parser(name, help=text) for name, (text, _) in words.items()}
+    for name, (_, function) in words.items():
+        parsers[name].set_defaults(run=function)
+
+    def add(names: str, option: str, **settings: object) -> None:
+        for name in names.split():
+            parsers[name].add_argument(option, **settings)
+
+    folder = {"type": Path, "metavar": "DIR"}
+    add("run check", "name", choices=NAMES)
+    add("run all check", "--data", **folder, required=True, help="directory with the data sets")
+    add("run", "--json", type=Path, metavar="FILE", required=True, help="records")
+    add("all", "--json", **folder, default=Path("bench"), help="records (default: bench)")
+    add("run", "--only", nargs="+", metavar="DATASET", help="these data sets only")
+    quick = "one repeat, two candidates, the small data sets"
+    add("run all", "--quick", action="store_true", help=quick)
+    add("run all", "--results", **folder, help="write NAME.md there too")
+    jobs = "processes; units whose times on the wall count run alone"
+    add("run all", "--jobs", type=int, default=1, metavar="N", help=jobs)
+    add("run all", "--worker", type=Path, help=argparse.SUPPRESS)  # where units are claimed
+    estimate = "run nothing, say how long it would take by what units took before"
+    add("run all", "--estimate", action="store_true", help=estimate)
+    resume = "take from pages there what was measured with the same data and code"
+    add("run all", "--resume", **folder, help=resume)
+    share = "fraction of the units (0.05); 1: all"
+    add("check", "--share", type=_fraction, default=0.05, metavar="S", help=share)
+    add("check", "--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
+    write = "say on the page that it was checked, if it agrees"
+    add("check", "--write", action="store_true", help=write)
+    add("check index", "--results", **folder, default=RESULTS, help="where the pages are")
     return top
 
 
@@ -113,7 +107,7 @@ def _check(options: argparse.Namespace) -> int:
     """Compute some units of a page anew; the exit code is 0 if they are as on the page."""
     page, benchmark = read_page(options.results / f"{options.name}.json"), PAGES[options.name]
     names = [name for name in page["datasets"] if name in datasets_of(benchmark)]
-    if not _can_run(options.name, names, options.data, plots=False):
+    if not _can_run(options.name, names, options.data):
         return BAD_INPUT
     folder = options.results if options.write else None
     code = check(benchmark, page, options.data, options.share, options.seed, folder)
@@ -135,25 +129,19 @@ def _renew_index(folder: Path) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    return _run_pages({options.name: options.json}, options.json.parent / ".bench", options)
-
-
-def _run_all(options: argparse.Namespace) -> int:
+    """Finish the units of one page or of all, and write the pages."""
     files = {name: options.json / f"{name}.json" for name in NAMES}
-    return _run_pages(files, options.json / ".bench", options)
-
-
-def _run_pages(files: dict[str, Path], kept: Path, options: argparse.Namespace) -> int:
-    """Finish the units of some pages and write the pages."""
-    only = getattr(options, "only", None)
+    folder, only = options.json, None
+    if options.command == "run":
+        files, only = {options.name: options.json}, options.only
+        folder = options.json.parent
     datasets = {name: only or _usual(PAGES[name], options.quick) for name in files}
-    plots = options.results is not None
-    can_run = [_can_run(name, datasets[name], options.data, plots=plots) for name in files]
+    can_run = [_can_run(name, datasets[name], options.data) for name in files]
     if not all(can_run) and not options.estimate:
         return BAD_INPUT
     plans = {name: plan(PAGES[name], datasets[name], options.data, options.quick) for name in files}
     units = list({unit.key: unit for planned in plans.values() for unit in planned}.values())
-    runner = Runner(kept, len(units), only_kept=options.kept)
+    runner = Runner(folder / ".bench", len(units))
     if options.resume is not None and not options.worker:
         _resume(runner, units, options.resume)
     if options.estimate:
@@ -161,11 +149,20 @@ def _run_pages(files: dict[str, Path], kept: Path, options: argparse.Namespace) 
     if options.worker:
         runner.finish(_claimed(units, options.worker))
         return FAILED if runner.failures else 0
-    if options.jobs > 1 and not options.kept:
+    if options.jobs > 1:
         _finish_in_processes(options.as_typed, options.jobs)
     for name, planned in plans.items():
-        _finish_page(name, datasets[name], planned, files[name], runner, options)
-    if plots:
+        page, results = PAGES[name], []
+        for dataset in datasets[name]:
+            results += runner.finish(unit for unit in planned if unit.dataset == dataset)
+            write_json(files[name], records_of(page, results))
+        made = records_of(page, results)
+        print(page.show(made))
+        if options.results is not None:
+            runs = {unit.key: runner.kept(unit).get("run") for unit, _ in results}
+            about = {"benchmark": name, "datasets": datasets[name], "quick": options.quick}
+            write_results(options.results, page, about, made, planned, results, runs)
+    if options.results is not None:
         _renew_index(options.results)
     for title in runner.failures:
         sys.stderr.write(f"failed: {title}\n")
@@ -195,12 +192,10 @@ def _estimate(plans: dict[str, list[Unit]], runner: Runner, n_jobs: int) -> int:
     """
     total, counted = [0, 0, 0.0, 0.0], set()
     for name, units in plans.items():
-        path = ROOT / f"docs/results/{name}.json"
-        entries = json.loads(path.read_text())["units"] if path.exists() else []
-        recorded = grouped(
-            ((entry["dataset"], entry["method"]), entry["result"].get("unit_seconds"))
-            for entry in entries
-        )
+        path = RESULTS / f"{name}.json"
+        entries = read_page(path)["units"] if path.exists() else []
+        times = [(e["dataset"], e["method"], e["result"].get("unit_seconds")) for e in entries]
+        recorded = grouped(((dataset, method), seconds) for dataset, method, seconds in times)
         left = [unit for unit in units if unit.key not in counted and not runner.kept(unit)]
         counted |= {unit.key for unit in left}
         seconds = [mean(recorded.get((unit.dataset, unit.method), ())) for unit in left]
@@ -223,7 +218,7 @@ def _in_words(n_units: int, n_unknown: int, seconds: float, alone: float, *, n_j
 def _finish_in_processes(as_typed: Sequence[str], n_jobs: int) -> None:
     """Finish the units that may run side by side; a process that dies is named.
 
-    What it has left is done afterwards. KeyboardInterrupt goes to all processes.
+    Units that it leaves are done afterwards. KeyboardInterrupt goes to all processes.
     """
     with tempfile.TemporaryDirectory() as claims:
         command = [sys.executable, "-m", "benchmarks", *as_typed, "--worker", claims]
@@ -248,59 +243,27 @@ def _claimed(units: Iterable[Unit], claims: Path) -> Iterable[Unit]:
     for unit in units:
         if not unit.experiment.alone:
             try:
-                os.close(os.open(claims / unit.key.replace("/", "_"), os.O_CREAT | os.O_EXCL))
+                os.close(os.open(claims / unit.key, os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 continue
             yield unit
 
 
-def _finish_page(
-    name: str,
-    datasets: Sequence[str],
-    planned: Sequence[Unit],
-    path: Path,
-    runner: Runner,
-    options: argparse.Namespace,
-) -> None:
-    """Finish a page's units, data set by data set; its records, its table and perhaps the page."""
-    page = PAGES[name]
-    results = []
-    for dataset in datasets:
-        results += runner.finish(unit for unit in planned if unit.dataset == dataset)
-        write_json(path, records_of(page, results))
-    made = records_of(page, results)
-    print(page.show(made))
-    if options.results is not None:
-        runs = {unit.key: runner.kept(unit).get("run") for unit, _ in results}
-        about = {"benchmark": name, "datasets": list(datasets), "quick": options.quick}
-        write_results(options.results, page, about, made, planned, results, runs)
-
-
-def missing_packages(
-    page: ModuleType, names: Sequence[str], data_dir: Path, *, plots: bool
-) -> list[str]:
-    """Packages that are not installed, but needed by learners on some data sets or by plots."""
-    learners = [
-        learner
-        for name in names
-        for one in page.EXPERIMENTS
-        if name in one.data
-        for learner in one.learners_of(Source(name, data_dir)).values()
-    ]
-    wanted = {package for one in learners for package in getattr(one, "packages", ())}
-    wanted |= {"matplotlib"} if plots and hasattr(page, "plot") else set()
-    return sorted(package for package in wanted if importlib.util.find_spec(package) is None)
-
-
-def _can_run(name: str, names: Sequence[str], data_dir: Path, *, plots: bool) -> bool:
+def _can_run(name: str, names: Sequence[str], data_dir: Path) -> bool:
     """Whether all data sets are known and all packages installed; else says what to do."""
-    there = datasets_of(PAGES[name])
+    page = PAGES[name]
+    there = datasets_of(page)
     unknown = sorted(set(names) - set(there))
     if unknown:
         sys.stderr.write(f"{name} has no {', '.join(unknown)}; it has {', '.join(there)}.\n")
         return False
-    missing = ", ".join(missing_packages(PAGES[name], names, data_dir, plots=plots))
+    wanted: set[str] = set()
+    for one in page.EXPERIMENTS:
+        for source in (Source(own, data_dir) for own in names if own in one.data):
+            for learner in one.learners_of(source).values():
+                wanted |= set(getattr(learner, "packages", ()))
+    missing = sorted(package for package in wanted if importlib.util.find_spec(package) is None)
     if missing:
         remedy = "`make bench` installs all that the benchmarks need"
-        sys.stderr.write(f"{name} needs {missing}, which is not installed; {remedy}.\n")
+        sys.stderr.write(f"{name} needs {', '.join(missing)}, not installed; {remedy}.\n")
     return not missing

@@ -97,17 +97,6 @@ def some_of_each_class(y: np.ndarray, n: int, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def made_table(n_rows: int, n_features: int, n_classes: int, seed: int = 0) -> Dataset:
-    """Overlapping Gaussian classes in float32, for the scaling runs: any size, no file."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(n_classes, size=n_rows)
-    means = rng.normal(size=(n_classes, n_features)).astype(np.float32)
-    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
-    X *= 3.0
-    X += means[y]
-    return Dataset("made", X, y)
-
-
 def split(y: np.ndarray, seed: int) -> Split:
     """Training, validation and test rows (50/25/25, as in section 4 of StructBoost).
 

@@ -42,20 +42,6 @@ class Learner(NamedTuple):
     packages: tuple[str, ...] = ()
 
 
-def _once(source: Source, learner: str) -> list[Case]:
-    return [{}]
-
-
-def repeats(n: int | Mapping[str, int], usual: int = 1, name: str = "repeat") -> Callable[..., Any]:
-    """Cases of an experiment: a number of repeats, or one for some data sets; one if quick."""
-
-    def cases(source: Source, learner: str) -> list[Case]:
-        of_set = n if isinstance(n, int) else n.get(source.name, usual)
-        return [{name: k} for k in range(1 if source.quick else of_set)]
-
-    return cases
-
-
 @dataclass(frozen=True)
 class Experiment:
     """Learners measured on data sets: ``measure(source, learner, **case)`` gives a result.
@@ -67,7 +53,7 @@ class Experiment:
     data: Mapping[str, Sequence[str]]  # the files of each set, below the folder of all data
     learners: Mapping[str, Any] | Callable[[Source], Mapping[str, Any]]
     measure: Callable[..., Result]
-    cases: Callable[[Source, str], Iterable[Case]] = _once
+    cases: Callable[[Source, str], Iterable[Case]] = lambda source, learner: [{}]
     metrics: Mapping[str, str] = field(default_factory=lambda: {"error": "value"})  # and its fact
     by: Sequence[str] = ()  # facts and cases that tell records apart, beside set, learner, metric
     rows: Callable[[Result], Sequence[Record]] = lambda result: result.get("rows", [{}])
@@ -196,17 +182,14 @@ def _no_result() -> Result:
 class Runner:
     """Runs units one after the other, with a line on stderr for each of ``n_units``.
 
-    Results are kept by `joblib.Memory` under the keys of the units. With ``only_kept`` nothing is
-    run: units without a kept result are left out. ``failures`` are the titles of the units that
-    raised an exception.
+    Results are kept by `joblib.Memory` under the keys of the units. ``failures`` are the titles of
+    the units that raised an exception.
     """
 
-    def __init__(self, folder: Path, n_units: int, *, only_kept: bool = False) -> None:
+    def __init__(self, folder: Path, n_units: int) -> None:
         self._measured = Memory(folder, verbose=0).cache(_measured, ignore=["run"])
-        self.n_units, self.only_kept = n_units, only_kept
-        self.n_done = 0
+        self.n_units, self.n_done, self.started = n_units, 0, time.perf_counter()
         self.failures: list[str] = []
-        self.started = time.perf_counter()
 
     def kept(self, unit: Unit) -> Record:
         """A unit's ``result`` and the ``run`` that it is of; empty if none can be read."""
@@ -230,8 +213,8 @@ class Runner:
         """One result, kept or by running the unit."""
         self.n_done += 1
         kept = self.kept(unit).get("result")
-        if kept is not None or self.only_kept:
-            self._say(unit, "kept" if kept is not None else "not measured")
+        if kept is not None:
+            self._say(unit, "kept")
             return kept
         self._say(unit, "...")  # the last line if the process is killed
         try:
@@ -260,10 +243,7 @@ def _run(unit: Unit) -> Record:
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         result = plain(unit.run())
-    return {
-        "run": this_run(),
-        "result": {**result, "unit_seconds": time.perf_counter() - started},
-    }
+    return {"run": this_run(), "result": {**result, "unit_seconds": time.perf_counter() - started}}
 
 
 def outcome(result: Result) -> str:

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.runner.check import read_page
 from benchmarks.runner.pages import blocks, markdown
-from benchmarks.runner.plots import panels
 from benchmarks.runner.records import Record, grouped, write_text
 
 # No error at all has no ratio.
 LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
-ERROR_TICKS, TIME_TICKS = (0.25, 0.5, 0.7, 1, 1.4, 2, 4), (0.001, 0.01, 0.1, 1, 10, 100)
+TICKS = {"error": (0.25, 0.5, 0.7, 1, 1.4, 2, 4), "time": (0.001, 0.01, 0.1, 1, 10, 100)}
 BETTER, WORSE = "#2a7f62", "#c8553d"
 TARGET = re.compile(
     r"^\| (?P<wanted>.+) \| (?P<measured>.+) \| (?P<end>met|\*\*missed\*\*|not measured) \|$",
@@ -53,20 +52,24 @@ class Headline(NamedTuple):
     seconds: str = "seconds"
     per_second: str = ""  # a field with the inverse of the seconds
     where: Mapping[str, Sequence[Any]] = {}  # fields and their values
-    fields: tuple[str, str] = ("", "")  # one that must have a value, one that must not
+    some: str = ""  # a field that must have a value
+    none: str = ""  # one that must not
 
     def figures(self, records: Sequence[Record]) -> list[Figure]:
         """Figures from the records of some metrics."""
-        some, none = self.fields
         figures = []
         for r in records:
             if r["metric"] not in self.metrics or r["value"] is None:
                 continue
-            if (some and not r.get(some)) or (none and r.get(none)):
+            if (self.some and not r.get(self.some)) or (self.none and r.get(self.none)):
                 continue
             if any(r.get(field) not in values for field, values in self.where.items()):
                 continue
-            key = (r["dataset"], r["metric"], r.get("share"), r.get("case"))
+            key = (
+                r["dataset"],
+                r["metric"],
+                *(r.get(k) for k in ("share", "case", "depth", "batch")),
+            )
             seconds = 1.0 / r[self.per_second] if self.per_second else r.get(self.seconds)
             figures.append(Figure(key, r["method"], ERRORS[self.error](r["value"]), seconds))
         return figures
@@ -97,15 +100,7 @@ class Source(NamedTuple):
 
     @property
     def n_missed(self) -> str:
-        """Number of the targets that are missed."""
         return f"{len(self.missed)} of {self.n_targets}" if self.n_targets else "-"
-
-
-def headline(line: Mapping[str, Any]) -> Headline:
-    """Headline of a table of index.toml."""
-    own = dict(line)
-    fields = (own.pop("with", ""), own.pop("without", ""))
-    return Headline(**own, fields=fields)
 
 
 def source(folder: Path, name: str) -> Source | None:
@@ -171,7 +166,7 @@ def write_index(
 ) -> list[Line]:
     """Write index.md and index.png of a folder of pages; returns the lines."""
     sources = {name: one for name in pages if (one := source(folder, name)) is not None}
-    headlines = [headline(one) for one in toml["line"]]
+    headlines = [Headline(**one) for one in toml["line"]]
     lines = [
         line(one, sources[one.page], special.get(one.task))
         for one in headlines
@@ -184,7 +179,8 @@ def write_index(
         for name, one in sources.items()
         if name not in {one.headline.page for one in shown}
     ]
-    n_worse, n_slower = (sum(map(_is_worse, own)) for own in _values(shown))
+    n_worse = sum(_is_worse(one.error) for one in shown)
+    n_slower = sum(_is_worse(one.seconds) for one in shown)
     missed = [
         f"- [{name}]({name}.md): {'; '.join(one.missed)}"
         for name, one in sources.items()
@@ -233,10 +229,6 @@ def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
     return markdown(heads, rows, right=False)
 
 
-def _values(lines: Sequence[Line]) -> tuple[list[float | None], list[float | None]]:
-    return [one.error for one in lines], [one.seconds for one in lines]
-
-
 def _cell(value: float | None) -> str:
     if value is None:
         return "-"
@@ -254,16 +246,23 @@ def _text(value: float) -> str:
 
 def plot(lines: Sequence[Line], path: Path) -> None:
     """Bars from 1 to each ratio, on logarithmic axes: to the left ours is better."""
-    size = (9.0, 0.9 + 0.17 * len(lines))
-    with panels(path, (1, 2), size, sharey=True) as (_, axes):
-        for axis, title, values in zip(axes[0], ("error", "time"), _values(lines), strict=True):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    style = {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
+    with plt.rc_context({**style, "grid.alpha": 0.25}):
+        size = (9.0, 0.9 + 0.17 * len(lines))
+        figure, axes = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
+        for axis, title, name in zip(axes, ("error", "time"), ("error", "seconds"), strict=True):
+            values = [getattr(one, name) for one in lines]
             known = [*(value for value in values if value is not None), 1.0]
             _bars(axis, values)
             axis.set_xscale("log")
             room = max((max(known) / min(known)) ** 0.17, 1.2)  # for the numbers beside the bars
             ends = min(known) / room, max(known) * room
-            ticks = ERROR_TICKS if title == "error" else TIME_TICKS
-            axis.set_xticks([tick for tick in ticks if ends[0] < tick < ends[1]])
+            axis.set_xticks([tick for tick in TICKS[title] if ends[0] < tick < ends[1]])
             axis.set_xlim(*ends)
             axis.xaxis.set_major_formatter("{x:g}")
             axis.minorticks_off()
@@ -271,8 +270,10 @@ def plot(lines: Sequence[Line], path: Path) -> None:
             axis.set_xlabel("ours better  \N{LEFTWARDS ARROW} 1 \N{RIGHTWARDS ARROW}  peer better")
             axis.grid(axis="y", visible=False)
             axis.tick_params(labelsize=9)
-        axes[0][0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
-        axes[0][0].invert_yaxis()
+        axes[0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
+        axes[0].invert_yaxis()
+        figure.savefig(path, dpi=110)
+        plt.close(figure)
 
 
 def _bars(axis: Any, values: Sequence[float | None]) -> None:

@@ -136,12 +136,8 @@ def write_results(
     results: Finished,
     runs: Runs,  # where each unit was measured, by its key; None if that is not known
 ) -> None:
-    """The page, its plots if it has any, and its records and units."""
+    """The page, and its records and units."""
     name = about["benchmark"]
-    folder.mkdir(parents=True, exist_ok=True)
-    if hasattr(page, "plot"):
-        page.plot(made, folder / f"{name}.png")
-    plots = sorted([*folder.glob(f"{name}.png"), *folder.glob(f"{name}-*.png")])
     shown = page.show(made)
     text = blocks(
         f"# {name}",
@@ -153,7 +149,6 @@ def write_results(
         f"{RECORDS} [{name}.json]({name}.json).",
         shown,
         INTERVALS if "±" in shown else "",
-        *(f"![{plot.name}]({plot.name})" for plot in plots),
     )
     write_text(folder / f"{name}.json", as_json(about, made, results, runs))
     write_text(folder / f"{name}.md", f"{text}\n")

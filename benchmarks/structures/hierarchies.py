@@ -1,7 +1,6 @@
 """Hierarchies of labels: classifiers of all labels, alone and together, closed upwards."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -16,9 +15,9 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.runner.experiment import Experiment, Learner, Source
-from benchmarks.runner.records import Record, lookup
-from benchmarks.runner.targets import Target, all_of
+from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.records import lookup
+from benchmarks.runner.targets import all_of
 from benchmarks.structures.rows import Row, rows_of
 from structboost import HierarchicalMultiLabelTask
 
@@ -49,7 +48,7 @@ class Rows(NamedTuple):
     task: HierarchicalMultiLabelTask
 
 
-def read(source: Source) -> Rows:
+def read(source):
     """The parts of the file; a fifth of the training rows is held out where it holds out none."""
     with np.load(source.folder / FILES[source.name][0]) as file:
         X, Y, part, counts = (file[name] for name in ("X", "Y", "split", "evaluated"))
@@ -66,7 +65,7 @@ def read(source: Source) -> Rows:
     return Rows(X, Y, part, counts, HierarchicalMultiLabelTask(Y.shape[1], edges))
 
 
-def alone_and_together(source: Source) -> list[Row]:
+def alone_and_together(source):
     """Each classifier with the setting that is best on held-out rows, and the mean of them all."""
     data = read(source)
     rows, at_test = [], []
@@ -83,7 +82,7 @@ def alone_and_together(source: Source) -> list[Row]:
     return [*rows, Row(TOGETHER, METRIC, score(data, TEST, np.mean(at_test, axis=0)))]
 
 
-def _probabilities(models: Sequence[Any], data: Rows, train: np.ndarray, part: int) -> np.ndarray:
+def _probabilities(models, data, train, part):
     """Probabilities of all labels, the mean of some models."""
     of_models = []
     for last in models:
@@ -95,17 +94,17 @@ def _probabilities(models: Sequence[Any], data: Rows, train: np.ndarray, part: i
     return np.asarray(np.mean(of_models, axis=0))
 
 
-def score(data: Rows, part: int, p: np.ndarray) -> float:
+def score(data, part, p):
     """Area under the curve of all pairs of a row and a label, no label above one it implies."""
     true = data.Y[data.part == part][:, data.counts]
     closed = data.task.closed(p)[:, data.counts]
     return float(average_precision_score(true.ravel(), closed.ravel()))
 
 
-def _classifiers(n_features: int, n_labels: int) -> dict[str, list[list[Any]]]:
+def _classifiers(n_features, n_labels):
     """Settings of each classifier; each is a list of models whose mean counts."""
 
-    def by_directions(model: Any) -> Any:
+    def by_directions(model):
         """A model of the main directions: faster, and rare labels share what is known."""
         directions = PCA(min(DIRECTIONS, n_labels), random_state=0)
         return TransformedTargetRegressor(model, transformer=directions, check_inverse=False)
@@ -126,7 +125,7 @@ def _classifiers(n_features: int, n_labels: int) -> dict[str, list[list[Any]]]:
 EXPERIMENT = Experiment(FILES, {TOGETHER: Learner(alone_and_together)}, rows_of)
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
+def targets(made):
     at = lookup(made, "dataset", "method")
     own = {name: value for name in PUBLISHED if (value := at(name, TOGETHER)) is not None}
     judged = []

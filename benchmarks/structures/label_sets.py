@@ -1,25 +1,24 @@
 """Sets of labels: two stages, and sets trained for a loss on cross-fitted responses."""
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import KFold
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 
-from benchmarks.runner.experiment import Experiment, Learner, Source
-from benchmarks.runner.records import Record, lookup
-from benchmarks.runner.targets import Target, all_of
+from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.records import lookup
+from benchmarks.runner.targets import all_of
 from benchmarks.structures.rows import Row, cpu_seconds, rows_of
 from structboost import CrossFitted, StructBoostMultiLabelClassifier
 
 NAMES = ("emotions", "yeast", "enron", "medical")
 FILES = {name: (f"structures/multilabel/{name}.npz",) for name in NAMES}
 QUICK_ROWS = 120
-LOSSES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+LOSSES = {
     "hamming": lambda y, sets: float(np.mean(y != sets)),
     "subset": lambda y, sets: float(np.mean((y != sets).any(axis=1))),
     "1 - F1": lambda y, sets: float(1 - np.mean(_f1(y, sets))),
@@ -43,7 +42,7 @@ class Rows(NamedTuple):
     Y: np.ndarray
 
 
-def read(source: Source) -> tuple[Rows, Rows]:
+def read(source):
     """The partition of the file."""
     with np.load(source.folder / FILES[source.name][0]) as file:
         X, Y, train = file["X"].astype(np.float32), file["Y"].astype(np.int64), file["train"]
@@ -51,12 +50,12 @@ def read(source: Source) -> tuple[Rows, Rows]:
     return Rows(X[train][first], Y[train][first]), Rows(X[~train], Y[~train])
 
 
-def _f1(y: np.ndarray, sets: np.ndarray) -> np.ndarray:
+def _f1(y, sets):
     sizes = y.sum(axis=1) + sets.sum(axis=1)
     return np.where(sizes > 0, 2 * (y & sets).sum(axis=1) / np.maximum(sizes, 1), 1.0)
 
 
-def with_classifier(label: str, candidates: Callable[[], list[Any]], source: Source) -> list[Row]:
+def with_classifier(label, candidates, source):
     """A classifier with cuts, with the sets seen, and cross-fitted before a linear model."""
     train, test = read(source)
     crossed, held = _best_crossed(_some(candidates, source), train)
@@ -69,12 +68,12 @@ def with_classifier(label: str, candidates: Callable[[], list[Any]], source: Sou
     return rows + trained_rows(f"{label}, {CROSS_FITTED}", held, at_test, train.Y, test.Y)
 
 
-def _some(candidates: Callable[[], list[Any]], source: Source) -> list[Any]:
+def _some(candidates, source):
     """Candidates; the first one alone if quick, or with the 1,001 features of enron."""
     return candidates()[: 1 if source.quick or source.name == "enron" else None]
 
 
-def _best_crossed(candidates: Sequence[Any], train: Rows) -> tuple[CrossFitted, np.ndarray]:
+def _best_crossed(candidates, train):
     """The classifier whose out-of-fold responses have the least logistic loss."""
     tried = []
     for classifier in candidates:
@@ -86,20 +85,20 @@ def _best_crossed(candidates: Sequence[Any], train: Rows) -> tuple[CrossFitted, 
     return crossed, held
 
 
-def decide_by_cut(responses: np.ndarray, seen: np.ndarray, cut: float) -> np.ndarray:
+def decide_by_cut(responses, seen, cut):
     """Labels whose log-odds are above a cut."""
     return (responses > cut).astype(np.int64)
 
 
-def decide_seen(responses: np.ndarray, seen: np.ndarray, cut: float) -> np.ndarray:
+def decide_seen(responses, seen, cut):
     """The best of the sets seen in training, if the log-odds are independent."""
     return seen[np.argmax((responses - cut) @ seen.T, axis=1)]
 
 
 def _tuned_rows(
-    method: str, decide: Callable[..., np.ndarray], held: np.ndarray, at_test: np.ndarray,
-    Y: np.ndarray, true: np.ndarray,
-) -> list[Row]:  # fmt: skip
+    method, decide, held, at_test,
+    Y, true,
+):  # fmt: skip
     """For each loss the cut that is best on out-of-fold responses."""
     seen = np.unique(Y, axis=0)
     rows = []
@@ -110,11 +109,9 @@ def _tuned_rows(
     return rows
 
 
-def trained_rows(
-    method: str, held: np.ndarray, at_test: np.ndarray, Y: np.ndarray, true: np.ndarray
-) -> list[Row]:
+def trained_rows(method, held, at_test, Y, true):
     """For each loss the model of linear functions that is best in parts of the training rows."""
-    predictions: dict[tuple[Any, ...], np.ndarray] = {}
+    predictions = {}
     for setting in SETTINGS:
         if setting[1] == PAIRED and Y.shape[1] > MOST_PAIRED:
             continue
@@ -132,7 +129,7 @@ def trained_rows(
     return rows
 
 
-def alone(source: Source) -> list[Row]:
+def alone(source):
     """LightGBM for each label by itself, and in a chain of classifiers."""
     train, test = read(source)
     rows = []
@@ -143,7 +140,7 @@ def alone(source: Source) -> list[Row]:
             for rest, out in KFold(PARTS, shuffle=True, random_state=0).split(train.X):
                 held[out] = wrap(classifier, train.X[rest], train.Y[rest], train.X[out])
             tried.append((classifier, held))
-        refitted: dict[int, np.ndarray] = {}
+        refitted = {}
         for metric, loss in LOSSES.items():
             trials = [
                 (loss(train.Y, decide_by_cut(held, train.Y, cut)), k, cut)
@@ -158,27 +155,27 @@ def alone(source: Source) -> list[Row]:
     return rows
 
 
-def one_per_label(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> np.ndarray:
+def one_per_label(classifier, X, Y, at):
     """Log-odds of all labels; those that never occur are left out of the fit."""
     varied = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
     fitted = MultiOutputClassifier(classifier).fit(X, Y[:, varied])
     return _log_odds(np.column_stack([p[:, 1] for p in fitted.predict_proba(at)]), varied, Y)
 
 
-def in_chain(classifier: Any, X: np.ndarray, Y: np.ndarray, at: np.ndarray) -> np.ndarray:
+def in_chain(classifier, X, Y, at):
     """The same where each label is a feature of those after it."""
     varied = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
     chain = ClassifierChain(classifier, order="random", random_state=0).fit(X, Y[:, varied])
     return _log_odds(chain.predict_proba(at), varied, Y)
 
 
-def _log_odds(p: np.ndarray, varied: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _log_odds(p, varied, Y):
     probabilities = np.full((len(p), Y.shape[1]), 1e-6)
     probabilities[:, varied] = np.clip(p, 1e-6, 1 - 1e-6)
     return np.log(probabilities) - np.log1p(-probabilities)
 
 
-def _lightgbm() -> list[Any]:
+def _lightgbm():
     from lightgbm import LGBMClassifier
 
     fixed = {"min_child_samples": 5, "learning_rate": 0.05, "n_jobs": 1, "verbose": -1}
@@ -189,16 +186,16 @@ def _lightgbm() -> list[Any]:
     ]
 
 
-def _extra_trees() -> list[Any]:
+def _extra_trees():
     return [
         ExtraTreesClassifier(300, min_samples_leaf=rows, max_features=part, random_state=0)
         for rows, part in ((1, "sqrt"), (3, "sqrt"), (1, 0.2))
     ]
 
 
-def linear(loss: str, outputs: str, C: float) -> StructBoostMultiLabelClassifier:
+def linear(loss, outputs, C):
     """A linear function by the hinge loss, or linear functions boosted for the likelihood."""
-    wanted: dict[str, Any] = {"objective": "svm", "loss": loss, "tol": 0.05, "max_iter": 40}
+    wanted = {"objective": "svm", "loss": loss, "tol": 0.05, "max_iter": 40}
     if loss == LIKELIHOOD:
         wanted = {"objective": "l1_log_loss", "weak_learner": ["linear"], "tol": 0.02}
         wanted |= {"max_iter": 20, "pairs": outputs == PAIRED}
@@ -206,7 +203,7 @@ def linear(loss: str, outputs: str, C: float) -> StructBoostMultiLabelClassifier
     return StructBoostMultiLabelClassifier(C=C, outputs=sets, random_state=0, **wanted)
 
 
-LEARNERS: Mapping[str, Learner] = {
+LEARNERS = {
     "lightgbm alone": Learner(alone, ("lightgbm", "sklearn")),
     "extra trees": Learner(partial(with_classifier, "extra trees", _extra_trees), ("sklearn",)),
     "lightgbm": Learner(partial(with_classifier, "lightgbm", _lightgbm), ("lightgbm",)),
@@ -214,7 +211,7 @@ LEARNERS: Mapping[str, Learner] = {
 EXPERIMENT = Experiment(FILES, LEARNERS, rows_of, small=("emotions",))
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
+def targets(made):
     at = lookup(made, "dataset", "method", "metric")
     rivals = [f"lightgbm, {how}" for how in ("per label", "classifier chain")]
     judged = []

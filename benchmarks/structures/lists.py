@@ -1,19 +1,19 @@
 """Lists of documents: LightGBM's ranking example, with trees and with a hundred stumps."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
+from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import RANKING, ranking_queries
-from benchmarks.runner.experiment import Experiment, Learner, Source
-from benchmarks.runner.records import Record, lookup
-from benchmarks.runner.targets import Target, reach
-from benchmarks.structures.rows import Row, cpu_seconds, rows_of
+from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.records import lookup
+from benchmarks.runner.targets import reach
+from benchmarks.structures.rows import Row, rows_of, tuned
 from structboost import StageWiseRanking, StructBoostRanker, TreeFamily
 
 NAME, METRIC, TOP = "lambdarank", "NDCG@10", 10
@@ -27,12 +27,12 @@ class Queries(NamedTuple):
     y: np.ndarray
     group: np.ndarray
 
-    def part(self, queries: np.ndarray) -> "Queries":
+    def part(self, queries):
         rows = np.isin(np.repeat(np.arange(len(self.group)), self.group), queries)
         return Queries(self.X[rows], self.y[rows], self.group[np.sort(queries)])
 
 
-def mean_ndcg(y: np.ndarray, scores: np.ndarray, group: np.ndarray) -> float:
+def mean_ndcg(y, scores, group):
     """Mean over the queries with two grades, gains ``2^y - 1``; ties keep their order."""
     values = []
     ends = np.cumsum(group)
@@ -46,53 +46,46 @@ def mean_ndcg(y: np.ndarray, scores: np.ndarray, group: np.ndarray) -> float:
     return float(np.mean(values))
 
 
-def _lightgbm(num_leaves: int, learning_rate: float, n_estimators: int) -> Any:
-    import lightgbm
-
-    fixed = {"random_state": 0, "n_jobs": 1, "verbose": -1}
-    shape = {"num_leaves": num_leaves, "n_estimators": n_estimators}
-    return lightgbm.LGBMRanker(learning_rate=learning_rate, **shape, **fixed)
+def _lightgbm(num_leaves, learning_rate, n_estimators):
+    own = {"num_leaves": num_leaves, "n_estimators": n_estimators, "learning_rate": learning_rate}
+    return peer("lightgbm", "LGBMRanker", random_state=0, n_jobs=1, verbose=-1, **own)
 
 
-def _trees(depth: int, shrinkage: float, max_rounds: int) -> StructBoostRanker:
+def _trees(depth, shrinkage, max_rounds):
     family = partial(TreeFamily, depth=depth, row_share=0.5, random_state=0)
     return _stage_wise(shrinkage, family, max_rounds)
 
 
-def _stage_wise(
-    shrinkage: float, family: Any = "stump", max_rounds: int = N_STUMPS
-) -> StructBoostRanker:
+def _stage_wise(shrinkage, family="stump", max_rounds=N_STUMPS):
     objective = StageWiseRanking(shrinkage=shrinkage, largest_step=1.0)
     own = {"weak_learner": family, "C": float("inf"), "max_iter": max_rounds}
     return StructBoostRanker(objective=objective, **own, random_state=0)
 
 
-def _certified(C: float) -> StructBoostRanker:
+def _certified(C):
     return StructBoostRanker(objective="hinge", loss="ndcg", C=C, tol=0.02, max_iter=100)
 
 
-def tuned(
-    method: str, make: Callable[..., Any], grid: Sequence[Sequence[Any]], source: Source
-) -> list[Row]:
+def measured(method, make, grid, source):
     """The settings of the largest NDCG on folds of the training queries, fitted on all of them."""
     train, test = (Queries(*part) for part in ranking_queries(source.folder))
     folds = list(KFold(FOLDS, shuffle=True, random_state=0).split(train.group))
-    candidates = list(product(*grid))[: 1 if source.quick else None]
 
-    def value(of_fit: Queries, held: Queries, settings: tuple[Any, ...]) -> float:
-        model = make(*settings).fit(of_fit.X, of_fit.y, group=of_fit.group)
-        return mean_ndcg(held.y, model.predict(held.X), held.group)
+    def fit(settings, part=train):
+        return make(*settings).fit(part.X, part.y, group=part.group)
+
+    def ndcg(model, part):
+        return mean_ndcg(part.y, model.predict(part.X), part.group)
+
+    def value(settings):
+        pairs = [(train.part(rest), train.part(out)) for rest, out in folds]
+        return np.mean([ndcg(fit(settings, rest), out) for rest, out in pairs])
 
     with threadpool_limits(1):
-        trials = [
-            np.mean([value(train.part(rest), train.part(out), own) for rest, out in folds])
-            for own in candidates
-        ]
-        chosen = int(np.argmax(trials))
-        facts: dict[str, Any] = {"chosen": candidates[chosen], "validation": trials[chosen]}
-        with cpu_seconds(facts):
-            model = make(*candidates[chosen]).fit(train.X, train.y, group=train.group)
-    return [Row(method, METRIC, mean_ndcg(test.y, model.predict(test.X), test.group), facts)]
+        candidates = list(product(*grid))[: 1 if source.quick else None]
+        model, facts = tuned(candidates, value, fit, "chosen")
+    facts["validation"] = max(facts["validation"])
+    return [Row(method, METRIC, ndcg(model, test), facts)]
 
 
 RATES = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -105,19 +98,17 @@ GRIDS = {
     "StructBoost, stumps, loss NDCG": (_certified, ((10.0, 30.0, 60.0),)),
 }
 LEARNERS = {
-    name: Learner(partial(tuned, name, *own), ("lightgbm",) if "LightGBM" in name else ())
+    name: Learner(partial(measured, name, *own), ("lightgbm",) if "LightGBM" in name else ())
     for name, own in GRIDS.items()
 }
 EXPERIMENT = Experiment({NAME: (RANKING,)}, LEARNERS, rows_of, small=(NAME,))
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
+def targets(made):
     at = lookup(made, "dataset", "method")
-    judged = []
-    for kind in (OF_TREES, OF_STUMPS):
-        peer = at(NAME, f"LightGBM, {kind}")
-        wanted = f"ranking, {kind}: NDCG@10 not below LightGBM's" + (
-            f", {peer:.3f}" if peer else ""
-        )
-        judged.append(reach(wanted, at(NAME, f"StructBoost, {kind}"), ">=", peer))
-    return judged
+    both = {
+        k: [at(NAME, f"{own}, {k}") for own in ("StructBoost", "LightGBM")]
+        for k in (OF_TREES, OF_STUMPS)
+    }
+    wanted = "ranking, {}: NDCG@10 not below LightGBM's"
+    return [reach(wanted.format(k), own, ">=", other) for k, (own, other) in both.items()]

