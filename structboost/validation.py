@@ -24,6 +24,14 @@ class SparseRows(sparse.csr_array):
     def __len__(self) -> int:
         return int(self.shape[0])
 
+    @classmethod
+    def of(cls, table: Any) -> SparseRows:
+        """A copy of a sparse table, with sorted entries that are not 0."""
+        rows = cls(table, copy=True)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        return rows
+
 
 def checked_features(features: Any, n_features: int, *, missing: bool = False) -> NDArray[Any]:
     """Features as a matrix of the width the model was trained on; NaN only with ``missing``."""
@@ -81,8 +89,11 @@ def by_position(examples: Any) -> Any:
     """Examples of which ``examples[i]`` is the one in place i.
 
     Series and data frames of pandas are made arrays, or lists of objects: they take numbers for
-    labels of rows, and for names of columns.  All else is returned as it is.
+    labels of rows, and for names of columns.  Sparse tables get a length.  All else is returned as
+    it is.
     """
+    if sparse.issparse(examples) and not isinstance(examples, SparseRows):
+        return SparseRows.of(examples)
     if not hasattr(examples, "iloc") or hasattr(examples, "__dask_graph__"):
         return examples
     values = examples.to_numpy()

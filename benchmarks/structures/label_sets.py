@@ -10,9 +10,10 @@ from sklearn.model_selection import KFold
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 
 from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import all_of
-from benchmarks.structures.rows import Row, cpu_seconds, rows_of
+from benchmarks.structures.rows import Row, rows_of
 from structboost import CrossFitted, StructBoostMultiLabelClassifier
 
 NAMES = ("emotions", "yeast", "enron", "medical")
@@ -95,10 +96,7 @@ def decide_seen(responses, seen, cut):
     return seen[np.argmax((responses - cut) @ seen.T, axis=1)]
 
 
-def _tuned_rows(
-    method, decide, held, at_test,
-    Y, true,
-):  # fmt: skip
+def _tuned_rows(method, decide, held, at_test, Y, true):
     """For each loss the cut that is best on out-of-fold responses."""
     seen = np.unique(Y, axis=0)
     rows = []
@@ -123,8 +121,7 @@ def trained_rows(method, held, at_test, Y, true):
     for metric, loss in LOSSES.items():
         best = min(predictions, key=lambda setting, loss=loss: loss(Y, predictions[setting]))
         facts = dict(zip(("loss", "outputs", "C"), best, strict=True))
-        with cpu_seconds(facts):
-            model = linear(*best).fit(held, Y)
+        model, facts["seconds"] = cpu_timed(linear(*best).fit, held, Y)
         rows.append(Row(method, metric, loss(true, model.predict(at_test)), facts))
     return rows
 

@@ -14,7 +14,7 @@ from structboost._typing import FloatArray
 from structboost.decisions.paths import check_reachable, checked_arcs, checked_node, path_within
 from structboost.decisions.problem import DecisionProblem, check_length
 from structboost.exceptions import SolverError, TaskError
-from structboost.runtime.solver import quiet_highs
+from structboost.solvers.highs import quiet_highs
 from structboost.validation import shown
 
 _STATUS = highspy.HighsModelStatus

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
-from structboost.shards.blocks import NodeSum, join_siblings, share_of_block
-from structboost.shards.shard import Shard, ShardSource
+from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
+
+
+class Placeable(Protocol):
+    """A shard, as far as engines know it."""
+
+    def run(self, calls: Iterable[tuple[str, tuple[Any, ...]]]) -> Any:
+        """Make calls in turn; returns the result of the last one."""
+
+
+class Source(Protocol):
+    """Plain data that a shard is made of, which can be sent to a worker."""
+
+    def shard(self) -> Placeable:
+        """Make the shard."""
 
 
 class Call(NamedTuple):
@@ -121,12 +134,12 @@ class ShardAtWork:
 
     Parameters
     ----------
-    shard : Shard
+    shard : Placeable
     batch : int
         0 before the first batch.
     """
 
-    def __init__(self, shard: Shard, batch: int = 0) -> None:
+    def __init__(self, shard: Placeable, batch: int = 0) -> None:
         self.shard = shard
         self.batch = batch
         # A batch whose connection broke may still be running.
@@ -134,19 +147,19 @@ class ShardAtWork:
 
     @classmethod
     def made(
-        cls, source: ShardSource, calls: Sequence[tuple[str, tuple[Any, ...]]] = (), batch: int = 0
+        cls, source: Source, calls: Sequence[tuple[str, tuple[Any, ...]]] = (), batch: int = 0
     ) -> ShardAtWork:
         """Make a shard, new or in the place of one that was lost.
 
         Parameters
         ----------
-        source : ShardSource
+        source : Source
         calls : sequence of (str, tuple)
             The trainer's replay, which restores the state of the lost shard.
         batch : int
             Number of the batch in which it was lost; its last call is then repeated.
         """
-        shard = Shard(source)
+        shard = source.shard()
         shard.run(calls)
         return cls(shard, batch)
 
@@ -280,7 +293,7 @@ class Engine(ABC):
 
         Parameters
         ----------
-        sources : sequence of ShardSource
+        sources : sequence of Source
             What each shard is made of.
         layout : Layout
             How examples are divided into blocks and shards.

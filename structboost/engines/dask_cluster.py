@@ -23,7 +23,7 @@ from structboost.engines.direct_connection import (
     listen,
 )
 from structboost.exceptions import EngineError
-from structboost.shards.blocks import join_siblings
+from structboost.runtime.blocks import join_siblings
 
 try:
     from dask.delayed import Delayed

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from structboost.boosting import AUTO
+from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.classifiers import TaxonomyClassifier
@@ -41,8 +41,8 @@ from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
-from structboost.task import Task
 from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_positive, checked_whole_number, shown
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
@@ -256,12 +256,6 @@ class StructBoostEstimator(BoostedEstimator):
         """Whether one linear function is fitted, without boosting."""
         is_named = isinstance(self.objective, str)
         return is_named and is_one_linear_function(str(self.objective), self._weak_learners())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self._is(LOG_LOSS) and self._is_one_linear_function:
-            tags.input_tags.sparse = True
-        return tags
 
     def _stage_wise(self) -> NewtonSteps:
         """Formulation of the stage-wise objective, with its own learning rate."""

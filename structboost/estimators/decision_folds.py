@@ -15,7 +15,7 @@ from structboost.decisions.problem import DecisionProblem
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
 from structboost.exceptions import InterruptedFitWarning, examples_numbered
-from structboost.linear.linear_file import LinearModel
+from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
@@ -201,9 +201,9 @@ class FoldFits:
             # The items share a function: all costs move alike.
             of_items = np.append(slopes[n_instance:].mean(axis=1), bias.mean())
             weights["items"] = of_items[:, None]
-        facts = dict(fits[0][1].svm.to_model().metadata)
+        facts = dict(fits[0][1].svm.model_.metadata)
         facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
-        return StructuredSVM.from_model(LinearModel(task.kinds, weights, facts), task)
+        return StructuredSVM.from_model(plain_ensemble(task.kinds, weights, facts), task)
 
     def _fits(
         self, Cs: Iterable[float], preparation: Preparation, train: IntArray, held: IntArray

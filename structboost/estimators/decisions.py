@@ -12,26 +12,27 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.boosting import StructBoost
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
-from structboost.ensemble import Ensemble
 from structboost.estimators.decision_folds import FoldFits, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation, checked_costs
 from structboost.estimators.decisions_file import FORMAT, read_decisions, write_decisions
-from structboost.estimators.known_decisions import Trainer, costs_of, fit_on_known_decisions
+from structboost.estimators.known_decisions import costs_of, fit_on_known_decisions
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters
 from structboost.exceptions import TaskError, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.linear.trainers import trainer_of
 from structboost.runtime.documentation import Documented
 from structboost.tasks.predict_then_optimize import (
     PredictThenOptimizeTask,
     TrueDecisions,
 )
+from structboost.training.boosting import StructBoost
+from structboost.training.trainer import Trainer
 from structboost.validation import (
     checked_choice,
     checked_positive,
@@ -180,7 +181,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
                 )
         else:
             self.trainer_.fit(inputs, truth)
-        self.C_ = float(self.trainer_.C if self._is_linear else self.trainer_.C_)
+        self.C_ = self.trainer_.C_
         self.history_ = self.trainer_.history_
         return self
 
@@ -311,9 +312,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             "n_items": self._n_items,
             "maximize": bool(problem_of(self.problem).maximize),
         }
-        is_linear = isinstance(trainer, StructuredSVM)
-        model = trainer.to_model() if is_linear else trainer.model_
-        write_decisions(path, model, self.preparation_, facts)
+        write_decisions(path, trainer.model_, self.preparation_, facts)
 
     @classmethod
     def load(cls, path: str | PathLike[str], problem: Any) -> Self:
@@ -362,10 +361,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             made._scale, made.C_ = float(facts["scale"]), float(facts["C"])
             made.history_, made.passes_ = facts["history"], facts["passes"]
             made.path_ = facts["path"]
-            if isinstance(model, Ensemble):
-                made.trainer_ = StructBoost.from_model(model, task)
-            else:
-                made.trainer_ = StructuredSVM.from_model(model, task)
+            made.trainer_ = trainer_of(model, task)
             blank = preparation.blank(made._n_items)
             made.n_features_in_ = blank.n_features
             # Parts that do not fit together raise here, not at the first prediction.

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from structboost.ensemble import FORMAT as BOOSTED_FORMAT
-from structboost.ensemble import Ensemble
 from structboost.estimators.decision_inputs import Preparation
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat, Header
@@ -26,8 +24,8 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.linear.linear_file import FORMAT as LINEAR_FORMAT
-from structboost.linear.linear_file import LinearModel
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.model.ensemble import Ensemble
 
 _NUMBERS = ("C", "scale")
 _RECORDS = ("history", "passes", "path")
@@ -35,7 +33,7 @@ _RECORDS = ("history", "passes", "path")
 
 def write_decisions(
     path: str | PathLike[str],
-    model: LinearModel | Ensemble,
+    model: Ensemble,
     preparation: Preparation,
     facts: Mapping[str, Any],
 ) -> None:
@@ -48,24 +46,19 @@ def write_decisions(
     OSError
         If the file cannot be written.
     """
-    is_linear = isinstance(model, LinearModel)
-    inner = (LINEAR_FORMAT if is_linear else BOOSTED_FORMAT).to_bytes(*model.to_arrays())
-    header = {**facts, "is_linear": is_linear, "features": preparation.features}
+    inner = MODEL_FORMAT.to_bytes(*model.to_arrays())
+    header = {**facts, "features": preparation.features}
     arrays = {"model": np.frombuffer(inner, np.uint8)}
     FORMAT.write(path, header, arrays | prefixed("preparation/", preparation.to_arrays()))
 
 
 def read_decisions(
     path: str | PathLike[str],
-) -> tuple[LinearModel | Ensemble, Preparation, Header]:
+) -> tuple[Ensemble, Preparation, Header]:
     """What :func:`write_decisions` was given; ModelFileError if the file is damaged."""
     with FORMAT.opened(path) as (header, arrays):
-        model: LinearModel | Ensemble
         content = arrays["model"].tobytes()
-        if header["is_linear"]:
-            model = LinearModel.from_arrays(*LINEAR_FORMAT.from_bytes(content, "model"))
-        else:
-            model = Ensemble.from_arrays(*BOOSTED_FORMAT.from_bytes(content, "model"))
+        model = Ensemble.from_arrays(*MODEL_FORMAT.from_bytes(content, "model"))
         for name in _NUMBERS:
             finite_number(header[name], name)
         for name in _RECORDS:

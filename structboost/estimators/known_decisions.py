@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.boosting import StructBoost
-from structboost.contract.calls import stacked_inputs
+from structboost.contract.parts import StackedParts
 from structboost.decisions.known import KnownDecisions
 from structboost.decisions.problem import DecisionProblem
 from structboost.exceptions import examples_numbered
-from structboost.linear.structured_svm import StructuredSVM
-from structboost.task import StackedParts
 from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask, TrueDecisions
-
-Trainer = StructBoost | StructuredSVM
+from structboost.training.trainer import Trainer
 
 # After each fit, one of so many parts of the instances is solved exactly.
 _SHARES = 16
@@ -69,8 +65,7 @@ def fit_on_known_decisions(
         while True:
             trainer.tol = max(0.5 * tol, min(_COARSEST, _INNER_SHARE * gap))
             trainer.fit(X, Y)
-            if isinstance(trainer, StructBoost):
-                trainer.C = trainer.C_
+            trainer.C = trainer.C_
             bound = max(bound, float(trainer.history_[-1]["bound"]))
             augmented = task.costs_table(scores_of(trainer, X), n) - 0.5 * Y.costs
             answers = known.solve_all(augmented)
@@ -118,11 +113,7 @@ def fit_on_known_decisions(
 
 def scores_of(trainer: Trainer, X: Sequence[Any]) -> StackedParts:
     """Scores of the parts of all inputs by a fitted trainer."""
-    if isinstance(trainer, StructuredSVM):
-        return trainer.scores(X)
-    stack = stacked_inputs(trainer.task, X)
-    rows = {kind: trainer.model_.scores(rows, kind) for kind, rows in stack.rows.items()}
-    return StackedParts(rows, stack.offsets)
+    return trainer.scores(X)
 
 
 def costs_of(task: PredictThenOptimizeTask, trainer: Trainer, X: Sequence[Any]) -> list[FloatArray]:

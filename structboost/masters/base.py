@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import HeldOut, Terms, TermsByKind
+from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.files.schema import Schema
-from structboost.masters.held_out import Temperature
+from structboost.masters.held_out import HeldOut, Temperature
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.task import KeptTruth, Task
 from structboost.validation import checked_positive, checked_regularisation
+from structboost.weak.terms import Terms, TermsByKind
 
 
 class Cut(NamedTuple):

@@ -12,14 +12,14 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, TermsByKind
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.likelihood import Likelihood, LikelihoodAt
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.shards.responses import StoredResponses
-from structboost.shards.sparse_responses import SparseResponses
+from structboost.weak.responses import StoredResponses
+from structboost.weak.sparse_responses import SparseResponses
+from structboost.weak.terms import Terms, TermsByKind
 
 _MAX_ITERATIONS = 1000
 # Changes of gradient and weights that L-BFGS keeps.

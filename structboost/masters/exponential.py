@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, check_single_terms
+from structboost.contract.optional_methods import codes_of
 from structboost.exceptions import SolverError, TaskError
 from structboost.files.schema import (
     Array,
@@ -25,15 +25,16 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
-from structboost.masters.coordinate_descent import channel_weights, update_coordinates
 from structboost.masters.pair_margins import PAIR_LINK
-from structboost.shards.responses import StoredResponses
+from structboost.solvers.coordinate_descent import channel_weights, update_coordinates
 from structboost.validation import (
     checked_choice,
     checked_not_negative,
     checked_positive,
     checked_whole_number,
 )
+from structboost.weak.responses import StoredResponses
+from structboost.weak.terms import Terms, check_single_terms
 
 SOLVERS = ("fcd", "lbfgs")
 # Words of the state of NumPy's RandomState.
@@ -106,7 +107,7 @@ class ExponentialMaster(RestrictedMaster):
 
     def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
         super().__init__(C)
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self.formulation = formulation
         self._random = problem.random_state
         self._kind = problem.only_kind()
@@ -151,7 +152,8 @@ class ExponentialMaster(RestrictedMaster):
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
                 "Coordinate descent on the exponential loss needs weak learners with answers in "
-                "{-1, 0, 1}; take solver='lbfgs' for others."
+                "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
+                "objective of an estimator."
             )
         return self._answers.add(responses[:, self._order])
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.columns import Terms
 from structboost.contract.exactness import beaten
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
-from structboost.masters.bundle import Bundle
-from structboost.masters.cut_pool import CutPool
-from structboost.masters.cut_program import CutProgram
+from structboost.solvers.bundle import Bundle
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import CutProgram
+from structboost.weak.terms import Terms
 
 OracleType = TypeVar("OracleType", bound=ColumnOracle)
 

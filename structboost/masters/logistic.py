@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, check_single_terms
+from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.runtime.growing import GrowingMatrix
+from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.validation import checked_choice, checked_positive
+from structboost.weak.terms import Terms, check_single_terms
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")
 _MAX_ITERATIONS = 1000
@@ -70,7 +71,7 @@ class LogisticMaster(RestrictedMaster):
 
     def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
         super().__init__(C)
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self.formulation = formulation
         self._kind = problem.only_kind()
         self._code = codes.codes.astype(np.float64)

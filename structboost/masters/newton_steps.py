@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import HeldOut, Terms, check_single_terms
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -24,9 +23,16 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.masters.base import Formulation, RestrictedMaster
-from structboost.masters.held_out import HeldOutScores, Temperature, damped, fitted_temperature
+from structboost.masters.held_out import (
+    HeldOut,
+    HeldOutScores,
+    Temperature,
+    damped,
+    fitted_temperature,
+)
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
+from structboost.weak.terms import Terms, check_single_terms
 
 _TINY = np.finfo(np.float64).tiny
 # Rounds between two looks at the loss on the parts left out.

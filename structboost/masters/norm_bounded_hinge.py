@@ -1,6 +1,6 @@
 """The hinge form of MultiBoost.MO and MultiBoost.ECC: hinge loss under a bound of the l1 norm.
 
-The bundle method (:mod:`structboost.masters.bundle`) on the mean loss, with the norm as a penalty.
+The bundle method (:mod:`structboost.solvers.bundle`) on the mean loss, with the norm as a penalty.
 The linear program over the cuts tells how near the optimum the center is, and gives the duals.
 """
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.masters.base import CutOracle, Formulation, Problem
-from structboost.masters.cut_pool import CutPool
-from structboost.masters.cut_program import scaled_down
 from structboost.masters.hinge import CuttingPlaneMaster
-from structboost.masters.proximal_step import no_curvature, proximal_step
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import scaled_down
+from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 # Gap up to which an answer of the solver is accepted, as a share of the loss of no weights.
 _ACCURACY = 1e-7

@@ -1,7 +1,7 @@
 """The 1-slack master: cutting planes, stabilised by a proximal bundle method.
 
 Algorithm 2 as printed is Kelley's method, which zigzags.  The stabilised form is the bundle method
-of :mod:`structboost.masters.bundle`; its quadratic step has as many unknowns as there are live
+of :mod:`structboost.solvers.bundle`; its quadratic step has as many unknowns as there are live
 cuts, about a hundred.  The linear program over the same cuts tells how near the optimum the center
 is.  It is solved by the proximal point method, and by HiGHS where that does not end.  With a ridge
 the last quadratic step tells it.  Figures: docs/decisions/one-slack-master.md, spread-weights.md,
@@ -28,9 +28,9 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.masters.base import CutOracle, Formulation, Problem
-from structboost.masters.cut_pool import CutPool
 from structboost.masters.hinge import CuttingPlaneMaster
-from structboost.masters.proximal_step import Curvature, proximal_step
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.proximal_step import Curvature, proximal_step
 from structboost.validation import check_declares, checked_not_negative
 
 _MAX_CUTS_PER_SOLVE = 5000

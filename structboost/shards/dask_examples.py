@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
+from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.engines.failure import Failure
 from structboost.exceptions import TaskError, count_examples_from
-from structboost.shards.blocks import Blocks
+from structboost.runtime.blocks import Blocks
 from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
-from structboost.task import Task
 from structboost.validation import first_unusable
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.weak.standardisation import Standardisation

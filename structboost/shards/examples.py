@@ -13,10 +13,12 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.exceptions import TaskError
+from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.binned_table import BinnedTable, StoredCodes
-from structboost.shards.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.group import ShardGroup, layout_of
 from structboost.shards.shard import (
     FeaturesInShards,
@@ -25,7 +27,6 @@ from structboost.shards.shard import (
     ShardSource,
     examples_between,
 )
-from structboost.task import StackedParts, Task
 from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.standardisation import Standardisation
 
@@ -83,8 +84,8 @@ class TrainingSet(ABC):
             What the shards make of the features of a kind, by
             :attr:`structboost.WeakLearnerFamily.shard_features`.
         """
-        is_python = type(self.task).separate is Task.separate
-        blocks = blocks_of(self.offsets, PYTHON_EXAMPLES if is_python else None)
+        in_batches = self.task.separates_in_batches
+        blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
         layout = layout_of(blocks, engine)
         n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
         sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]

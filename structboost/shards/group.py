@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
 from structboost.engines.base import Call, Engine, Layout, Workers
-from structboost.shards.blocks import Blocks, tree_runs
+from structboost.runtime.blocks import Blocks, tree_runs
+from structboost.weak.terms import Terms
 
 
 class ShardGroup:

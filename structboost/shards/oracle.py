@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs, probe_argmax
+from structboost.contract.measures import Measure
+from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.examples import TrainingSet
 from structboost.shards.group import ShardGroup
-from structboost.shards.measures import BlockMeasure, block_measure
 from structboost.shards.shard import loss_and_risk
-from structboost.task import Measure, StackedParts
+from structboost.weak.block_measures import BlockMeasure, block_measure
+from structboost.weak.terms import Terms
 
 # By kind: terms whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]

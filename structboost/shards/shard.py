@@ -12,21 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs
 from structboost.contract.listed_outputs import KeptListings
-from structboost.shards.blocks import Blocks, tree_sum
-from structboost.shards.measures import BlockMeasure, add_measure, block_measure
-from structboost.shards.responses import (
-    FunctionResponses,
-    Responses,
-    StoredResponses,
-    StumpResponses,
-    UnionResponses,
-)
-from structboost.shards.sparse_responses import SparseResponses
-from structboost.task import KeptTruth, Separation, StackedParts, Task
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth, Separation
+from structboost.contract.task import Task
+from structboost.runtime.blocks import Blocks, tree_sum
 from structboost.weak.base import ShardFeatures
 from structboost.weak.binning import (
     BinnedFeatures,
@@ -35,7 +27,17 @@ from structboost.weak.binning import (
     binned_features,
     codes_sum,
 )
+from structboost.weak.block_measures import BlockMeasure, add_measure, block_measure
 from structboost.weak.histogram import histograms
+from structboost.weak.responses import (
+    FunctionResponses,
+    Responses,
+    StoredResponses,
+    StumpResponses,
+    UnionResponses,
+)
+from structboost.weak.sparse_responses import SparseResponses
+from structboost.weak.terms import Terms
 
 # By kind, what shards make of its features: bins, features on one scale, or both.
 FeaturesInShards = Mapping[str, tuple[ShardFeatures, ...]]
@@ -101,13 +103,17 @@ class ShardSource:
     features: Mapping[str, FeaturesOfRows]
     first_example: int = 0
 
+    def shard(self) -> Shard:
+        """Make the shard."""
+        return Shard(self)
+
 
 class Shard:
     """Rows, answers of the weak learners and cuts of a run of blocks.
 
     Its state follows from its source, the learners added and the cuts made, so that it can be made
     again anywhere.  Every sum that it returns is over its blocks, along their tree
-    (:mod:`structboost.shards.blocks`).
+    (:mod:`structboost.runtime.blocks`).
     """
 
     def __init__(self, source: ShardSource) -> None:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
-from structboost.task import PartKind, StackedParts
+from structboost.contract.parts import PartKind, StackedParts
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
@@ -120,6 +120,24 @@ def takes_missing(weak_learner: Any) -> bool:
     return bool(_declared(weak_learner, "takes_missing"))
 
 
+def takes_sparse(weak_learner: Any) -> bool:
+    """Whether all families that ``weak_learner`` names take sparse features."""
+    if isinstance(weak_learner, list | tuple):
+        return all(map(takes_sparse, weak_learner))
+    is_named = isinstance(weak_learner, str) and weak_learner in SPARSE
+    return is_named or bool(_declared(weak_learner, "takes_sparse"))
+
+
+def check_takes_sparse(weak_learner: Any) -> None:
+    """Raise ValueError unless weak learners take sparse features; it says which do."""
+    if not takes_sparse(weak_learner):
+        raise ValueError(
+            f"X is sparse, which weak_learner={shown(weak_learner)} cannot take; write X.toarray() "
+            "in place of X, or take weak_learner='tree', 'stump' or 'linear', which read sparse "
+            "rows."
+        )
+
+
 def _declared(weak_learner: Any, flag: str) -> Any:
     """What the family that a name or a callable makes declares; None if it declares nothing."""
     while isinstance(weak_learner, partial):
@@ -209,16 +227,10 @@ def families_of(
                 stack = StackedParts(features.rows, features.offsets)
                 check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
         is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
-        by_itself = is_sparse and all(_declared(member, "takes_sparse") for member in of_kind)
-        if is_sparse and not by_itself and not (len(of_kind) == 1 and of_kind[0] in SPARSE):
-            raise ValueError(
-                f"X is sparse, which weak_learner={shown(of_kind)} cannot take; give a dense "
-                f"array, or take weak_learner={' or '.join(map(repr, (*SPARSE, 'tree')))}."
-            )
+        if is_sparse:
+            check_takes_sparse(of_kind[0] if len(of_kind) == 1 else of_kind)
         own: list[Any]
-        if is_sparse and not by_itself and features.rows is not None:
-            own = [SPARSE[of_kind[0]](features.rows[kind], response)]
-        elif in_shards and all(member in IN_SHARDS for member in of_kind):
+        if in_shards and not is_sparse and all(member in IN_SHARDS for member in of_kind):
             own = [
                 IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
                 for member in of_kind
@@ -231,10 +243,13 @@ def families_of(
             )
         else:
             rows = features.rows[kind]
-            own = [
-                family_maker(member, exact=exact)(rows, response, exact=exact, n_threads=n_threads)
+            makers = [
+                SPARSE[member]
+                if is_sparse and member in SPARSE
+                else family_maker(member, exact=exact)
                 for member in of_kind
             ]
+            own = [maker(rows, response, exact=exact, n_threads=n_threads) for maker in makers]
         for family in own:
             if not isinstance(family, WeakLearnerFamily):
                 raise TypeError(

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.runtime.blocks import add_to_tree, close_tree, tree_depth, tree_sum
 from structboost.runtime.compiled import compiled
-from structboost.shards.blocks import add_to_tree, close_tree, tree_depth, tree_sum
 from structboost.weak.binning import BinnedFeatures
 
 # Most numbers in the histograms that are filled together: a quarter of a megabyte.

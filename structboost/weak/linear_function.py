@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.files.schema import Array, DamagedFileError, finite_number
@@ -76,9 +77,12 @@ class LinearFunctionTable(LearnerTable):
     centers: FloatArray
     scales: FloatArray
 
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: Any) -> FloatArray:
         """Answers of all functions on ``features``, shape (n_learners, n_parts)."""
-        linear = self.coefficients @ np.asarray(features, np.float64).T
+        if sparse.issparse(features):
+            linear = np.asarray(features @ self.coefficients.T).T
+        else:
+            linear = self.coefficients @ np.asarray(features, np.float64).T
         return np.asarray(linear + self.intercept[:, None])
 
     def feature_shares(self, n_features: int) -> FloatArray:
@@ -212,6 +216,47 @@ class LinearFunctionFamily(LinearFunctionSearch):
 
     def _sums(self, duals: FloatArray) -> FloatArray:
         return np.asarray(self._rows.T @ duals)
+
+
+class SparseLinearFunctions(LinearFunctionSearch):
+    """Linear functions on sparse features, which are standardised in no more memory than theirs.
+
+    Parameters
+    ----------
+    features : sparse array by rows, shape (n_parts, n_features)
+    response : (float, float)
+        Whether answers may be negative (:class:`structboost.PartKind`).
+    exact, n_threads
+        Ignored.
+
+    Raises
+    ------
+    TaskError
+        If answers must not be negative, and a feature is.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(Standardisation.of(features, response))
+        self.standardisation.check_signs(features)
+        self._rows = sparse.csr_array(features, dtype=np.float64)
+        self._columns = self._rows.T.tocsr()
+
+    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        """Answers on the training parts."""
+        return np.asarray(self.table(learners).responses(self._rows), np.float32)
+
+    def _sums(self, duals: FloatArray) -> FloatArray:
+        z, totals = self.standardisation, duals.sum(axis=0)
+        shift = z.centers / z.scales
+        sums = (self._columns @ duals) / z.scales[:, None] - shift[:, None] * totals
+        return np.vstack((sums, totals)) if z.bias else np.asarray(sums)
 
 
 class DualSums(Protocol):

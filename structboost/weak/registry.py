@@ -37,7 +37,13 @@ IN_SHARDS = Registry(
     },
 )
 # Families of sparse features.
-SPARSE = Registry("weak_learner", {"stump": f"{_BASE}.sparse_stump:SparseStumpFamily"})
+SPARSE = Registry(
+    "weak_learner",
+    {
+        "stump": f"{_BASE}.sparse_stump:SparseStumpFamily",
+        "linear": f"{_BASE}.linear_function:SparseLinearFunctions",
+    },
+)
 _TABLES = Registry(
     "family",
     {

@@ -24,11 +24,11 @@ from structboost import (
     MulticlassTask,
     check_task,
 )
-from structboost.columns import Terms
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.stage_wise import StageWiseMaster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
 from structboost.weak.stump import StumpFamily
+from structboost.weak.terms import Terms
 from tests.helpers.problems import problem_of
 from tests.helpers.scikit_learn import check_battery
 
@@ -342,7 +342,7 @@ def test_no_column_is_dropped_for_having_no_weight(face, loss, monkeypatch):
         face.set_params(loss=loss, theta=2.0)
     runs = []
     for idle in (1000, 0):
-        monkeypatch.setattr("structboost.loop._MAX_IDLE_ROUNDS", idle)
+        monkeypatch.setattr("structboost.training.loop._MAX_IDLE_ROUNDS", idle)
         runs.append([record["primal"] for record in face.fit(X, y).history_])
     assert runs[0] == runs[1]
 
@@ -428,6 +428,7 @@ def test_files_round_trip(face, tmp_path):
 
 # Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare
 # class.
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
 def test_the_whole_scikit_learn_battery(face):
     check_battery(face)

@@ -21,12 +21,12 @@ from structboost import (
     StructBoostClassifier,
     TaskError,
     active_features,
-    boosting,
 )
-from structboost.columns import Terms
 from structboost.contract.calls import stacked
 from structboost.contract.listed_outputs import KeptListings, ListedOutputs
 from structboost.masters.base import Problem
+from structboost.training import boosting
+from structboost.weak.terms import Terms
 from tests.helpers.listed_outputs import Pairs, pairs
 
 

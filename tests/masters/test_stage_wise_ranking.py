@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import MulticlassTask, StageWiseRanking, StructBoost, StructBoostRanker, TreeFamily
-from structboost.columns import Terms
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
+from structboost.weak.terms import Terms
 
 
 def made_master(seed, levels=4, weighted=True, **parameters):
@@ -126,6 +126,7 @@ def test_the_default_ranker_is_stage_wise_until_something_is_said():
     assert certified.history_[-1]["gap"] is not None
 
 
+@pytest.mark.slow
 def test_the_default_ranks_noisy_grades_among_useless_features_better_than_sure_trees():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 60))
