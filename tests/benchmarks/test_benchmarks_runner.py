@@ -285,9 +285,7 @@ def test_facts_and_units_of_one_side_only_are_named(page, command, capsys):
     assert "no longer measured: old of a, m repeat 0" in said
 
 
-def test_a_check_draws_by_its_seed_and_skips_units_that_a_time_limit_stopped(
-    page, command, capsys
-):
+def test_a_check_draws_by_its_seed_and_skips_units_that_a_time_limit_stopped(page, command, capsys):
     page(n_units=10)
     command("run", "--only", "a")
     drawn = []
