@@ -65,11 +65,7 @@ class Headline(NamedTuple):
                 continue
             if any(r.get(field) not in values for field, values in self.where.items()):
                 continue
-            key = (
-                r["dataset"],
-                r["metric"],
-                *(r.get(k) for k in ("share", "case", "depth", "batch")),
-            )
+            key = tuple(r.get(k) for k in ("dataset", "metric", "share", "case", "depth", "batch"))
             seconds = 1.0 / r[self.per_second] if self.per_second else r.get(self.seconds)
             figures.append(Figure(key, r["method"], ERRORS[self.error](r["value"]), seconds))
         return figures
@@ -146,14 +142,11 @@ def line(headline: Headline, page: Source, special: Figures | None = None) -> Li
 
 def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float | None]:
     """Medians of ours over theirs, of errors and of seconds; None where none are known."""
-    errors = [
-        (max(ours.error, LEAST_ERROR), max(theirs.error, LEAST_ERROR))
-        for ours, theirs in pairs
-        if ours.error is not None and theirs.error is not None
-    ]
+    errors = [(a.error, b.error) for a, b in pairs if None not in (a.error, b.error)]
     # Seconds that are printed as 0.0 are not known.
     seconds = [(a.seconds, b.seconds) for a, b in pairs if a.seconds and b.seconds]
-    logs = [[math.log(a / b) for a, b in both] for both in (errors, seconds)]
+    floors = ((errors, LEAST_ERROR), (seconds, 0.0))
+    logs = [[math.log(max(a, low) / max(b, low)) for a, b in both] for both, low in floors]
     # A mean would be that of sets with next to no errors, whose ratios are extreme.
     error, time = (math.exp(median(own)) if own else None for own in logs)
     if error is not None:
@@ -167,11 +160,8 @@ def write_index(
     """Write index.md and index.png of a folder of pages; returns the lines."""
     sources = {name: one for name in pages if (one := source(folder, name)) is not None}
     headlines = [Headline(**one) for one in toml["line"]]
-    lines = [
-        line(one, sources[one.page], special.get(one.task))
-        for one in headlines
-        if one.page in sources
-    ]
+    here = [one for one in headlines if one.page in sources]
+    lines = [line(one, sources[one.page], special.get(one.task)) for one in here]
     shown = [one for one in lines if one is not None]
     plot(shown, folder / "index.png")
     others = [
@@ -181,11 +171,8 @@ def write_index(
     ]
     n_worse = sum(_is_worse(one.error) for one in shown)
     n_slower = sum(_is_worse(one.seconds) for one in shown)
-    missed = [
-        f"- [{name}]({name}.md): {'; '.join(one.missed)}"
-        for name, one in sources.items()
-        if one.missed
-    ]
+    of_pages = {name: "; ".join(one.missed) for name, one in sources.items() if one.missed}
+    missed = [f"- [{name}]({name}.md): {text}" for name, text in of_pages.items()]
     text = blocks(
         "# Results",
         SUMMARY.format(n=len(shown), n_worse=n_worse, n_slower=n_slower),
@@ -251,39 +238,25 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    style = {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
-    with plt.rc_context({**style, "grid.alpha": 0.25}):
-        size = (9.0, 0.9 + 0.17 * len(lines))
-        figure, axes = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
-        for axis, title, name in zip(axes, ("error", "time"), ("error", "seconds"), strict=True):
-            values = [getattr(one, name) for one in lines]
-            known = [*(value for value in values if value is not None), 1.0]
-            _bars(axis, values)
-            axis.set_xscale("log")
-            room = max((max(known) / min(known)) ** 0.17, 1.2)  # for the numbers beside the bars
-            ends = min(known) / room, max(known) * room
-            axis.set_xticks([tick for tick in TICKS[title] if ends[0] < tick < ends[1]])
-            axis.set_xlim(*ends)
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.minorticks_off()
-            axis.set_title(f"{title}, ours / best peer", fontsize=10)
-            axis.set_xlabel("ours better  \N{LEFTWARDS ARROW} 1 \N{RIGHTWARDS ARROW}  peer better")
-            axis.grid(axis="y", visible=False)
-            axis.tick_params(labelsize=9)
-        axes[0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
-        axes[0].invert_yaxis()
-        figure.savefig(path, dpi=110)
-        plt.close(figure)
-
-
-def _bars(axis: Any, values: Sequence[float | None]) -> None:
-    """A bar and its number for each value."""
-    for at, value in enumerate(values):
-        if value is None:
-            axis.text(1, at, " -", fontsize=8, va="center", color="gray")
-            continue
-        is_worse = _is_worse(value)
-        axis.barh(at, value - 1, left=1, color=WORSE if is_worse else BETTER, height=0.7)
-        side = "left" if is_worse else "right"
-        axis.text(value, at, f" {_text(value)} ", fontsize=8, va="center", ha=side)
-    axis.axvline(1, color="black", linewidth=1)
+    size = (9.0, 0.9 + 0.17 * len(lines))
+    figure, axes = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
+    for axis, (title, ticks) in zip(axes, TICKS.items(), strict=True):
+        values = [one.error if title == "error" else one.seconds for one in lines]
+        for at, value in enumerate(values):
+            color = WORSE if _is_worse(value) else BETTER
+            axis.barh(at, (value or 1) - 1, left=1, color=color, height=0.7)
+            side = "left" if value is None or value > 1 else "right"
+            text = "-" if value is None else _text(value)
+            axis.text(value or 1, at, f" {text} ", fontsize=8, va="center", ha=side)
+        axis.axvline(1, color="black", linewidth=1)
+        shown = [*(value for value in values if value is not None), 1.0]
+        room = max((max(shown) / min(shown)) ** 0.17, 1.2)  # for the numbers beside the bars
+        axis.set(xscale="log", title=f"{title}, ours / best peer", xlabel="left of 1: ours better")
+        ends = min(shown) / room, max(shown) * room
+        axis.set(xlim=ends, xticks=[tick for tick in ticks if ends[0] < tick < ends[1]])
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    axes[0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
+    axes[0].invert_yaxis()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

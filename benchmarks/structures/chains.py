@@ -4,7 +4,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.ndimage import gaussian_filter
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import KFold
@@ -25,7 +24,7 @@ N_LETTERS, SHAPE = 26, (16, 8)
 QUICK_WORDS, QUICK_ROUNDS = 150, 10
 BLUR = 0.7  # pixels, by which most letters are right out of fold
 TREES = "blurred pixels, trees by default"
-PARTS, N_PROCESSES = 3, 4
+PARTS = 3
 CS = (30.0, 100.0, 300.0)
 PAIR_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the counted pairs of letters
 
@@ -90,18 +89,7 @@ def with_classifier(label, make, source):
     crossed = CrossFitted(make(), random_state=0)
     held = crossed.fit_transform(train.X, train.Y)
     whole = make().fit(np.concatenate(train.X), np.concatenate(train.Y))
-    # Some words at a time: a kernel machine takes minutes for all.
-    parts = np.array_split(np.arange(len(test.X)), N_PROCESSES)
-    of_folds, of_whole = (
-        [
-            own
-            for of_part in Parallel(n_jobs=N_PROCESSES)(
-                delayed(responses)([test.X[i] for i in part]) for part in parts
-            )
-            for own in of_part
-        ]
-        for responses in (crossed.transform, partial(responses_of, whole))
-    )
+    of_folds, of_whole = crossed.transform(test.X), responses_of(whole, test.X)
     weight, pairs = best_pairs(held, train.Y)
     settings = {"tol": 0.05, "max_iter": 40, "random_state": 0}
     chain = partial(StructBoostTagger, objective="svm", **settings)
