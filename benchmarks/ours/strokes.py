@@ -17,7 +17,7 @@ GRABCUT_ROUNDS = 5
 MADE = {OBJECT: 1, BACKGROUND: 3}  # as many strokes as in most sets by hand
 _WIDTH = 5  # pixels
 _DEEP = 0.4  # of the largest distance from the border of an object; the ends of a stroke have more
-HORSES, PEOPLE, CARS, BY_HAND = "weizmann_horse", "human_graz", "camvid", "grabcut_bsds"
+HORSES, PEOPLE, BY_HAND = "weizmann_horse", "human_graz", "grabcut_bsds"
 # Set, part (None: all of it), folder of the strokes (None: made), and number of photographs.
 CASES = {
     "set 1": (BY_HAND, None, "scribbles1", None),

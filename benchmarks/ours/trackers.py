@@ -39,10 +39,6 @@ def load_sequence(name, data_dir):
     return Sequence(name, folder, read_boxes(folder / "groundtruth.txt"))
 
 
-def on_sequence(source, tracker, *, seed):
-    return track(load_sequence(source.name, source.folder), tracker, seed)
-
-
 def track(sequence, tracker, seed):
     """Boxes of all frames from the true first one, and what they took; on one thread."""
     frames = sequence.frames()

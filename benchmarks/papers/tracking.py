@@ -2,8 +2,7 @@
 
 import operator
 
-from benchmarks.ours import trackers
-from benchmarks.ours.trackers import FILES, NAMES, OPENCV_MIL, OURS, TRACKERS
+from benchmarks.ours.trackers import FILES, NAMES, OPENCV_MIL, OURS, TRACKERS, load_sequence, track
 from benchmarks.papers import PRINTED
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import across, blocks, field, listing
@@ -20,9 +19,13 @@ def cases(source, learner):
     return [{"seed": seed} for seed in range(n)]
 
 
+def on_sequence(source, tracker, *, seed):
+    return track(load_sequence(source.name, source.folder), tracker, seed)
+
+
 EXPERIMENTS = [
     Experiment(
-        *(FILES, TRACKERS, trackers.on_sequence, cases),
+        *(FILES, TRACKERS, on_sequence, cases),
         metrics={"overlap": "value", "centre_error": "centre_error"},
         more=lambda rows: {"value": median(row["value"] for row in rows)},
         small=("deer",),

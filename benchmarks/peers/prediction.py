@@ -27,26 +27,20 @@ def race(source, learner, *, depth, rounds, batches):
     with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
         table = Table(data.X[rows], data.y[rows])
         scores, n_trees, takes = learner.fit(table, depth, rounds, Path(folder))
-        pieces = [_pieces(X.astype(takes), batch) for batch in batches]
-        spent = [[_seconds(scores, own) for own in pieces] for _ in range(RUNS)]
+        sizes = [max(batch, min(ROWS_A_RUN, 100 * batch)) for batch in batches]
+        pieces = [
+            np.array_split(X[:n].astype(takes), n // batch)
+            for n, batch in zip(sizes, batches, strict=True)
+        ]
+        spent = [
+            [cpu_timed(lambda own=own: [scores(x) for x in own])[1] for own in pieces]
+            for _ in range(RUNS)
+        ]
     paces = [
         {"metric": "predict_us", "batch": batch, "value": 1e6 * seconds / sum(map(len, own))}
         for batch, own, seconds in zip(batches, pieces, np.min(spent, axis=0), strict=True)
     ]
     return {"rows": [{**one, "trees": n_trees} for one in paces]}
-
-
-def _pieces(X, batch):
-    n_rows = max(batch, min(ROWS_A_RUN, 100 * batch))
-    return [X[i : i + batch] for i in range(0, n_rows, batch)]
-
-
-def _seconds(scores, pieces):
-    def in_batches():
-        for piece in pieces:
-            scores(piece)
-
-    return float(cpu_timed(in_batches)[1])
 
 
 # Each fit returns a function from a table to raw scores, the number of trees, and the type of

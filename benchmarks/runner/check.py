@@ -136,14 +136,11 @@ def differences(
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         pairs = [(str(i), *both) for i, both in enumerate(zip(before, now, strict=True))]
     else:
-        if not _same(before, now):
+        is_same = type(before) is type(now) and bool(before == now)
+        if {type(before), type(now)} <= {int, float}:
+            is_same = math.isclose(before, now, rel_tol=PRINTED)
+        if not is_same:
             yield path, before, now
         return
     for name, one, other in pairs:
         yield from differences(one, other, ignored, f"{path} {name}".strip())
-
-
-def _same(before: Any, now: Any) -> bool:
-    if {type(before), type(now)} <= {int, float}:
-        return math.isclose(before, now, rel_tol=PRINTED)
-    return type(before) is type(now) and bool(before == now)

@@ -117,7 +117,6 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _index(options: argparse.Namespace) -> int:
-    """Make the page of all results; 0 if it has a line."""
     lines = write_index(options.results, INDEX, SPECIAL, NAMES)
     print(as_table(lines, INDEX["names"]))
     return 0 if lines else BAD_INPUT

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from benchmarks.runner.processor import ending
 
 STARTUP_SECONDS = 300.0
-Report = Callable[[dict[str, Any]], None]
 
 
 class Ending(NamedTuple):

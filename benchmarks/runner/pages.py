@@ -192,7 +192,10 @@ def _laid_out(page: dict[str, Any]) -> str:
     """A page as JSON, its records and units a line each."""
     lists = {key: page[key] for key in ("records", "units")}
     head = json.dumps({key: page[key] for key in page if key not in lists}, indent=1)[:-2]
-    parts = [f' "{key}": [\n{_lines(entries)}\n ]' for key, entries in lists.items()]
+    parts: list[str] = []
+    for key, entries in lists.items():
+        lines = (json.dumps(entry, allow_nan=False, separators=(",", ":")) for entry in entries)
+        parts.append(f' "{key}": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]")
     return head + ",\n" + ",\n".join(parts) + "\n}\n"
 
 
@@ -220,11 +223,6 @@ def units_on_pages(pages: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]
         for unit in page["units"]
         if "key" in unit and not _is_summarised(unit["result"])
     }
-
-
-def _lines(entries: Sequence[Any]) -> str:
-    lines = (json.dumps(entry, allow_nan=False, separators=(",", ":")) for entry in entries)
-    return ",\n".join(f"  {line}" for line in lines)
 
 
 def rounded(value: Any) -> Any:

@@ -4,7 +4,7 @@ import csv
 import gzip
 from collections import Counter
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -91,14 +91,10 @@ def candidates(left, right):
         keys = map(key, left)
         agreeing.update((i, j) for i, own in enumerate(keys) if own for j in members.get(own, []))
     pairs, sides = np.array(sorted(agreeing)), (left, right)
-    grams = [[[_letter_pairs(row[name]) for name in FIELDS] for row in side] for side in sides]
+    texts = [[[f" {row[n]} " if row[n] else "" for n in FIELDS] for row in s] for s in sides]
+    grams = [[[Counter(pairwise(t)) for t in row] for row in side] for side in texts]
     rows = [list(chain.from_iterable(map(_compared, grams[0][i], grams[1][j]))) for i, j in pairs]
     return CandidatePairs(len(left), len(right), pairs, np.array(rows))
-
-
-def _letter_pairs(text):
-    padded = f" {text} " if text else ""
-    return Counter(padded[k : k + 2] for k in range(len(padded) - 1))
 
 
 def _compared(a, b):
@@ -135,11 +131,6 @@ def error(task, predict, part):
         right += int(predicted @ task.part_labels(x, y))
         n_predicted += int(predicted.sum())
     return 100.0 - 200.0 * right / (n_predicted + sum(map(len, part.Y)))
-
-
-def _nearest(task, setting, part):
-    """The least sum of squared differences, without learning."""
-    return partial(_matched, task, lambda rows: -rows.sum(axis=1, keepdims=True))
 
 
 def _matched(task, scores, x):
@@ -189,15 +180,17 @@ def _lightgbm():
     return [LGBMClassifier(num_leaves=n, learning_rate=rate, **fixed) for n, rate in sizes]
 
 
-def _logistic():
-    """recordlinkage's logistic classifier; its releases exclude the pandas that others need."""
-    return [LogisticRegression(C=C, max_iter=1000) for C in (1.0, 10.0, 100.0)]
-
-
 LOGISTIC, LINEAR, TREES = "logistic regression, as recordlinkage", "linear", "trees"
 WAYS = {
-    "nearest contexts": (lambda: (None,), _nearest),
-    LOGISTIC: (_logistic, _alone),
+    "nearest contexts": (
+        lambda: (lambda rows: -rows.sum(axis=1, keepdims=True),),
+        lambda task, scores, part: partial(_matched, task, scores),
+    ),
+    # recordlinkage's own classifier; its releases exclude the pandas that others need.
+    LOGISTIC: (
+        lambda: [LogisticRegression(C=C, max_iter=1000) for C in (1.0, 10.0, 100.0)],
+        _alone,
+    ),
     "lightgbm, two stages": (_lightgbm, _two_stages),
     LINEAR: (lambda: (1.0, 10.0, 100.0), _linear),
     TREES: (lambda: (10.0, 100.0), _trees),
