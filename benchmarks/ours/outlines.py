@@ -12,13 +12,13 @@ from benchmarks.ours.strokes import drawn
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
 from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.units import Result
-from structboost.segmentation.image_files import fitted, resized_mask
-from structboost.segmentation.refinement import refined_mask
+from structboost.segmentation.image_files import resized_mask, shrink_to
+from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.superpixels import label_counts, superpixels
 
 BLUR, NOISE = 0.8, 3.0  # of the enlarged photograph: pixels, grey levels
 METHODS = {
-    "structboost": refined_mask,
+    "structboost": refine_mask,
     "nearest neighbours": lambda image, coarse: resized_mask(coarse, image.shape),
 }
 
@@ -78,7 +78,7 @@ def brought_back(
             if pixels is not None:
                 image, truth = enlarged(image, truth, pixels)
             side = round(longest * max(truth.shape)) if longest < 1 else round(longest)
-            labels = superpixels(fitted(image, side), N_SEGMENTS)
+            labels = superpixels(shrink_to(image, side), N_SEGMENTS)
             coarse = label_counts(labels, resized_mask(truth, labels.shape), 2).argmax(axis=1)
             coarse = coarse.astype(np.uint8)[labels]
             report({})

@@ -20,14 +20,18 @@ from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage, word_histograms
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
-from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
+from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
 from structboost.segmentation.label_map import n_labels_of
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scores import break_even
-from structboost.segmentation.scribbles import scribble_answers, scribble_features, scribbled_labels
+from structboost.segmentation.scribbles import (
+    scribble_features,
+    scribble_log_probabilities,
+    scribbled_labels,
+)
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import combined
+from structboost.segmentation.unaries import combine
 from structboost.segmentation.unary_training import fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
@@ -128,7 +132,10 @@ def potentials(train: Images, test: Images, seed: int) -> Potentials:
         codebook = classifiers.codebook
     else:
         answers, test_answers = (
-            [scribble_answers(*pair) for pair in zip(part.described, part.known(), strict=True)]
+            [
+                scribble_log_probabilities(*pair)
+                for pair in zip(part.described, part.known(), strict=True)
+            ]
             for part in (train, test)
         )
     pairs = list(zip(train.described, answers, strict=True))
@@ -183,7 +190,7 @@ def _alone(
 
 def _unaries(test: Images, answers: list[np.ndarray]) -> Result:
     """All classifiers together, of the groups of features and of all of them, and no CRF."""
-    probabilities = [combined(answer) for answer in answers]
+    probabilities = [combine(answer) for answer in answers]
     labels = [p.argmax(axis=1) for p in probabilities]
     return _scores(test, labels, lambda i: _signed(probabilities[i]))
 
@@ -257,7 +264,7 @@ def images(source: Source, data_dir: Path, part: str) -> Images:
     n_labels = n_labels_of(set().union(*(np.unique(image.mask).tolist() for image in whole)))
     read = [image for image in whole if parts.get(image.name) == part]
     cache = FeatureCache(Path(".bench") / "features")
-    photographs = ReadWhenUsed(read, lambda image: fitted(image.image, LONGEST))
+    photographs = ReadWhenUsed(read, lambda image: shrink_to(image.image, LONGEST))
     described = list(describe_in_turn(photographs, Describing(N_SEGMENTS, cache), n_jobs=1))
     counts = [
         label_counts(d.labels, resized_mask(image.mask, d.labels.shape), n_labels)

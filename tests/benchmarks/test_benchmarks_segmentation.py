@@ -12,7 +12,7 @@ from benchmarks.runner.commands import main
 from structboost.segmentation.crf_training import superpixel_scores
 from structboost.segmentation.image_files import write_png
 from structboost.segmentation.synthetic_images import made_images
-from structboost.segmentation.unaries import combined
+from structboost.segmentation.unaries import combine
 
 
 @pytest.fixture
@@ -95,6 +95,6 @@ def test_photographs_without_strokes_have_the_classifiers_alone_beside_the_crfs(
         for part in ("train", "test")
     )
     answers = segmenting.potentials(train, test, seed=0).test_answers
-    labels = [combined(answer).argmax(axis=1) for answer in answers]
+    labels = [combine(answer).argmax(axis=1) for answer in answers]
     assert methods["unaries"]["mean_iou"] == superpixel_scores(test.counts, labels).mean_iou
     assert 0 <= methods["unaries"]["precision_recall"] <= 1

@@ -44,7 +44,7 @@ def test_targets_that_cannot_be_written_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
-def test_a_disk_that_refuses_is_found_by_writing(number, tmp_path, monkeypatch):
+def test_read_only_disk_is_detected_by_writing(number, tmp_path, monkeypatch):
     """Permissions say nothing of read-only disks; and root, who may run this, has them all."""
 
     def refuses(self, *_, **__):
@@ -56,7 +56,7 @@ def test_a_disk_that_refuses_is_found_by_writing(number, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_found(tmp_path):
+def test_folder_without_permission_is_detected(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(OutputError, match="cannot be written"):
         check_writable(tmp_path / "x")
@@ -71,7 +71,7 @@ def test_a_target_behind_a_link_is_what_is_checked(tmp_path):
         check_writable(tmp_path / "link")
 
 
-def test_inputs_are_not_overwritten_whatever_they_are_called(tmp_path, monkeypatch):
+def test_inputs_are_not_overwritten_under_any_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     Path("data/a").write_text("a")

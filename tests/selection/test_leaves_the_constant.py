@@ -82,7 +82,7 @@ def label_sets():
     return X, (X @ random.normal(size=(8, 5)) + 0.3 * random.normal(size=(600, 5)) > 0.5) * 1
 
 
-def test_whole_sets_of_labels_are_not_all_the_same():
+def test_sets_of_labels_are_not_constant():
     X, Y = label_sets()
     model = StructBoostMultiLabelClassifier(objective="svm", loss="subset")
     model.fit(X[:400], Y[:400])
