@@ -53,6 +53,8 @@ from .exceptions import TooManyOutputsError as TooManyOutputsError
 from .export.onnx_model import to_onnx as to_onnx
 from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM
+from .masters.base import Booster as Booster
+from .masters.base import Boosting as Boosting
 from .masters.base import Cut as Cut
 from .masters.base import CutOracle as CutOracle
 from .masters.base import Formulation as Formulation
@@ -106,7 +108,6 @@ from .weak.active_feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .weak.active_feature import active_features as active_features
 from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
-from .weak.base import Term as Term
 from .weak.base import WeakLearnerFamily as WeakLearnerFamily
 from .weak.category import CategoryFamily as CategoryFamily
 from .weak.contributions import Contributions as Contributions
@@ -122,6 +123,7 @@ from .weak.patch import Pooling as Pooling
 from .weak.piecewise import PiecewiseFamily as PiecewiseFamily
 from .weak.pricing import Best as Best
 from .weak.pricing import BestCode as BestCode
+from .weak.pricing import CandidateRule as CandidateRule
 from .weak.pricing import Code as Code
 from .weak.pricing import Own as Own
 from .weak.pricing import PricingRule as PricingRule
@@ -129,6 +131,7 @@ from .weak.pricing import Tied as Tied
 from .weak.registry import register_weak_learner as register_weak_learner
 from .weak.stump import StumpFamily as StumpFamily
 from .weak.table import LearnerTable as LearnerTable
+from .weak.terms import Term as Term
 from .weak.tree import TreeFamily as TreeFamily
 from .weak.union import UnionFamily as UnionFamily
 

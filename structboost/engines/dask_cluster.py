@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from structboost._typing import override
 from structboost.engines import worker
@@ -85,16 +85,18 @@ def _join(replies: Sequence[Answer], n_blocks: int) -> Answer:
 class DaskCluster(Engine):
     """Engine on the workers of the current :class:`distributed.Client`, looked up in ``fit``."""
 
-    takes_dask: ClassVar[bool] = True
-
     @property
     @override
     def n_workers(self) -> int:
-        return max(1, len(_addresses(_current_client())))
+        return max(1, len(_addresses(self.client())))
+
+    def client(self) -> Client:
+        """Return the current client of the cluster."""
+        return _current_client()
 
     @override
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
-        return _DaskWorkers(_current_client(), sources, layout, replay)
+        return _DaskWorkers(self.client(), sources, layout, replay)
 
 
 class _DaskWorkers(Workers):

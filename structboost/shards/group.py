@@ -26,7 +26,7 @@ class ShardGroup:
         Blocks of the whole training set.
     n_channels : dict of str to int
     in_shards : set of str
-        Kinds whose learners the shards evaluate on their features.
+        Kinds whose responses the shards compute from their features.
 
     Attributes
     ----------
@@ -65,8 +65,9 @@ class ShardGroup:
 
         Parameters
         ----------
-        learners : StumpCodes, FunctionCodes, UnionCodes, ndarray or csr_array
-            Learners where shards evaluate them, else responses on all parts, (n_new, n_parts).
+        learners : LearnersInShards, ndarray or csr_array
+            Learners where shards compute the responses, else responses on all parts, shape
+            (n_new, n_parts).
         """
         first = self.n_learners[kind]
         if kind in self.in_shards:
@@ -126,14 +127,9 @@ class ShardGroup:
         """Gather the signed weight of every (part, channel) of a kind."""
         return np.concatenate(self._run(Call("duals", (kind,))))
 
-    def histograms(self, kind: str, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return histograms of the duals over features of a kind, and their totals."""
-        histograms = self._sum(Call("histograms", (kind, first, last)))
-        return histograms[:-1], histograms[-1]
-
-    def standardised_sums(self, kind: str) -> FloatArray:
-        """Return sums of the standardised features of a kind times the duals."""
-        return self._sum(Call("standardised_sums", (kind,)))
+    def sums(self, kind: str, *arguments: Any) -> FloatArray:
+        """Return the sums of the duals over all shards that pricing needs."""
+        return self._sum(Call("sums", (kind, *arguments)))
 
     def features_sum(self, kind: str) -> int:
         """Hash the features of all rows of a kind in shards, for any layout."""

@@ -41,13 +41,9 @@ class ShardedDuals:
         """Parts and channels."""
         return int(self._group.blocks.rows[self._kind][-1]), self._group.n_channels[self._kind]
 
-    def histograms(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return sums over the bins of the features ``first <= f < last``, and over all parts."""
-        return self._group.histograms(self._kind, first, last)
-
-    def standardised_sums(self) -> FloatArray:
-        """Return sums of the standardised features times the weights, (width, n_channels)."""
-        return self._group.standardised_sums(self._kind)
+    def sums(self, *arguments: Any) -> FloatArray:
+        """Return the sums over all shards that pricing needs."""
+        return self._group.sums(self._kind, *arguments)
 
     def gathered(self) -> FloatArray:
         """Return the weights themselves, shape (n_parts, n_channels)."""

@@ -21,6 +21,7 @@ from structboost import (
     RankingTask,
     StructBoost,
 )
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
@@ -76,7 +77,7 @@ def test_resumed_run_ends_in_the_model_of_an_unbroken_run(name, tmp_path):
 
 def test_resumed_run_drops_idle_columns_at_the_same_round(monkeypatch, tmp_path):
     """Columns and cuts go after some rounds without a weight, which are counted across a break."""
-    monkeypatch.setattr("structboost.training.loop._MAX_IDLE_ROUNDS", 3)
+    monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", 3)
     monkeypatch.setattr(OneSlackMaster, "max_idle", 3)
     dropped = {"cuts": [], "columns": []}
 
@@ -128,6 +129,7 @@ def test_checkpoint_accepts_a_larger_max_rounds(tmp_path):
     assert what_was_learned(more) == what_was_learned(whole)
 
 
+@pytest.mark.slow
 def test_run_resumes_from_the_checkpoint_of_a_killed_process(tmp_path):
     program = textwrap.dedent(
         """
@@ -195,7 +197,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
     [
         (
             {"formulation": "m_slack"},
-            "checkpoint needs can_resume, which MSlack .* take formulation='one_slack'",
+            "checkpoint needs state, .* of MSlack .* take formulation='one_slack'",
         ),
         (
             {"weak_learner": "perceptron"},
@@ -203,7 +205,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
         ),
         (
             {"stabilize": False},
-            "checkpoint needs can_resume, which OneSlack .* with stabilize=True",
+            "checkpoint needs state, .*which OneSlackMaster of OneSlack .* with stabilize=True",
         ),
         (
             {"pricing": Code(lambda: np.ones(3))},
@@ -266,6 +268,7 @@ def test_a_checkpoint_of_other_features_is_refused(tmp_path):
         path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["processes", "table"])
 def test_run_resumes_with_another_engine_and_from_a_table(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)

@@ -33,7 +33,7 @@ def test_targets_that_cannot_be_written_are_named(tmp_path):
     (tmp_path / "file").write_text("")
     for path, message in (
         (tmp_path, "is a folder; give the name of a file"),
-        (tmp_path / "none" / "x", r"there is no folder .*none; make it"),
+        (tmp_path / "none" / "x", r"there is no folder .*none; create it"),
         (tmp_path / "file" / "x", "there is no folder"),
         (Path("/dev/null"), "no regular file"),
         (tmp_path / ("x" * 300), "cannot be written"),
@@ -60,7 +60,7 @@ def test_folder_without_permission_is_detected(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(OutputError, match="cannot be written"):
         check_writable(tmp_path / "x")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         check_folder(tmp_path / "y")
     tmp_path.chmod(0o700)
 
@@ -104,5 +104,5 @@ def test_folders_are_made_and_files_in_their_place_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"--out .*file is a file; give a folder"):
         check_folder(tmp_path / "file", "--out")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         check_folder(tmp_path / "file" / "inner", "--out")

@@ -66,6 +66,7 @@ def agreement(segmenter, made, with_scribbles=False):
     )
 
 
+@pytest.mark.slow
 def test_loaded_segmenter_predicts_as_the_saved_one(trained):
     segmenter, path = trained
     made = made_images(4, random_state=7)
@@ -82,6 +83,7 @@ def test_loaded_segmenter_predicts_as_the_saved_one(trained):
     assert loaded.history_ == segmenter.history_
 
 
+@pytest.mark.slow
 def test_segmenter_is_an_estimator_of_scikit_learn(trained):
     segmenter, path = trained
     again = clone(segmenter)
@@ -134,6 +136,7 @@ def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calib
     )
 
 
+@pytest.mark.slow
 def test_images_of_a_group_are_in_one_fold():
     images = [describe(image, 20) for image in made_images(6).images]
     counts = [
@@ -149,6 +152,7 @@ def test_images_of_a_group_are_in_one_fold():
     assert len(set(of_images)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
 def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
     made, fresh = made_images(6), made_images(4, random_state=5)
@@ -283,6 +287,7 @@ def test_error_of_one_image_gives_its_index():
             Segmenter(n_segments=20, C=1.0).fit(**arguments)
 
 
+@pytest.mark.slow
 def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     segmenter, _ = trained
     made = made_images(8)
@@ -313,6 +318,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     np.testing.assert_array_equal(read_mask(tmp_path / "o/x.png"), 255 * segmenter.predict(fresh))
 
 
+@pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained):
     segmenter, _ = trained
     image = describe(made_images(1, random_state=4).images[0], 300)
@@ -346,6 +352,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
     assert set(seen) == {1}
 
 
+@pytest.mark.slow
 def test_segment_command_names_void_masks_and_writes_null(trained, tmp_path, capsys):
     made = made_images(2, random_state=3)
     for folder in ("images", "masks"):
@@ -425,6 +432,7 @@ def test_segment_command_never_overwrites_an_input(trained, tmp_path, capsys, mo
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     made = made_images(4)
     masks = []
@@ -445,6 +453,7 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
         loaded.predict(made.images[0], made.scribbles[0])
 
 
+@pytest.mark.slow
 def test_segment_command_trains_evaluates_and_predicts(tmp_path, capsys):
     write_folder(tmp_path / "data", 8, 0)
     split = tmp_path / "split.txt"
@@ -526,6 +535,7 @@ def test_segment_command_trains_evaluates_and_predicts(tmp_path, capsys):
     assert json.loads(scores.read_text())["images"] == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys):
     write_folder(tmp_path, 3, 0)
     observe = Loop._observe
@@ -618,6 +628,7 @@ def test_segment_command_prints_one_line_for_bad_arguments(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_strict_option_ends_with_the_first_problem(trained, tmp_path):
     write_folder(tmp_path, 2, 0)
     bad = tmp_path / "bad.png"
@@ -639,6 +650,7 @@ class Slow(ReadWhenUsed):
         return super().__getitem__(number)
 
 
+@pytest.mark.slow
 def test_log_shows_progress_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
     """Hundreds of photographs of a camera took minutes, without a sign of life."""
     monkeypatch.setattr(progress, "_PULSE", 0.01)

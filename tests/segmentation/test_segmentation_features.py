@@ -136,6 +136,7 @@ def test_describe_refuses_arrays_that_are_no_photographs(image):
         describe(image)
 
 
+@pytest.mark.slow
 def test_word_histograms_are_fractions_of_the_neighbourhood():
     images = [describe(image, 40) for image in made_images(3).images]
     codebook = learn_codebook(images, 12)
@@ -185,6 +186,7 @@ def test_feature_cache_returns_equal_features_and_replaces_damaged_files(tmp_pat
     assert len(list(path.parent.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_features():
     images = made_images(3).images
     alone = list(describe_in_turn(images, Describing(40)))

@@ -44,6 +44,7 @@ def example(monkeypatch):
     sys.modules.pop("examples.got10k_tracker", None)
 
 
+@pytest.mark.slow
 def test_got10k_toolkit_receives_the_boxes_of_the_tracking_loop(example, tmp_path):
     clip = made_clip(4)
     files = []

@@ -54,6 +54,7 @@ def video_of(tmp_path, clip):
     return path, ",".join(map(str, clip.boxes[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [folder_of, video_of])
 def test_track_command_writes_all_outputs(tmp_path, clip, form, capsys):
     source, box = form(tmp_path, clip)
@@ -82,6 +83,7 @@ def test_track_command_writes_all_outputs(tmp_path, clip, form, capsys):
     assert f"wrote {out}: H.264; 320x240" in shown
 
 
+@pytest.mark.slow
 def test_track_command_without_a_source_tracks_the_synthetic_clip(
     monkeypatch, tmp_path, capsys, clip
 ):
@@ -93,6 +95,7 @@ def test_track_command_without_a_source_tracks_the_synthetic_clip(
     assert "synthetic clip" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_track_command_without_truth_writes_null_measures(tmp_path, clip):
     source, box = folder_of(tmp_path, clip)
     assert main(["track", str(source), "--box", box, "--json", str(tmp_path / "s.json")]) == 0
@@ -188,6 +191,7 @@ def test_track_command_names_an_empty_truth_and_empty_files(tmp_path, capsys):
     assert "is empty" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_track_command_writes_the_frames_before_a_bad_one(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     (source / "img" / "0008.png").write_bytes(b"not an image")
@@ -215,6 +219,7 @@ def test_track_command_writes_the_frames_before_a_bad_one(tmp_path, clip, capsys
         assert sum(1 for _ in frames) == 7
 
 
+@pytest.mark.slow
 def test_track_command_writes_the_frames_of_a_truncated_video(tmp_path, clip, capsys):
     truncated = tmp_path / "truncated.avi"
     with VideoWriter(truncated, fps=20) as writer:
@@ -239,6 +244,7 @@ def test_track_command_writes_the_frames_of_a_truncated_video(tmp_path, clip, ca
     assert 3 <= len(read_boxes(boxes)) < N_FRAMES
 
 
+@pytest.mark.slow
 def test_track_command_writes_the_frames_before_ctrl_c(tmp_path, clip, capsys, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     update = StructBoostTracker.update
@@ -267,6 +273,7 @@ def test_ctrl_c_before_the_first_frame_leaves_no_output(tmp_path, clip, capsys, 
     assert not (tmp_path / "b.txt").exists()
 
 
+@pytest.mark.slow
 def test_truth_of_another_length_is_compared_over_common_frames(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     write_boxes(tmp_path / "truth.txt", clip.boxes[:5])
@@ -276,6 +283,7 @@ def test_truth_of_another_length_is_compared_over_common_frames(tmp_path, clip, 
     assert "(4 frames)" in captured.out
 
 
+@pytest.mark.slow
 def test_user_draws_the_box_where_there_is_a_display(tmp_path, clip, monkeypatch, capsys):
     source, _ = folder_of(tmp_path, clip)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -309,6 +317,7 @@ def test_box_drawn_in_a_shrunk_window_is_scaled_to_the_frame(monkeypatch):
     np.testing.assert_allclose(box, 2160 / shown[0][0] * np.array([10, 20, 30, 40]), atol=0.2)
 
 
+@pytest.mark.slow
 def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, clip, capsys):
     source, _ = folder_of(tmp_path, clip)
     write_boxes(tmp_path / "truth.txt", clip.boxes)
@@ -345,6 +354,7 @@ def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, cl
     assert "are compared" not in shown.err
 
 
+@pytest.mark.slow
 def test_a_video_on_standard_input_has_times(tmp_path, clip, monkeypatch):
     source, box = video_of(tmp_path, clip)
     table = tmp_path / "b.csv"
@@ -356,6 +366,7 @@ def test_a_video_on_standard_input_has_times(tmp_path, clip, monkeypatch):
     np.testing.assert_allclose(times, [0.05, 0.1, 0.15])  # 20 frames per second
 
 
+@pytest.mark.slow
 def test_window_of_the_track_command_closes_by_a_key(tmp_path, clip, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     shown = []
@@ -378,6 +389,7 @@ def test_command_prints_its_version(capsys):
     assert capsys.readouterr().out.startswith("structboost ")
 
 
+@pytest.mark.slow
 def test_help_of_the_track_command_lists_its_options():
     command = [sys.executable, "-m", "structboost", "track", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -394,6 +406,7 @@ def test_ctrl_c_during_imports_prints_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "structboost track: interrupted.\n"
 
 
+@pytest.mark.slow
 def test_a_box_may_begin_left_of_the_frame(tmp_path, clip):
     source, _ = folder_of(tmp_path, clip)
     boxes = tmp_path / "boxes.txt"

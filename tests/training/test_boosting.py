@@ -470,6 +470,7 @@ def test_spread_weights_are_shorter_and_within_the_gap(name):
     assert spread.model_.n_stages == len(spread.history_) == len(plain.history_) + 1
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     problem=st.sampled_from(sorted(PROBLEMS)),
@@ -494,7 +495,10 @@ def test_the_objective_after_spreading_is_within_the_spread_of_the_bound(problem
     ("changes", "message"),
     [
         ({"spread": 1.0}, "spread is 1.0"),
-        ({"spread": 0.1, "formulation": "m_slack"}, "spread needs can_spread, which MSlack"),
+        (
+            {"spread": 0.1, "formulation": "m_slack"},
+            "spread needs spread, which .* of MSlack",
+        ),
     ],
 )
 def test_bad_spread(changes, message):
@@ -525,6 +529,7 @@ def test_a_stage_wise_fit_counts_a_step_for_each_column():
     assert [record["oracle_calls"] for record in trainer.history_] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
 def test_a_series_is_taken_by_position(formulation):
     pandas = pytest.importorskip("pandas")

@@ -134,6 +134,7 @@ def test_bad_masks_raise_errors_that_name_them(mask, message):
         mask_of(mask, "masks[1]")
 
 
+@pytest.mark.slow
 def test_tracker_treats_a_pillow_image_as_its_array():
     rng = np.random.default_rng(1)
     frames = [rng.integers(0, 256, (48, 64, 3)).astype(np.uint8) for _ in range(2)]
