@@ -83,7 +83,6 @@ class ProgressLine(Progress):
         self._state(text)
 
     def _state(self, text: str = "") -> None:
-        """Show count and time."""
         count = f"{self.done}" if self.total is None else f"{self.done}/{self.total}"
         seconds = f"{time.perf_counter() - self._began:.0f} s"
         fraction = self.done / self.total if self.total else None

@@ -86,8 +86,8 @@ COSTS = [
 ]
 SHARES = [
     ("x", TypeError, "is 'x'; give a share"),
-    (2.0, ValueError, r"is 2\.0; give a share between 0 and 1"),
-    (5, ValueError, "is 5; give a share between 0 and 1"),
+    (2.0, ValueError, r"is 2\.0; give a fraction between 0 and 1"),
+    (5, ValueError, "is 5; give a fraction between 0 and 1"),
     (None, TypeError, "is None; give a share"),
 ]
 OTHERS = {
@@ -439,10 +439,11 @@ def test_one_input_where_a_list_is_wanted_is_named(make):
             with pytest.raises(TypeError, match=remedy):
                 trainer.predict(single)
         with pytest.raises(
-            TypeError, match=r"X is 3, no sequence; .*give \[x\]|X is 3, no sequence; give a list"
+            TypeError,
+            match=r"X is 3, not a sequence; .*give \[x\]|X is 3, not a sequence; give a list",
         ):
             trainer.fit(3, [0])
-        with pytest.raises(TypeError, match=r"Y is 3, no sequence; .* \[y\] for one example"):
+        with pytest.raises(TypeError, match=r"Y is 3, not a sequence; .* \[y\] for one example"):
             trainer.fit(tables, 3)
     table = make(BinaryTask(), C=1.0, tol=0.1).fit(X, np.where(y > 0, 1, -1))
     with pytest.raises(TaskError, match=r"X has shape \(3,\); .*X\[\[i\]\] for one example"):

@@ -359,7 +359,6 @@ class _DaskWorkers(Workers):
 
 
 def _addresses(client: Client) -> list[str]:
-    """List the workers that are up."""
     return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 

@@ -170,14 +170,12 @@ class _ProcessWorkers(Workers):
             self._placing[k].append(self._pools[k].submit(place))
 
     def _await_shards(self, k: int) -> None:
-        """Wait until process ``k`` has made its shards, and raise its errors."""
         for future in self._placing.pop(k):
             failure = future.result()
             if failure is not None:
                 raise failure.error()
 
     def _end(self, k: int) -> None:
-        """End process ``k``, if it is alive."""
         if k in self._pools:
             self._pools.pop(k).shutdown(kill_workers=True)
         if k in self._connections:

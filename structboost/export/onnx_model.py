@@ -90,7 +90,6 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
 
 
 def _add_outputs(graph: _Graph, estimator: Any) -> None:
-    """Add the outputs for the decision function, labels and probabilities."""
     raw = graph.scores(estimator._scorer())
     # The decision function is linear in the scores of the channels.
     by_channel = estimator._decision(np.eye(graph.n_channels))
@@ -138,7 +137,6 @@ def _probabilities(graph: _Graph, scores: str, estimator: Any) -> str:
 
 
 def _labels(classes: NDArray[Any]) -> NDArray[Any]:
-    """Convert labels to a type of ONNX."""
     kind = classes.dtype.kind
     if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in classes)):
         return classes.astype(str).astype(object)

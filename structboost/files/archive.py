@@ -213,7 +213,6 @@ class ArchiveFormat:
     def _header(
         self, archive: zipfile.ZipFile, members: dict[str, _Member], path: str | PathLike[str]
     ) -> Header:
-        """Take the header of an archive out of its members."""
         if _HEADER not in members:
             if not self.may_lack_header:
                 raise DamagedFileError("it has no header")
@@ -224,7 +223,6 @@ class ArchiveFormat:
         return header
 
     def _former(self, header: Any) -> list[Former]:
-        """Return the earlier format that a header names, if any."""
         name = header.get("format") if isinstance(header, dict) else None
         return [former for former in self.former if former.format.name == name]
 
@@ -333,7 +331,6 @@ def _array(archive: zipfile.ZipFile, member: _Member) -> NDArray[Any]:
 
 
 def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Compute the SHA-256 of a plain header and of arrays."""
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())

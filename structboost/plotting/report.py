@@ -110,7 +110,6 @@ def save_report(
 
 
 def _certificate(estimator: Any) -> str:
-    """Return the certificate and the facts of training."""
     last = estimator.history_[-1] if estimator.history_ else {}
     rows: dict[str, Any] = {}
     if hasattr(estimator, "minimised_"):
@@ -142,7 +141,6 @@ def _certificate(estimator: Any) -> str:
 
 
 def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Iterator[str]:
-    """Return score, precision, recall and confusion."""
     score = estimator.score(X, y, **arguments)
     text = f"<p>Score on {len(y)} samples: <b>{score:.4g}</b></p>"
     yield _section("Score", text)
@@ -173,7 +171,6 @@ def _shaded(names: Sequence[str], counts: IntArray) -> Iterator[list[Any]]:
 
 
 def _pictures(estimator: Any) -> Iterator[str]:
-    """Return the figures of importances, shapes, convergence and the choice of C, if any."""
     if hasattr(estimator, "feature_importances_"):
         importances = estimator.feature_importances_
         if importances.any():
@@ -256,7 +253,6 @@ def _section(title: str, content: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Format a table, in which the first cell of each row is its name."""
     lines = []
     if head:
         lines.append("".join(f"<th>{html.escape(name)}</th>" for name in head))

@@ -253,7 +253,6 @@ class ShapeDisplay:
         return [int(f) for f in features]
 
     def _draw(self, axis: Any, feature: int) -> None:
-        """Draw the curves of one feature, one line per channel."""
         at, values = self.curve(feature)
         for channel in range(values.shape[1]):
             label = str(channel) if self.channel_names is None else self.channel_names[channel]

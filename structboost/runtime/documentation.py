@@ -29,7 +29,6 @@ class Documented:
 
 @cache
 def _address() -> str | None:
-    """Return the address of the documentation site, without a slash at its end."""
     try:
         urls = metadata("structboost-learn").get_all("Project-URL") or []
     except PackageNotFoundError:

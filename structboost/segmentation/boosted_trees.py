@@ -181,7 +181,6 @@ def _as_nodes(
 
 
 def _log_probabilities(sums: FloatArray) -> FloatArray:
-    """Return the log-probabilities of the classes that occur."""
     if sums.shape[1] == 1:
         sums = np.hstack((np.zeros_like(sums), sums))
     return np.asarray(log_softmax(sums, axis=1))

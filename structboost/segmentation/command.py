@@ -364,7 +364,6 @@ def _read(
 def _pictures(
     options: argparse.Namespace, images: Sequence[LabelledImage]
 ) -> tuple[ReadWhenUsed, ReadWhenUsed, ReadWhenUsed | None]:
-    """Return photographs, masks and, if there are any, scribbles."""
     strokes = ReadWhenUsed(images, lambda i: read_mask(options.scribbles / f"{i.name}.png"))
     return (
         ReadWhenUsed(images, lambda image: image.image),

@@ -187,7 +187,6 @@ class CRFModel:
 
 
 def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
-    """Return a linear energy."""
     constant_table = LookupTable.constant(np.array([constant]), len(weights))
     return LinearAndSteps(weights[:, None], constant_table)
 

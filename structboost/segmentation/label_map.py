@@ -317,7 +317,6 @@ def read_classes(path: str | PathLike[str]) -> ClassTable:
 
 
 def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:
-    """Parse value, name and colour of a line of a table."""
     if all(word.isdigit() for word in words[:3]):
         colour, name = _colour(words[:3]), _name(words[3:])
         return VOID if name == _VOID_NAME else next_value, name, colour

@@ -290,7 +290,6 @@ def _named(files: Sequence[Path], pattern: str) -> list[tuple[str, Path]]:
 
 
 def _palette(file: Path | None) -> tuple[Colour, ...]:
-    """Return the colours of the palette of a picture, if it has one."""
     if file is None:
         return ()
     try:

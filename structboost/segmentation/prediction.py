@@ -104,5 +104,4 @@ def _segmenter(settings: Settings) -> Segmenter | StrokeSegmenter:
 
 @lru_cache(maxsize=1)
 def _load(model: Path, changed: int) -> Segmenter:
-    """Load the segmenter, once per process."""
     return Segmenter.load(model)

@@ -560,7 +560,6 @@ class Segmenter(Documented, BaseEstimator):
         described: DescribedImage,
         name: str,
     ) -> Mask | None:
-        """Resize scribbles to the described image."""
         if scribbles is None:
             return None
         self._check_fitted()
@@ -573,7 +572,6 @@ class Segmenter(Documented, BaseEstimator):
         return resized_strokes(scribbles, shape, described.labels.shape, name)
 
     def _fixed_labels(self, described: DescribedImage, strokes: Mask | None) -> IntArray | None:
-        """Return the labels of the superpixels under strokes."""
         if strokes is None:
             return None
         return scribbled_labels(described, strokes, of_both_kinds=self.needs_scribbles)

@@ -129,7 +129,6 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 
 def _sizes(header: Header) -> dict[str, int]:
-    """Return the numbers of labels and of potentials, from the header."""
     n_labels = whole_number(header["n_labels"], "number of labels", 2, VOID)
     by_scribbles = header["groups"] is None
     n_classifiers = N_SCRIBBLE_FEATURES if by_scribbles else len(GROUPS) + 1
@@ -169,7 +168,6 @@ def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
 
 
 def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees | JointClassifier]:
-    """Return all classifiers by their place in the file."""
     of_groups = {
         f"groups/{group}/{fold}": trees
         for group in GROUPS

@@ -122,7 +122,6 @@ def _strokes(mask: Mask, disc: tuple[FloatArray, float]) -> Mask:
 
 @lru_cache(maxsize=1)
 def _photographs() -> tuple[list[FloatArray], list[FloatArray]]:
-    """Load textures and coins, grey, 0..255."""
     from skimage import data  # imported here, since scikit-image loads slowly
 
     textures = [

@@ -238,8 +238,6 @@ def _fit_all(
     n_jobs: int | None,
     line: Phase,
 ) -> list[Any]:
-    """Fit a classifier for each pair of features and fold."""
-
     def arguments(name: str, fold: int) -> tuple[Any, ...]:
         fold_rows, drawn = rows.of_fold(name, fold)
         return fold_rows, training.labels[drawn], training.n_labels

@@ -135,7 +135,6 @@ def dask_training_set(task: Task, X: Any, Y: Any) -> DaskTrainingSet:
 
 
 def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
-    """List the partitions of an array or a data frame."""
     kind = kind_of_rows(task, f"a Dask {type(X).__name__}")
     X, Y = (
         part.to_dask_array(lengths=True) if hasattr(part, "to_dask_array") else part
@@ -162,7 +161,6 @@ def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
 
 
 def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
-    """List the partitions of a bag."""
     if not hasattr(Y, "to_avro") or X.npartitions != Y.npartitions:
         raise ValueError("X is a Dask bag, so Y must be a bag with as many partitions.")
     inputs, outputs = X.to_delayed(), Y.to_delayed()
@@ -221,7 +219,6 @@ def _source(
     in_shards: FeaturesInShards,
     first_example: int,
 ) -> ShardSource | Failure:
-    """Build the source of a shard from pieces of partitions."""
     X = _join([_examples(x)[first:last] for x, _, first, last in pieces])
     Y = _join([_examples(y)[first:last] for _, y, first, last in pieces])
     try:

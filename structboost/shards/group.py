@@ -154,7 +154,6 @@ class ShardGroup:
         return calls
 
     def _rows(self, kind: str) -> list[slice]:
-        """Return the rows of each shard."""
         starts = self.blocks.rows[kind]
         return [slice(int(starts[first]), int(starts[first + n])) for first, n in self.layout.nodes]
 

@@ -200,7 +200,6 @@ def _write(
     times: Sequence[float | None],
     facts: dict[str, Any],
 ) -> None:
-    """Write boxes, summary and diagram into their files, and a summary to standard output."""
     if options.boxes is not None:
         write_tracks(options.boxes, tracks, times)
     measures = _measure(clip, tracks, to_the_end=options.end is None)

@@ -249,7 +249,6 @@ def _outline(canvas: Pixels, outlines: Iterable[tuple[FloatArray, Colour]]) -> N
 
 
 def _corners(box: FloatArray) -> tuple[int, int, int, int]:
-    """Return the first and the last pixel of the box."""
     left, top = np.rint(np.clip(box[:2], -_FAR, _FAR)).astype(int)
     right, bottom = np.rint(np.clip(box[:2] + box[2:], -_FAR, _FAR)).astype(int) - 1
     return int(left), int(top), max(int(left), int(right)), max(int(top), int(bottom))

@@ -118,7 +118,6 @@ def _motion_of(
 
 
 def _complex(rows: FloatArray) -> NDArray[np.complex128]:
-    """Return points x, y as x + iy."""
     return np.ascontiguousarray(rows).view(np.complex128)[:, 0]
 
 

@@ -92,7 +92,6 @@ class Rotation:
         return self.angle + self._last
 
     def _rest(self) -> None:
-        """Stop at the present angle."""
         self.is_known = False
         self._before = self.angle
         self._in_a_row = 0

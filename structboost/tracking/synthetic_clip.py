@@ -98,7 +98,6 @@ def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
 def _waves(
     at: FloatArray, rounds: tuple[float, float], size: tuple[float, float], phase: FloatArray
 ) -> FloatArray:
-    """Compute smooth motion in x and y, pixels."""
     return np.asarray(np.sin(2 * np.pi * at[:, None] * np.array(rounds) + phase) * np.array(size))
 
 

@@ -121,7 +121,6 @@ def letter_boxed(image: Pixels, size: tuple[int, int]) -> LetterBox:
 
 
 def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
-    """Return grey or RGB pixels of a Pillow image."""
     if picture.mode.startswith(_DEEP_MODES):
         raise ValueError(
             f"{name} is a picture of mode {picture.mode!r}, which has more than 8 bits; "

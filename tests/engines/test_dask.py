@@ -370,7 +370,7 @@ def test_bad_dask_collections_raise_errors():
     array = pytest.importorskip("dask.array")
     X, y = classes(60)
     spread = array.from_array(X, chunks=(20, 4))
-    with pytest.raises(ValueError, match="take engine='dask'"):
+    with pytest.raises(ValueError, match="use engine='dask'"):
         StructBoost(MulticlassTask(3), C=1.0).fit(spread, y)
     with pytest.raises(ValueError, match="60 examples and Y 59"):
         on_cluster(MulticlassTask(3), spread, y[1:])

@@ -207,7 +207,7 @@ def kill_a_process():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["spawned", "asked to listen", "given its shards"])
+@pytest.mark.parametrize("moment", ["spawned", "asked to listen", "received its shards"])
 @pytest.mark.usefixtures("small_blocks")
 def test_model_is_the_same_if_a_process_is_killed_at_the_start(moment, monkeypatch, tmp_path):
     _, X, y = problem("multiclass")
@@ -231,9 +231,9 @@ def test_model_is_the_same_if_a_process_is_killed_at_the_start(moment, monkeypat
         monkeypatch.setattr(processes, "_pool", pool_of_a_killed_process)
     if moment == "asked to listen":
         monkeypatch.setattr(processes, "DirectConnection", connect_to_a_killed_process)
-    task = KillsItsTaker(tmp_path, n_kills=moment == "given its shards")
+    task = KillsItsTaker(tmp_path, n_kills=moment == "received its shards")
     broken = StructBoost(task, engine="processes", n_jobs=2, **parameters).fit(X, y)
-    assert os.listdir(tmp_path) if moment == "given its shards" else next(left, None) is None
+    assert os.listdir(tmp_path) if moment == "received its shards" else next(left, None) is None
     assert what_was_learned(broken) == what_was_learned(
         StructBoost(MulticlassTask(3), **parameters).fit(X, y)
     )
@@ -244,7 +244,7 @@ def test_start_that_kills_every_process_raises_an_error(tmp_path):
     X, y = classes(30)
     with pytest.raises(
         EngineError,
-        match="died 4 times while it was given its shards; its memory may not be enough",
+        match="died 4 times while it received its shards; its memory may not be enough",
     ):
         StructBoost(KillsItsTaker(tmp_path, 100), C=1.0, engine="processes", n_jobs=1).fit(X, y)
     assert len(os.listdir(tmp_path)) == 4

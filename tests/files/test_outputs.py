@@ -35,7 +35,7 @@ def test_targets_that_cannot_be_written_are_named(tmp_path):
         (tmp_path, "is a folder; give the name of a file"),
         (tmp_path / "none" / "x", r"there is no folder .*none; create it"),
         (tmp_path / "file" / "x", "there is no folder"),
-        (Path("/dev/null"), "no regular file"),
+        (Path("/dev/null"), "not a regular file"),
         (tmp_path / ("x" * 300), "cannot be written"),
     ):
         with pytest.raises(OutputError, match=rf"^--json .*{message}"):

@@ -74,7 +74,7 @@ def test_slopes_and_steps_add_up_to_the_scores():
         constant = (scores - scores.mean(axis=1, keepdims=True) - sums)[rows]
         np.testing.assert_allclose(constant, np.tile(constant[0], (len(constant), 1)), atol=1e-7)
     assert (display.importances() > 0).any()
-    with pytest.raises(TypeError, match="give what Ensemble"):
+    with pytest.raises(TypeError, match="give the result of Ensemble"):
         ShapeDisplay(model)
 
 

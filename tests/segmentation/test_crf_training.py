@@ -107,7 +107,7 @@ def test_linear_function_beats_stumps_on_few_images_with_linear_truth():
         trainer = fit_crf(graphs, counts, CRFSettings(weak_learner=weak_learner), 1.0)
         assert isinstance(trainer, StructBoost)
         last = trainer.history_[-1]
-        # The cross-fitted answers of training are not those of the saved function.
+        # The cross-fitted responses of training are not those of the saved function.
         assert (last["certified"], last["cross_fitted"]) == (
             (False, True) if "linear" in weak_learner else (True, False)
         )

@@ -57,7 +57,7 @@ def test_bad_functions_of_the_user_raise_clear_errors():
         ({"superpixels": lambda image: np.zeros((3, 3), int)}, r"gave int64 of shape \(3, 3\)"),
         (
             {"unaries": OwnUnaries(LogisticRegression(), lambda image, labels: np.ones((2, 4)))},
-            r"gave shape \(2, 4\) for \d+ superpixels",
+            r"returned shape \(2, 4\) for \d+ superpixels",
         ),
         (
             {

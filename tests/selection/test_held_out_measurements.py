@@ -173,7 +173,7 @@ def scoring_fold():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, "high", None])
 def test_error_of_a_score_that_is_not_finite_names_scoring(value):
-    with pytest.raises(ValueError, match="scoring gave"):
+    with pytest.raises(ValueError, match="scoring returned"):
         checked_score(lambda model, fold: value, None, scoring_fold())
 
 
@@ -219,7 +219,7 @@ def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights()
 
 
 def test_unknown_scorers_are_refused():
-    with pytest.raises(ValueError, match="scoring is 'chunks', which is no scorer"):
+    with pytest.raises(ValueError, match="scoring is 'chunks', which is not a scorer"):
         score_by("chunks", held_out)
     with pytest.raises(TypeError, match="scoring is 3"):
         score_by(3, held_out)

@@ -162,7 +162,7 @@ def test_a_score_decides_in_place_of_the_loss():
         assert trainer.C_ == path[0]["C"]
         assert path[0]["score"] > path[1]["score"]
         assert trainer.C_path_end_
-        with pytest.raises(ValueError, match="scoring gave nan"):
+        with pytest.raises(ValueError, match="scoring returned nan"):
             trainer.fit(X, Y[:, 0], folds=[of_one], score=lambda model, fold: np.nan)
     assert set(asked) == {300}
 
