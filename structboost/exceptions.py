@@ -156,7 +156,7 @@ def names_examples(error: Exception) -> bool:
 
 
 def count_examples_from(error: Exception, first: int) -> None:
-    """Shift the indices of the examples that an error names by ``first``."""
+    """Add ``first`` to the indices of the examples that an error names."""
     _renumber_examples(error, lambda i: first + i)
 
 

@@ -27,7 +27,7 @@ from structboost.engines.base import (
 
 @dataclass(frozen=True)
 class Threads(Engine):
-    """Engine with shards in this process, for threads.
+    """Engine that processes shards by threads of this process.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Threads(Engine):
 
 @dataclass(frozen=True)
 class Serial(Threads):
-    """Engine with shards in this process, one after the other.
+    """Engine that processes shards one after the other in this process.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ _MAX_LOSSES = 3
 
 @dataclass(frozen=True)
 class Processes(Engine):
-    """Engine with shards in processes of this machine.
+    """Engine that processes shards in several processes of this machine.
 
     Parameters
     ----------

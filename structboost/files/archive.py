@@ -159,7 +159,7 @@ class ArchiveFormat:
             yield content
 
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
-        """Read header and arrays of bytes of :meth:`to_bytes`, with ``name`` for errors."""
+        """Decode bytes of :meth:`to_bytes`, with ``name`` for errors."""
         with self.damage(name):
             return self._read(io.BytesIO(content), name, _ALWAYS_ALLOWED)
 

@@ -94,7 +94,7 @@ def prefixed(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries whose names begin with ``prefix``, without it."""
+    """Select names that begin with ``prefix``, and remove the prefix."""
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 

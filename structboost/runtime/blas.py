@@ -30,7 +30,7 @@ for _module, _names in _ROUTINES.items():
 
 
 def _call(result: ir.Type, context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    """Generate a call of the routine named by the first argument, others by reference."""
+    """Generate a call of the routine that the first argument names, by reference."""
     pointer = ir.IntType(8).as_pointer()
     references = []
     arguments = cgutils.unpack_tuple(builder, values[1])

@@ -111,12 +111,12 @@ def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int,
 
 
 def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
-    """Return the part of a block, among ``n_shares`` with about equally many blocks."""
+    """Return which of ``n_shares`` parts of about equal size has a block."""
     return block * n_shares // n_blocks
 
 
 def tree_sum(sums: FloatArray) -> FloatArray:
-    """Sum over the blocks, the rows of ``sums``, along the tree, overwriting ``sums``."""
+    """Add up the rows of ``sums``, one per block, along the tree, overwriting ``sums``."""
     # Two neighbours of equal size become one, in the place of the first.  The odd ones follow at
     # the end, the last first.
     n = len(sums)

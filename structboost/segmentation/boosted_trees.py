@@ -1,4 +1,4 @@
-"""Gradient boosting of the trees of this library, as plain arrays that files hold."""
+"""Gradient boosting of the library's trees, stored as plain arrays."""
 
 from __future__ import annotations
 

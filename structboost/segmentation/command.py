@@ -373,7 +373,7 @@ def _pictures(
 
 
 def _check_numbers(options: argparse.Namespace) -> None:
-    """Raise on bad numbers before minutes of work."""
+    """Check the numbers among the options."""
     options_set = {name: value for name, value in vars(options).items() if value is not None}
     for name in ("segments", "longest", "rounds"):
         if name in options_set:

@@ -213,7 +213,7 @@ def _colour_features(
 def _point_descriptors(
     labels: NDArray[np.int32], gradients: FloatArray
 ) -> tuple[IntArray, NDArray[np.uint8]]:
-    """Compute gradient histograms around the points of a grid, with the points' superpixels."""
+    """Compute the superpixels of grid points, and gradient histograms around the points."""
     height, width = labels.shape
     scale = max(labels.shape) / _REFERENCE_SIDE
     step = max(1, round(_WORD_STEP * scale))

@@ -89,7 +89,7 @@ class FeatureCache:
 
 @dataclass(frozen=True)
 class Describing:
-    """Way in which photographs are described.
+    """Settings and cache for describing photographs.
 
     Attributes
     ----------

@@ -265,7 +265,7 @@ def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Pat
 def files_by_name(
     named: Iterable[tuple[str, Path]], what: str
 ) -> tuple[dict[str, Path], dict[str, str]]:
-    """Return the file of each name, and the problems of names with several files."""
+    """Map names to files, and report names that several files have."""
     files: dict[str, Path] = {}
     doubts: dict[str, str] = {}
     for name, file in named:

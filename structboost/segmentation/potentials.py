@@ -144,7 +144,7 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDA
 
 
 def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, NDArray[np.bool_]]:
-    """Return the true labels of superpixels that are not void, and the mask of these.
+    """Return the true labels of all superpixels that are not void, and a mask of them.
 
     Parameters
     ----------

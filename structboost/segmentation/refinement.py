@@ -102,7 +102,7 @@ def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Ma
 def _expand(
     labels: IntArray, label: int, nodes: FloatArray, edges: IntArray, weights: FloatArray
 ) -> IntArray:
-    """Return the labels after the best move to one label, among pixels where it is plausible.
+    """Give one label to the best set of pixels where it is plausible.
 
     A move of alpha-expansion (Boykov et al., PAMI 2001) on a part of the band: with all pixels and
     many classes it would take minutes.

@@ -152,7 +152,7 @@ class Path:
 
     @property
     def value(self) -> float:
-        """Best value, which exists after the first trial."""
+        """Best value so far."""
         assert self.best is not None
         return float(self.best[self.name])
 
@@ -236,7 +236,7 @@ class Path:
 
 
 def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:
-    """Whether a record is better than another, by a relative margin, or the other is None."""
+    """Whether a record is better than another by a relative margin."""
     if record["is_empty"] or other["is_empty"]:
         return bool(other["is_empty"] and not record["is_empty"])
     cost, than = _cost(record), _cost(other)
@@ -251,12 +251,12 @@ def _measure(record: Mapping[str, Any]) -> str:
 
 
 def _cost(record: Mapping[str, Any]) -> float:
-    """Return the mean of the measurement over the folds, with a sign such that small is good."""
+    """Return the mean measurement of the folds as a cost to minimise."""
     measure = _measure(record)
     return float(-record[measure] if measure == "score" else record[measure])
 
 
 def _costs(record: Mapping[str, Any]) -> list[float]:
-    """Return the measurement of each fold, with a sign such that small is good."""
+    """Return the measurement of each fold as a cost to minimise."""
     measure = _measure(record)
     return [-value if measure == "score" else value for value in record[f"{measure}s"]]

@@ -186,7 +186,7 @@ class StoredCodes:
         return codes[:, self.first : self.last]
 
     def rows(self) -> NDArray[Any]:
-        """Raise, since a family that needs the rows is refused before there are shards."""
+        """Raise an error, because a table holds bins only."""
         raise NotImplementedError("A BinnedTable holds bins only.")
 
     def _check(self, run: int, codes: NDArray[Any]) -> None:

@@ -11,7 +11,7 @@ from structboost.validation import check_examples
 
 
 def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
-    """Return the training set of X and Y, by the place of X, or raise if they do not fit."""
+    """Return the training set of X and Y in memory, on disk, or in Dask collections."""
     if hasattr(X, "__dask_graph__"):
         from structboost.shards.dask_examples import dask_training_set  # needs Dask
 

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> bool:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise before hours of tracking, not after."""
+    """Check paths and options before hours of tracking."""
     inputs = [] if options.source is None else source_files(options.source)
     inputs += options.truth or []
     names = ("--out", "--boxes", "--json", "--plot")

@@ -64,7 +64,7 @@ class FrameStore:
 
     @property
     def n_rows(self) -> int:
-        """Number of boxes in use, which come before the others."""
+        """Number of rows in use, which are the first rows."""
         return self.n_frames * self.n_boxes
 
     def rows(self, slot: int) -> slice:

@@ -72,7 +72,7 @@ def best_box(
 
 
 def resized(scorer: BoxScorer, planes: Planes, box: FloatArray) -> FloatArray:
-    """Change the size of the box part of the way to the mean of the best sizes."""
+    """Move the size of the box towards the mean of the best sizes."""
     pixel = size_of(box) / WORKING_SIZE
     steps = pixel * np.array([-1.0, 0.0, 1.0])
     dy, dx = (grid.ravel() for grid in np.meshgrid(steps, steps, indexing="ij"))
@@ -140,7 +140,7 @@ def _bonus(boxes: FloatArray, expected: FloatArray | None) -> FloatArray:
 
 
 def _expected(rows: FloatArray, scores: FloatArray) -> FloatArray:
-    """Average rows with weights by their scores.
+    """Average rows, weighted by their scores.
 
     The best row alone has a random error, which learning would preserve.
     """

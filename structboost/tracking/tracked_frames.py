@@ -1,4 +1,4 @@
-"""Timed runs of trackers over frames, which return their boxes however they end."""
+"""Runs of trackers over frames, with times and with partial results after errors."""
 
 from __future__ import annotations
 

@@ -91,12 +91,12 @@ def swapped_channels(image: Any) -> Pixels:
 
 
 def as_rgb(image: Pixels) -> Pixels:
-    """Return the image with three channels, which is an RGB image itself."""
+    """Convert an image to RGB, and return RGB images unchanged."""
     return np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image
 
 
 def as_grey(image: Pixels) -> Pixels:
-    """Return grey values, which are a grey image itself."""
+    """Convert an image to grey, and return grey images unchanged."""
     return image if image.ndim == 2 else np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))
 
 
