@@ -85,10 +85,10 @@ COSTS = [
     (-1, ValueError, "is -1; it must be"),
 ]
 SHARES = [
-    ("x", TypeError, "is 'x'; give a share"),
+    ("x", TypeError, "is 'x'; give a fraction"),
     (2.0, ValueError, r"is 2\.0; give a fraction between 0 and 1"),
     (5, ValueError, "is 5; give a fraction between 0 and 1"),
-    (None, TypeError, "is None; give a share"),
+    (None, TypeError, "is None; give a fraction"),
 ]
 OTHERS = {
     "n_jobs": [
