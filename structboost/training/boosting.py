@@ -451,7 +451,7 @@ def _fit_choosing(
     with_C._forget()
     progress = Progress(visible=bool(trainer.verbose))
     try:
-        report = partial(progress.show, share=None)
+        report = partial(progress.show, fraction=None)
         # A checkpoint knows: what is chosen depends on max_rounds, which may be larger now.
         chosen = saved_choice(
             plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
