@@ -1,6 +1,7 @@
 """A pricing rule: one column per round and kind, the best of all channels."""
 
-from structboost import CandidateRule, Column, Term
+from structboost import Column, Term
+from structboost.weak import CandidateRule
 
 
 class BestOfAll(CandidateRule):

@@ -73,6 +73,7 @@ def test_bad_functions_of_the_user_raise_clear_errors():
             Segmenter(n_segments=10, C=1.0, **settings).fit(made.images, made.masks)
 
 
+@pytest.mark.slow
 def test_images_are_read_from_the_cache_when_they_are_used(tmp_path):
     images = made_images(2).images
     asked = []

@@ -174,6 +174,7 @@ def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
     np.testing.assert_array_equal(again, found)
 
 
+@pytest.mark.slow
 def test_segmenter_predicts_at_the_size_of_any_image(trained):
     segmenter, _ = trained
     for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
@@ -181,6 +182,7 @@ def test_segmenter_predicts_at_the_size_of_any_image(trained):
         assert segmenter.predict(image).shape == shape[:2]
 
 
+@pytest.mark.slow
 def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
     _, path = trained
     (tmp_path / "short").write_bytes(path.read_bytes()[:2000])
@@ -196,6 +198,7 @@ def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
         Segmenter.load(tmp_path / "nothing")
 
 
+@pytest.mark.slow
 def test_segmenter_names_bad_training_sets(trained):
     made = made_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
@@ -237,6 +240,7 @@ def test_segmenter_refuses_a_single_group():
         Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
 
 
+@pytest.mark.slow
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     segmenter, made = trained[0], made_images(1, random_state=9)
     image = made.images[0]
@@ -250,6 +254,7 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     np.testing.assert_array_equal(segmenter.predict(image, nothing), found)
 
 
+@pytest.mark.slow
 def test_settings_of_one_file_do_not_affect_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
     write_png(image, made_images(1).images[0])
@@ -333,6 +338,7 @@ def test_energies_do_not_depend_on_the_threads_of_blas(trained):
             np.testing.assert_array_equal(array, expected)
 
 
+@pytest.mark.slow
 def test_training_is_on_one_thread_of_blas(monkeypatch):
     seen = []
 
@@ -388,6 +394,7 @@ def test_segment_command_names_void_masks_and_writes_null(trained, tmp_path, cap
     assert record["images"] == 2
 
 
+@pytest.mark.slow
 def test_segment_command_never_overwrites_an_input(trained, tmp_path, capsys, monkeypatch):
     write_folder(tmp_path, 2, 0)
     model = tmp_path / "m"
@@ -565,6 +572,7 @@ def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys
     assert len(Segmenter.load(model).history_) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_prediction_leaves_the_finished_masks(trained, tmp_path, monkeypatch, capsys):
     made = made_images(2, random_state=7)
     for number, image in enumerate(made.images):
@@ -670,6 +678,7 @@ def test_log_shows_progress_while_pictures_are_read(trained, tmp_path, monkeypat
         assert ("images and masks read 4/4" in told) == (action[0] == "evaluate")
 
 
+@pytest.mark.slow
 def test_segment_command_never_writes_masks_over_images(trained, tmp_path, capsys):
     write_folder(tmp_path, 2, 0)
     image = str(tmp_path / "images/00.png")

@@ -134,6 +134,7 @@ class Template:
         return features @ self.wanted / 144.0
 
 
+@pytest.mark.slow
 def test_box_tracker_accepts_any_learner(clip):
     tracker = BoxTracker(Template(), every=3)
     boxes, _ = tracked(tracker, clip.frames[:20], clip.boxes[0])
@@ -355,6 +356,7 @@ def test_tracker_survives_a_flat_frame():
     assert np.isfinite(tracker.box).all()
 
 
+@pytest.mark.slow
 def test_tracked_frames_are_returned_when_the_source_ends_early(clip):
     def frames():
         yield from enumerate(clip.frames[:6])

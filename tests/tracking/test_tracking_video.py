@@ -523,6 +523,7 @@ def test_drawing_functions_name_bad_arguments():
         draw_box(np.zeros((4, 4)), [0, 0, 1, 1])
 
 
+@pytest.mark.slow
 def test_displays_draw_curves_of_several_trackers(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
