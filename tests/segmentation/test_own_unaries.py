@@ -54,7 +54,7 @@ def test_bad_functions_of_the_user_raise_clear_errors():
             {"superpixels": lambda image: image[:, :, 0] / 2.0},
             r"superpixels\(image\) returned float64",
         ),
-        ({"superpixels": lambda image: np.zeros((3, 3), int)}, r"gave int64 of shape \(3, 3\)"),
+        ({"superpixels": lambda image: np.zeros((3, 3), int)}, r"returned int64 of shape \(3, 3\)"),
         (
             {"unaries": OwnUnaries(LogisticRegression(), lambda image, labels: np.ones((2, 4)))},
             r"returned shape \(2, 4\) for \d+ superpixels",
