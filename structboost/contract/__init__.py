@@ -1,1 +1,1 @@
-"""What the methods of a task take and give, checked, and calls of them that name the example."""
+"""Arguments and results of the methods of a task, checked; errors name the example."""

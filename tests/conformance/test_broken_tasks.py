@@ -461,11 +461,11 @@ class ListsNothing(Choose):
         (BatchRaises, r"separate raised IndexError: out of luck"),
         (
             SlacksWithoutWeights,
-            r"separate_slacks must give each of its 12 numbered slacks a weight",
+            r"separate_slacks must give each of its 12 slacks a weight",
         ),
         (
             RepeatedSlacks,
-            r"separate_slacks must give each of its 12 outputs a slack number of its own",
+            r"separate_slacks must give each of its 12 outputs another slack index",
         ),
         (LightSlacks, r"separate_slacks with a limit of \d+ has the risk"),
         (Unpicklable, r"task cannot be pickled"),
