@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import Measure, measure_of
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts
@@ -125,7 +125,7 @@ class ListedOutputs:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the matrix in bytes."""
+        """Memory in bytes."""
         matrix = self._matrix
         return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
 
@@ -196,8 +196,8 @@ class RatedOutputs(ListedOutputs):
         self._sizes = float(largest), float(np.abs(self._floats).max())
 
     @property
+    @override
     def n_bytes(self) -> int:
-        """Memory of the matrix and the outputs in bytes."""
         return super().n_bytes + self._n_beside
 
     def best(self, scores: Mapping[str, FloatArray]) -> Any:
@@ -222,6 +222,7 @@ class RatedOutputs(ListedOutputs):
             first += n_parts * n_channels
         return reduce(add, of_kinds, self._added[k])
 
+    @override
     def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
         self._outputs.append(output)
         self._n_beside += _OUTPUT_BYTES + sys.getsizeof(output)
