@@ -129,8 +129,8 @@ class KeptTruth:
     ----------
     listings : KeptListings, optional
         Cache of listed outputs; other examples may use it too.
-        indices : sequence of int, optional
-            Indices of the examples in ``listings``.
+    indices : sequence of int, optional
+        Indices of the examples in ``listings``.
     """
 
     def __init__(
