@@ -32,7 +32,7 @@ _MAX_ROWS_FOR_ALL_SLACKS = 1000
 def check_batch_forms(
     watched: WatchedTask, parts: Mapping[int, Mapping[str, NDArray[Any]]], comparable: bool
 ) -> None:
-    """Compare the batch forms with the methods of one example; ``parts`` has their rows."""
+    """Compare the batch forms with the methods of one example, which gave ``parts``."""
     task = watched.task
     stack = watched.batch("stack", watched.X)
     check_stack(task, stack, len(watched.X), parts)

@@ -18,7 +18,7 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.validation import by_position, checked_positive, checked_whole_number
 
-# Examples whose own methods are called (the batch forms see all), and those tried after pickling.
+# Examples for the methods of one example, and those tried after pickling.  Batch forms get all.
 _MAX_EXAMPLES = 200
 _MAX_PICKLED = 10
 

@@ -104,7 +104,7 @@ class SingleExamples(WatchedTask):
         sets = stacked(scores if added is None else [*scores, added])
         plain, augmented = (
             [
-                self.evaluate(i, f"its own output at other scores (set {k})", output, sets)
+                self.evaluate(i, f"its output at other scores (set {k})", output, sets)
                 for k, output in enumerate(argmaxes)
             ]
             for argmaxes in best.values()

@@ -134,7 +134,7 @@ class WatchedTask:
         return bool(self.attempt("is_valid", i, lambda: bool(self.task.is_valid(self.X[i], y))))
 
     def valid(self, i: int, name: str, y: Any) -> tuple[str, Any]:
-        """Return name and output; raise TaskError unless the output is valid."""
+        """Return name and output, after a check that the output is valid."""
         if not self.is_valid(i, y):
             raise TaskError(
                 f"is_valid(X[{i}], y) is False for {name}; it must be True for every output of "

@@ -1,1 +1,1 @@
-"""Arguments and results of the methods of a task, checked; errors name the example."""
+"""Contract of a task, and checks of its results."""

@@ -36,7 +36,7 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
 
 
 def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
-    """Raise TaskError if a feature of a kind is missing (NaN); the message names the example."""
+    """Raise TaskError, with the example, if a feature of a kind is missing (NaN)."""
     bad = first_unusable(stack.rows[kind], missing=False)
     if bad is not None:
         example = int(np.searchsorted(stack.offsets[kind], bad, side="right")) - 1
@@ -140,22 +140,22 @@ def marginals(
     def whole() -> Marginals:
         return task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
 
-    found = _noted("marginals_batch", 0, n, whole, alone)
-    shapes = {kind: found.expected[kind].shape for kind in task.kinds}
-    if found.log_sums.shape != (n,) or any(
+    result = _noted("marginals_batch", 0, n, whole, alone)
+    shapes = {kind: result.expected[kind].shape for kind in task.kinds}
+    if result.log_sums.shape != (n,) or any(
         shape != scores.rows[kind].shape for kind, shape in shapes.items()
     ):
         raise TaskError(
-            f"marginals_batch gave the shapes {shapes} and log_sums {found.log_sums.shape}; give "
+            f"marginals_batch gave the shapes {shapes} and log_sums {result.log_sums.shape}; give "
             "those of the scores, and a number for each example."
         )
-    wrong = np.flatnonzero(~np.isfinite(found.log_sums))
+    wrong = np.flatnonzero(~np.isfinite(result.log_sums))
     if len(wrong):
         i = int(wrong[0])
         raise TaskError(
-            f"log_sum(X[{{sample}}], scores) is {found.log_sums[i]}; it must be finite.", i
+            f"log_sum(X[{{sample}}], scores) is {result.log_sums[i]}; it must be finite.", i
         )
-    return found
+    return result
 
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
@@ -177,7 +177,7 @@ def _noted(
     *,
     is_of_all: bool = False,
 ) -> T:
-    """Call a batch form; an error names the example that raises it on its own, too.
+    """Call a batch form, with errors that name the example that raises them alone, too.
 
     ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
     calls it for one.  If ``is_of_all``, a TaskError without an example is about all of them.

@@ -49,7 +49,7 @@ def deeply_equal(a: Any, b: Any) -> bool:
 
 
 def deep_hash(value: Any) -> str:
-    """Return a hash of a nested value, equal for equal values and for a list and its array.
+    """Return a hash of a nested value, which is equal for a list and its array.
 
     Of an object without attributes, the type is hashed.
     """

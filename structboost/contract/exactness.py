@@ -36,7 +36,7 @@ _CANDIDATES = 64
 _STRENGTH = 4.0
 # Joint features below this cannot be separated by scores.
 _LEAST_WEIGHT = 1e-9
-# Units of a loss that are tried where none is known.
+# Units of a loss to try if the search without scores gives none.
 _UNITS = (1.0, 1e4, 1e8)
 
 
@@ -221,7 +221,7 @@ def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
         return float(probes[-1][1].losses[0])
 
     loss = search(0.0)
-    # Where the truth is found without scores, only scores against it find the unit of the loss.
+    # If the search without scores gives the truth, only scores against it give the unit.
     for unit in (loss,) if loss else _UNITS:
         loss = max(loss, search(-_STRENGTH * unit))
         if loss:

@@ -154,7 +154,7 @@ class ListedOutputs:
 
 
 class _TooLarge(Exception):
-    """The outputs of an input take more memory than they may."""
+    """Signal that the outputs of an input take too much memory."""
 
 
 class RatedOutputs(ListedOutputs):
@@ -286,7 +286,7 @@ def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, 
 def listed_batch(
     task: TaskMembers, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
 ) -> Marginals:
-    """Return the marginals of all examples; ``cache`` keeps their outputs for further calls."""
+    """Return the marginals of all examples, with a cache of outputs for further calls."""
     listings = cache or KeptListings()
     expected = {kind: np.empty(rows.shape) for kind, rows in scores.rows.items()}
     log_sums = np.empty(len(X))
@@ -322,7 +322,7 @@ def _rated_outputs(
 def _listed(
     task: TaskMembers, x: Any, n_parts: Mapping[str, int], need: str
 ) -> Iterator[tuple[Any, dict[str, Measure]]]:
-    """Iterate over all outputs of ``x``; ``need`` ends the error of a task that lists none."""
+    """Iterate over all outputs of ``x``, or raise TaskError, which ends with ``need``."""
     listed = task.outputs(x)
     if listed is None:
         raise TaskError(f"{type(task).__name__} {need}")

@@ -67,7 +67,7 @@ class Measure(NamedTuple):
 def measure_of(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
 ) -> Measure:
-    """Convert a result of :meth:`Task.joint_feature` to a Measure; raise TaskError if malformed."""
+    """Convert a result of :meth:`Task.joint_feature` to a Measure, with all checks."""
     measure = _sparse(kinds, value, kind, n_parts, i)
     for name, index, n in (
         ("part", measure.parts, n_parts),
@@ -121,9 +121,9 @@ def _sparse(
 def joint_features(
     task: TaskMembers, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, Measure]:
-    """Return the joint features of one output per example, by kind; parts are rows of the stack.
+    """Return the joint features of one output per example, by kind, on rows of the stack.
 
-    Ranges are checked for all examples at once: this runs in every pass.
+    Ranges are checked for all examples at once, because this runs in every pass.
     """
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
     lists: dict[str, list[Measure]] = {kind: [] for kind in task.kinds}
@@ -143,7 +143,7 @@ def joint_features(
 def _stacked(
     kinds: Mapping[str, PartKind], kind: str, measures: Sequence[Measure], starts: IntArray
 ) -> Measure:
-    """Join the checked measures of all examples; parts become rows of the stack."""
+    """Join the measures of all examples, check them, and convert parts to rows of the stack."""
     parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
     owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
     good = (parts >= 0) & (parts < np.diff(starts)[owners]) & np.isfinite(values)

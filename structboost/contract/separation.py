@@ -150,7 +150,7 @@ class KeptTruth:
     def joint_features(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, Measure]:
-        """Return the joint features by kind; parts are rows of the stack."""
+        """Return the joint features by kind, on rows of the stack."""
         if self._by_kind is None:
             self._by_kind = joint_features(task, X, Y, offsets)
         return self._by_kind
@@ -167,7 +167,7 @@ class KeptTruth:
     def best_listed(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
     ) -> list[Any]:
-        """Return the best listed output of each example; add the loss if the scores lack it."""
+        """Return the best listed output of each example, loss included."""
         has_losses = self._has_losses
         indices = range(len(Y)) if self._indices is None else self._indices
 
@@ -261,7 +261,7 @@ def separation_of(
 def _stacked_loss_scores(
     task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, NDArray[Any]] | None:
-    """Stack :meth:`Task.loss_scores` of all examples by kind; return None if the task has none."""
+    """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
     added: dict[str, list[NDArray[Any]]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)
@@ -329,7 +329,7 @@ def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
 
 
 def check_loss(value: float, i: int) -> float:
-    """Return a loss of example ``i``; raise TaskError unless it is finite and not negative."""
+    """Check that a loss of example ``i`` is finite and not negative, and return it."""
     if not np.isfinite(value) or value < 0:
         raise TaskError(
             f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be finite and >= 0.", i

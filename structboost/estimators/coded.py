@@ -161,9 +161,9 @@ class _CorrectiveClassifier(_CodedClassifier):
             fit = partial(run.fit, X, y, sample_weight=sample_weight)
             return float(uninterrupted(fit).model_.weights.sum()) or 1.0
         folds = [
-            Fold(X[kept], y[kept], sample_weight[kept], X[held], y[held], sample_weight[held],
-                 kept, held)
-            for kept, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
+            Fold(X[rest], y[rest], sample_weight[rest], X[held], y[held], sample_weight[held],
+                 rest, held)
+            for rest, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
         ]  # fmt: skip
 
         def fit_at(theta: float) -> Trial:
@@ -217,7 +217,10 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
 
 @estimator
 class AdaBoostMHClassifier(_StageWiseClassifier):
-    """Stage-wise classifier with the one-vs-all code (AdaBoost.MH; Schapire and Singer, 1999)."""
+    """Stage-wise classifier with the one-vs-all code (AdaBoost.MH).
+
+    Schapire and Singer, 1999.
+    """
 
     _pairs: ClassVar[str] = "bits"
 

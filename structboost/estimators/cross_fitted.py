@@ -191,7 +191,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return self._output(X, parts, np.mean(of_folds, axis=0))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return names of the output columns, made of the classifier's name and the class.
+        """Return names of the output columns from the names of classifier and class.
 
         With ``passthrough`` the names of the features follow.
 
@@ -290,7 +290,7 @@ def _fitted_on_classes(estimator: Any, rows: Any, labels: IntArray) -> Any:
 
 
 def _responses_of(model: Any, rows: Any, n_classes: int) -> FloatArray:
-    """Return log-probabilities or scores of the classes; for two classes, a single column."""
+    """Return log-probabilities or scores of the classes, in one column for two classes."""
     if hasattr(model, "predict_proba"):
         p = np.zeros((rows.shape[0], n_classes))
         p[:, model.classes_] = model.predict_proba(rows)

@@ -58,7 +58,7 @@ class Form(ABC):
 
     @abstractmethod
     def read(self, X: Any) -> PartTable:
-        """Return the parts of inputs; the first call learns the features."""
+        """Return the parts of inputs, with the features of the first call."""
 
     @abstractmethod
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:

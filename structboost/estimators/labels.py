@@ -164,10 +164,10 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     Parameters
     ----------
     y : array, data frame, sparse matrix or list
-        An indicator matrix of 0 and 1, also as a list of its rows; a list of labels for each
-        sample; or one label for each sample.
+        An indicator matrix of 0 and 1, also as a list of rows, or a list of labels for each
+        sample, or one label for each sample.
     classes : ndarray, optional
-        The labels, where they are known.
+        The labels of training.
 
     Raises
     ------

@@ -395,7 +395,7 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
     if group is None:
         return qid
     if qid is not None:
-        raise ValueError("qid and group are given; give one of them.")
+        raise ValueError("qid and group are both set; give one of them.")
     sizes = column_or_1d(group)
     if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
         raise ValueError(

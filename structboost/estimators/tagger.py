@@ -146,7 +146,7 @@ class StructBoostTagger(StructBoostEstimator):
             )
 
         def pieces(at: Sequence[int]) -> tuple[Any, Any, FloatArray]:
-            """Split sequences at unknown tags; a piece has the weight of its sequence."""
+            """Split sequences at unknown tags, into pieces with the weight of the sequence."""
             sizes = [_n_pieces(tags[i]) for i in at]
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)

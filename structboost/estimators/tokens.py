@@ -228,10 +228,10 @@ def forbidden_numbers(
 def warn_of_unknown_tags(
     forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
 ) -> None:
-    """Warn of tags in checked forbidden pairs that no token has: they may be misspelt."""
-    known = {None, *classes.tolist()}
+    """Warn of tags in forbidden pairs that no token has, which may be misspelt."""
+    tags = {None, *classes.tolist()}
     unknown = list(
-        dict.fromkeys(tag for pair in forbidden or () for tag in pair if tag not in known)
+        dict.fromkeys(tag for pair in forbidden or () for tag in pair if tag not in tags)
     )
     if unknown:
         warn_user(
@@ -246,16 +246,16 @@ def check_allowed(
     forbidden: Sequence[tuple[int | None, int | None]],
     classes: NDArray[Any],
 ) -> None:
-    """Raise ValueError if known tags, as numbers, follow each other that must not."""
+    """Raise ValueError if tags, as indices, contain a forbidden pair."""
     names = {None: None} | dict(enumerate(classes.tolist()))
     pairs = set(forbidden)
     if not pairs:
         return
-    for i, own in enumerate(tags):
-        ends = [None, *own.tolist(), None] if len(own) else []
-        found = next((pair for pair in pairwise(ends) if pair in pairs), None)
-        if found is not None:
-            before, after = (names[tag] for tag in found)
+    for i, sequence in enumerate(tags):
+        ends = [None, *sequence.tolist(), None] if len(sequence) else []
+        bad = next((pair for pair in pairwise(ends) if pair in pairs), None)
+        if bad is not None:
+            before, after = (names[tag] for tag in bad)
             raise ValueError(
                 f"y[{i}] has the pair {(before, after)!r}, which is forbidden; correct its tags, "
                 "or allow the pair."

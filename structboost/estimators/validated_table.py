@@ -67,7 +67,7 @@ def check_names_and_width(estimator: Any, X: Any) -> None:
 
 
 def _raise_for_missing(X: Any, error: ValueError) -> None:
-    """Raise ValueError if ``X`` has missing entries; the message names the first one."""
+    """Raise ValueError, with the first missing entry, if ``X`` has any."""
     for row, column in _entries(X, np.isnan)[:1]:
         takers = "sparse tables" if is_sparse(X) else "weak learners other than stumps and trees"
         remedy = (
@@ -82,7 +82,7 @@ def _raise_for_missing(X: Any, error: ValueError) -> None:
 
 
 def _raise_for_infinite(X: Any, error: ValueError) -> None:
-    """Raise ValueError if ``X`` has infinite entries; the message names the first one."""
+    """Raise ValueError, with the first infinite entry, if ``X`` has any."""
     for row, column in _entries(X, np.isinf)[:1]:
         raise ValueError(
             f"X contains infinity, first in sample {row}, feature {column}; give finite numbers, "

@@ -88,7 +88,7 @@ class StructBoost(Trainer):
     exact : bool
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
     pricing : {"own", "best"} or PricingRule
-        Whether each channel has weak learners of its own, or all channels share them.
+        Whether each channel has its weak learners, or all channels share them.
     columns_per_channel : int
         Maximum number of columns added per channel and round, each on another feature.
     spread : float
@@ -407,7 +407,7 @@ def _fit(
     sample_weight: Any,
     choice: Mapping[str, Any] | None = None,
 ) -> None:
-    """Fit trainers that differ only in C; ``choice`` goes into the checkpoint."""
+    """Fit trainers that differ only in C, with a choice of C for the checkpoint."""
     plan = replace(trainers[0]._plan(), choice=choice)
     checked_callbacks(trainers[0].callbacks)
     runs = [(trainer._settings(), trainer._keep) for trainer in trainers]

@@ -149,7 +149,7 @@ def test_own_outputs_at_other_scores_are_tried():
             return start + int(np.argmax(scores[start : start + 2, 0]))
 
     X = [np.ones((4, 1)) for _ in range(5)]
-    with pytest.raises(TaskError, match="its own output at other scores"):
+    with pytest.raises(TaskError, match="its output at other scores"):
         check_task(Moody(), X, [1] * 5)
 
 

@@ -255,7 +255,7 @@ def test_a_formulation_of_ones_own_is_an_objective(tmp_path):
         assert loaded._summary() == model._summary()
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
         for name in ("learning_rate", "max_depth", "formulation", "stabilize"):
-            with pytest.raises(ValueError, match=f"^{name} is .*an objective of your own"):
+            with pytest.raises(ValueError, match=f"^{name} is .*a Formulation as the objective"):
                 clone(model).set_params(**{name: OTHERS[name]}).fit(X, Y)
 
 
@@ -264,7 +264,7 @@ def test_the_former_name_of_max_iter_warns_and_trains_the_same():
     with pytest.warns(FutureWarning, match="max_rounds is called max_iter now"):
         model = StructBoostClassifier(max_rounds=4).fit(X, Y)
     np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
-    with pytest.raises(ValueError, match="max_iter and max_rounds are given; give max_iter alone"):
+    with pytest.raises(ValueError, match="max_iter and max_rounds are both set; give max_iter alone"):
         StructBoostClassifier(max_rounds=4, max_iter=5).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
