@@ -503,6 +503,6 @@ class ListsNothing(Choose):
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_broken_property_is_named(task, message):
+def test_a_broken_property_is_named(task, message):
     with pytest.raises(TaskError, match=message):
         check_task(task(), *candidates())
