@@ -53,8 +53,6 @@ from .exceptions import TooManyOutputsError as TooManyOutputsError
 from .export.onnx_model import to_onnx as to_onnx
 from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM
-from .masters.base import Booster as Booster
-from .masters.base import Boosting as Boosting
 from .masters.base import Cut as Cut
 from .masters.base import CutOracle as CutOracle
 from .masters.base import Formulation as Formulation

@@ -43,6 +43,9 @@ class EarlyStopping:
         Index of the first round of the smallest loss.
     """
 
+    # Why training ends where it does.
+    ending = "held_out"
+
     def __init__(
         self,
         X: Sequence[Any],

@@ -24,6 +24,7 @@ from structboost import (
     MulticlassTask,
     check_task,
 )
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.stage_wise import StageWiseBooster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
@@ -342,7 +343,7 @@ def test_columns_without_weight_are_not_dropped(face, loss, monkeypatch):
         face.set_params(loss=loss, theta=2.0)
     runs = []
     for idle in (1000, 0):
-        monkeypatch.setattr("structboost.training.loop._MAX_IDLE_ROUNDS", idle)
+        monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", idle)
         runs.append([record["primal"] for record in face.fit(X, y).history_])
     assert runs[0] == runs[1]
 
@@ -404,6 +405,7 @@ def test_the_best_code_is_certified(theta):
     assert below * (1 - 1e-9) <= model.objective_ <= optimum * (1 + 2e-4)
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_theta():
     X, y = load_iris(return_X_y=True)
     model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)

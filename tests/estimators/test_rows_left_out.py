@@ -57,6 +57,7 @@ def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_p
     np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
 
 
+@pytest.mark.slow
 def test_left_out_rows_end_the_default(default):
     assert default.ending_ == "held_out"
     assert default.n_iter_ == len(default.history_) < 500
@@ -147,6 +148,7 @@ def test_a_tree_of_an_earlier_round_can_recur_on_another_channel():
     assert (np.diff(primals) <= 1e-12).all()
 
 
+@pytest.mark.slow
 def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
     monkeypatch.setattr(boosted, "_LARGE", 100)
     model = StructBoostClassifier(max_iter="auto").fit(X, Y)

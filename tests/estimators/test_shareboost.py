@@ -138,6 +138,7 @@ def test_theorem_2_bound_on_the_greedy_gap():
     assert {3, 11, 20} <= found
 
 
+@pytest.mark.slow
 def test_one_run_gives_the_models_of_the_whole_path(tmp_path):
     X, y = load_digits(return_X_y=True)
     model = ShareBoostClassifier(max_rounds=30).fit(X[::2], y[::2])
@@ -201,6 +202,7 @@ def _add_all_channels(master, first, n_learners, n_channels):
     )
 
 
+@pytest.mark.slow
 def test_every_choice_reaches_the_objective_of_its_definition():
     """Each choice's objective against its definition in section 2.1."""
     master, family, duals, _ = digits_master()

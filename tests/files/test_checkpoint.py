@@ -21,6 +21,7 @@ from structboost import (
     RankingTask,
     StructBoost,
 )
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
@@ -76,7 +77,7 @@ def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
 
 def test_what_was_idle_before_a_break_goes_when_it_would_have_gone(monkeypatch, tmp_path):
     """Columns and cuts go after some rounds without a weight, which are counted across a break."""
-    monkeypatch.setattr("structboost.training.loop._MAX_IDLE_ROUNDS", 3)
+    monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", 3)
     monkeypatch.setattr(OneSlackMaster, "max_idle", 3)
     dropped = {"cuts": [], "columns": []}
 
