@@ -184,4 +184,4 @@ def beside(responses: FloatArray, rows: Any) -> Any:
     """Append features to responses, as a sparse array if the features are sparse."""
     if sparse.issparse(rows):
         return sparse.csr_array(sparse.hstack((responses, rows), format="csr"))
-        return np.column_stack((responses, rows))
+    return np.column_stack((responses, rows))

@@ -126,7 +126,7 @@ def test_categorical_features_may_be_names_indices_or_a_mask():
         assert model.categories_ == {1: [0.0, 1.0, 2.0]}
     for given, said in (
         (["hue"], "names 'hue'"),
-        ([7], "numbers from 0 to 2"),
+        ([7], "column indices from 0 to 2"),
         ("all", "is 'all'"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -201,7 +201,9 @@ def test_impossible_directions_are_refused():
 
 def test_columns_of_one_name_are_refused():
     frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"])
-    with pytest.raises(ValueError, match="X has 2 columns named 'a'; give each column a name"):
+    with pytest.raises(
+        ValueError, match="X has 2 columns named 'a'; give each column another name"
+    ):
         StructBoostClassifier().fit(frame, [0, 1, 0, 1])
 
 
