@@ -106,7 +106,6 @@ from .weak.active_feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .weak.active_feature import active_features as active_features
 from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
-from .weak.base import Term as Term
 from .weak.base import WeakLearnerFamily as WeakLearnerFamily
 from .weak.category import CategoryFamily as CategoryFamily
 from .weak.contributions import Contributions as Contributions
@@ -129,6 +128,7 @@ from .weak.pricing import Tied as Tied
 from .weak.registry import register_weak_learner as register_weak_learner
 from .weak.stump import StumpFamily as StumpFamily
 from .weak.table import LearnerTable as LearnerTable
+from .weak.terms import Term as Term
 from .weak.tree import TreeFamily as TreeFamily
 from .weak.union import UnionFamily as UnionFamily
 

@@ -20,6 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PUBLIC = [
     "structboost", "structboost.inference", "structboost.tracking", "structboost.segmentation",
+    "structboost.masters", "structboost.weak",
 ]  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""What the methods of a task take and give, checked, and calls of them that name the example."""
+"""Contract of a task, and checks of its results."""

@@ -147,7 +147,7 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     assert varied.price(duals, 1) == first
     assert whole.row_share == 1
     assert varied.can_resume
-    with pytest.raises(ValueError, match="row_share is 2; give a share between 0 and 1"):
+    with pytest.raises(ValueError, match="row_share is 2; give a fraction between 0 and 1"):
         TreeFamily(X, (-1.0, 1.0), row_share=2)
 
 
@@ -186,7 +186,7 @@ def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
     fitted("one_slack", checkpoint=tmp_path / "run")
     with pytest.raises(CheckpointError, match="other data or parameters"):
         fitted(OneSlack(ridge=0.5), checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"ridge needs can_spread.*stabilize=True"):
+    with pytest.raises(ValueError, match=r"ridge needs spread.*stabilize=True"):
         fitted(OneSlack(stabilize=False, ridge=1))
     with pytest.raises(ValueError, match="ridge is -1"):
         fitted(OneSlack(ridge=-1))
