@@ -10,7 +10,6 @@ from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.matching import MatchingTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.tasks.multiclass import MulticlassTask
-from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask
 from structboost.tasks.ranking import RankingTask
 from structboost.tasks.segments import SegmentTask
 from structboost.tasks.spanning_tree import SpanningTreeTask
@@ -28,7 +27,6 @@ __all__ = [
     "MatchingTask",
     "MultiLabelTask",
     "MulticlassTask",
-    "PredictThenOptimizeTask",
     "RankingTask",
     "SegmentTask",
     "SpanningTreeTask",

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.decisions.programs import LinearProgram
 from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.graph_sums import label_sums
+from structboost.inference.linear_program import ProgramSolver
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
 from structboost.task import Marginals, Measure, PartKind, StackedParts, Task
 from structboost.validation import checked_choice, shown
@@ -475,7 +475,7 @@ def _by_integer_program(graphs: PairwiseScores, g: int) -> IntArray:
         costs.append(graphs.tables[graphs.table_starts[e] :][: table.size])
         n_columns += table.size
     entries = np.concatenate(values), (np.concatenate(all_rows), np.concatenate(columns))
-    program = LinearProgram(
+    program = ProgramSolver(
         A_eq=csr_array(entries, (n_rows, n_columns)),
         b_eq=np.concatenate((sides, np.zeros(n_rows - len(nodes)))),
         integrality=np.arange(n_columns) < n,

@@ -1,0 +1,401 @@
+"""Costs are predicted for a decision, and judged by what the decision costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.decisions.problem import DecisionProblem, problem_of
+from structboost.exceptions import TaskError, on_example
+from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.validation import checked_choice, shown
+
+# What an exact solver may lose by rounding, relative to the terms of the total.
+_SOLVER_SLIP = 1e-6
+# Examples whose decisions are compared with the true ones of all examples.
+_PROBED = 8
+
+
+class DecisionInput(NamedTuple):
+    """An input of :class:`PredictThenOptimizeTask` that needs more than one array.
+
+    Parameters
+    ----------
+    instance : ndarray, shape (n_features,), optional
+        Features of the instance.
+    items : ndarray, shape (n_items, n_item_features), optional
+        Features of its items.
+    problem : DecisionProblem, optional
+        Problem of this instance, where instances differ in what is feasible.
+    """
+
+    instance: NDArray[Any] | None = None
+    items: NDArray[Any] | None = None
+    problem: DecisionProblem | None = None
+
+
+class Decision(NamedTuple):
+    """An output of :class:`PredictThenOptimizeTask`.
+
+    Parameters
+    ----------
+    chosen : ndarray, shape (n_items,)
+        The decision z.
+    costs : ndarray, shape (n_items,), optional
+        The true costs c, which a true output has and a predicted one has not.
+    """
+
+    chosen: FloatArray
+    costs: FloatArray | None = None
+
+
+class _Tables(Sequence[Any]):
+    """Examples of one shape, as tables with a row for each; each table is an attribute, too."""
+
+    entry: type[Any]
+
+    def __init__(self, **tables: NDArray[Any]) -> None:
+        self.tables = tables
+        vars(self).update(tables)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.tables.values())))
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = {name: table[index] for name, table in self.tables.items()}
+        return (self.entry if isinstance(index, int | np.integer) else type(self))(**rows)
+
+
+class DecisionInputs(_Tables):
+    """Inputs of finite features: tables of the ``instance``, of the ``items``, or of both."""
+
+    entry = DecisionInput
+
+    @property
+    def features(self) -> str:
+        """Name of the kinds of features, as the task takes it."""
+        return "both" if len(self.tables) > 1 else next(iter(self.tables))
+
+
+class TrueDecisions(_Tables):
+    """True outputs of problems with equally many items: tables of ``chosen`` and of ``costs``."""
+
+    entry = Decision
+    chosen: FloatArray
+    costs: FloatArray
+
+
+class PredictThenOptimizeTask(Task):
+    """Costs of items are predicted, and the decision that is best for them is judged by the truth.
+
+    The loss is regret: what decision z costs more than the best one z*, ``c'z - c'z*`` with the
+    true costs c (for values to be maximised, ``c'z* - c'z``).  Scores of parts are predicted costs
+    c^, and a decision scores ``F(x, z) = -2 c^'z`` (``2 c^'z`` if values are maximised).  The
+    structured hinge of this task is then the SPO+ loss (Elmachtoub and Grigas, Management Science
+    2022, definition 3) ::
+
+        max_z [c'z - 2 c^'z] + 2 c^'z* - c'z*
+
+    in which z* is the one optimal decision that the solver returns at the true costs.  Where there
+    are several, the solver's choice is the tie rule, in training as in prediction: another optimal
+    decision has no regret, but it is an output of its own.
+
+    A cost is ``c^_j(x) = W_j(instance) + V(item_j)``: the features of the instance have a channel
+    for each item, features of items have one function for all items.
+
+    Parameters
+    ----------
+    problem : DecisionProblem, callable or None
+        The problem, or ``solve(costs)`` that minimises.  None if every input is an
+        :class:`DecisionInput` with a problem of its own.
+    features : {"instance", "items", "both"}
+        Which features an input has.  With ``"instance"`` it is a vector, with ``"items"`` a table
+        with a row for each item, and with either an :class:`DecisionInput`.
+    n_items : int, optional
+        Length of the costs.  Needed unless the problem knows it or the features are ``"items"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of its range.
+    """
+
+    def __init__(
+        self, problem: Any, features: str = "instance", *, n_items: int | None = None
+    ) -> None:
+        self.problem = None if problem is None else problem_of(problem)
+        self.features = checked_choice(features, "features", ("instance", "items", "both"))
+        of_problem = getattr(self.problem, "n_items", None)
+        if n_items is not None and of_problem not in (None, n_items):
+            raise ValueError(
+                f"The problem has {of_problem} items, and there are {n_items} costs of each "
+                "instance; give a cost for each item."
+            )
+        self.n_items = n_items or of_problem
+        self.kinds = {}
+        if features != "items":
+            if self.n_items is None:
+                raise ValueError(
+                    "n_items is None, and the problem does not know it; give the number of costs "
+                    "of an instance."
+                )
+            self.kinds["instance"] = PartKind(n_channels=int(self.n_items))
+        if features != "instance":
+            self.kinds["items"] = PartKind()
+
+    def parts(self, x: Any) -> Any:
+        """One row for the instance, a row for each item, or both."""
+        x = x if isinstance(x, DecisionInput) else DecisionInput(x, x)
+        rows = {"instance": np.asarray(x.instance).reshape(1, -1), "items": np.asarray(x.items)}
+        return {kind: rows[kind] for kind in self.kinds}
+
+    def stack(self, X: Sequence[Any]) -> StackedParts:
+        """The rows of a table, or of a stack of tables, as they are; else example by example."""
+        if isinstance(X, np.ndarray) and X.dtype.kind in "fiu" and len(self.kinds) == 1:
+            n_axes = 2 if "instance" in self.kinds else 3
+            if X.ndim == n_axes and X.size and np.isfinite(X).all():
+                X = DecisionInputs(**{self.features: X})
+        if not isinstance(X, DecisionInputs):
+            return super().stack(X)
+        rows = {kind: X.tables[kind].reshape(-1, X.tables[kind].shape[-1]) for kind in self.kinds}
+        starts = np.arange(len(X) + 1, dtype=np.int64)
+        return StackedParts(rows, {kind: len(own) // len(X) * starts for kind, own in rows.items()})
+
+    def joint_feature(self, x: Any, y: Decision) -> dict[str, Any]:
+        """Twice the decision, negative where costs are minimised."""
+        used = np.flatnonzero(y.chosen)
+        values = 2.0 * _sign(self._problem(x)) * y.chosen[used]
+        zeros = np.zeros(len(used), np.int64)
+        both = {"instance": (zeros, used, values), "items": (used, zeros, values)}
+        return {kind: both[kind] for kind in self.kinds}
+
+    def loss(self, y: Decision, y_pred: Decision) -> float:
+        """The regret of ``y_pred``.
+
+        Raises
+        ------
+        TaskError
+            If ``y`` has no costs, or ``y_pred`` is better at them and the task has one problem for
+            all.
+        """
+        costs, chosen = _costs_of(y), np.atleast_2d(y_pred.chosen)
+        if self.problem is not None:
+            _, lead = _first_better(self.problem, costs[None], y.chosen[None], chosen)
+            if lead:
+                raise _not_best(self.problem, lead)
+        # Nothing is better than the best: the same whether costs are minimised or maximised.
+        return abs(float(costs @ (y_pred.chosen - y.chosen)))
+
+    def loss_scores(self, x: Any, y: Decision) -> dict[str, FloatArray]:
+        """Minus half the true costs; TaskError if ``y`` has none."""
+        costs = _costs_of(y)
+        if "instance" in self.kinds:
+            return {"instance": -0.5 * costs[None]}
+        return {"items": -0.5 * costs[:, None]}
+
+    def argmax(self, x: Any, scores: Any) -> Decision:
+        """The best decision for costs that are the scores."""
+        by_kind = scores if isinstance(scores, dict) else {"": scores}
+        return Decision(self._problem(x).solve(flat_costs(by_kind)))
+
+    def is_valid(self, x: Any, y: Decision) -> bool:
+        """Whether the problem of ``x`` may decide so."""
+        return self._problem(x).is_feasible(y.chosen)
+
+    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+        """All instances at once where they share a problem."""
+        problem = self._shared_problem(X)
+        if problem is None:
+            return super().separate(X, Y, scores)
+        truth = Y if isinstance(Y, TrueDecisions) else _table(Y)
+        chosen, sign, n = truth.chosen, _sign(problem), len(truth)
+        costs = flat_costs(scores.rows).reshape(chosen.shape) - 0.5 * truth.costs
+        decisions = problem.solve_all(costs)
+        i, lead = _first_better(problem, truth.costs, chosen, decisions)
+        if lead:
+            raise _not_best(problem, lead, i)
+        check_best(problem, costs, decisions, chosen)
+        # A solver that takes costs of one sign may return the true decision whatever the model.
+        few = np.unique(np.linspace(0, n - 1, min(n, _PROBED)).astype(np.int64))
+        best = np.argmax(sign * costs[few] @ chosen.T, axis=1)
+        check_best(problem, costs[few], decisions[few], chosen[best], few)
+        rows, items = np.nonzero(decisions != chosen)
+        values = 2.0 * sign * (chosen - decisions)[rows, items]
+        zeros = np.zeros(len(rows), np.int64)
+        parts = {"instance": (rows, items), "items": (rows * chosen.shape[1] + items, zeros)}
+        return Separation(
+            np.abs(np.einsum("ij,ij->i", truth.costs, decisions - chosen)),
+            {kind: Measure(*parts[kind], values) for kind in self.kinds},
+            dict.fromkeys(self.kinds, np.searchsorted(rows, np.arange(n + 1)).astype(np.int64)),
+        )
+
+    def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
+        """Solve the problem of each input at its true costs, which gives the true outputs.
+
+        Parameters
+        ----------
+        X : sequence, shape (n,)
+            Inputs.
+        costs : array-like, shape (n, n_items), or a sequence of n vectors
+            True costs of each input.
+
+        Returns
+        -------
+        truth : sequence of Decision, shape (n,)
+            Each with its true costs.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` and ``costs`` differ in length.
+        TaskError
+            If the costs of an input are not finite or too few, or its problem cannot be solved;
+            the message names the input.
+        """
+        if len(costs) != len(X):
+            raise ValueError(f"X has {len(X)} inputs and costs {len(costs)}; give one row each.")
+        vectors = [self._checked_costs(i, row) for i, row in enumerate(costs)]
+        problem = self._shared_problem(X)
+        if problem is not None:
+            table = np.array(vectors)
+            return TrueDecisions(chosen=problem.solve_all(table), costs=table)
+        return [
+            Decision(on_example("solve", i, self._problem(x).solve, vector), vector)
+            for i, (x, vector) in enumerate(zip(X, vectors, strict=True))
+        ]
+
+    def predicted_costs(self, scores: StackedParts) -> list[FloatArray]:
+        """Predict the costs of each input from the scores of its parts.
+
+        Parameters
+        ----------
+        scores : StackedParts
+            Scores of the parts of all inputs.
+
+        Returns
+        -------
+        costs : list of ndarray, shape (n_items,)
+            Predicted costs of each input.
+        """
+        kind, part = next(iter(self.kinds.items()))
+        return np.split(flat_costs(scores.rows), part.n_channels * scores.offsets[kind][1:-1])
+
+    def with_problem(self, problem: DecisionProblem) -> PredictThenOptimizeTask:
+        """Return the task of another problem with equally many items."""
+        return PredictThenOptimizeTask(problem, self.features, n_items=self.n_items)
+
+    def _checked_costs(self, i: int, row: Any) -> FloatArray:
+        vector = np.asarray(row, np.float64)
+        if vector.ndim != 1 or self.n_items not in (None, len(vector)):
+            raise TaskError(
+                f"The costs of X[{{sample}}] have shape {vector.shape}; expected "
+                f"({self.n_items or 'n_items'},).",
+                i,
+            )
+        if not np.isfinite(vector).all():
+            bad = int(np.argmin(np.isfinite(vector)))
+            raise TaskError(
+                f"The costs of X[{{sample}}] have {vector[bad]} for item {bad}; leave the input "
+                "out, or fill the cost in.",
+                i,
+            )
+        return vector
+
+    def _problem(self, x: Any) -> DecisionProblem:
+        problem = (x.problem if isinstance(x, DecisionInput) else None) or self.problem
+        if problem is None:
+            raise TaskError(
+                f"{shown(x)} has no problem, and neither has the task; give "
+                "DecisionInput(..., problem=...)."
+            )
+        return problem
+
+    def _shared_problem(self, X: Sequence[Any]) -> DecisionProblem | None:
+        """The problem of all inputs; None where one has a problem of its own."""
+        if isinstance(X, np.ndarray | DecisionInputs):
+            return self.problem
+        is_shared = all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
+        return self.problem if is_shared else None
+
+
+def flat_costs(scores: Mapping[str, Any]) -> FloatArray:
+    """Return predicted costs of all items of all inputs from the scores of their parts."""
+    return np.asarray(sum(rows.ravel() for rows in scores.values()), np.float64)
+
+
+def check_best(
+    problem: DecisionProblem,
+    costs: FloatArray,
+    decisions: FloatArray,
+    others: FloatArray,
+    examples: IntArray | None = None,
+) -> None:
+    """Raise TaskError where a decision of the solver is worse than another one.
+
+    Parameters
+    ----------
+    problem : DecisionProblem
+    costs, decisions, others : ndarray, shape (n, n_items)
+        Differences of costs, the decisions of the solver at them, and others.
+    examples : ndarray of int, shape (n,), optional
+        Indices of the examples that the rows belong to.  Default: 0 to n - 1.
+    """
+    i, lead = _first_better(problem, costs, decisions, others)
+    if not lead:
+        return
+    message = (
+        "The solver is not exact: at differences of costs that X[{sample}] leads to, another "
+        f"decision is better by {lead:.6g}. It is {problem}. In training, costs have either sign; "
+        "take a solver for them, such as ShortestPath for paths."
+    )
+    if not problem.is_feasible(others[i]):
+        message = "Y[{sample}] is no decision of its problem; make true outputs by best_decisions."
+    raise TaskError(message, i if examples is None else int(examples[i]))
+
+
+def _first_better(
+    problem: DecisionProblem, costs: FloatArray, decisions: FloatArray, others: FloatArray
+) -> tuple[int, float]:
+    """The first row in which another decision is better than by rounding, and by how much; or 0."""
+    lead = _sign(problem) * np.einsum("ij,ij->i", costs, others - decisions)
+    sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(decisions))
+    is_better = lead > _SOLVER_SLIP * (1.0 + sizes)
+    i = int(np.argmax(is_better))
+    return i, float(lead[i]) if is_better[i] else 0.0
+
+
+def _sign(problem: DecisionProblem) -> float:
+    return 1.0 if problem.maximize else -1.0
+
+
+def _not_best(problem: DecisionProblem, lead: float, sample: int | None = None) -> TaskError:
+    return TaskError(
+        "Y[{sample}] is not the best decision at its true costs: another is better by "
+        f"{lead:.6g}. Make true outputs by best_decisions, as PredictThenOptimize does, with a "
+        f"solver that is exact. It is {problem}.",
+        sample,
+    )
+
+
+def _costs_of(y: Decision) -> FloatArray:
+    if y.costs is None:
+        raise TaskError("Y[{sample}] has no costs; make true outputs by best_decisions.")
+    return y.costs
+
+
+def _table(Y: Sequence[Decision]) -> TrueDecisions:
+    """True outputs as two tables."""
+    for i, y in enumerate(Y):
+        costs = y.costs if isinstance(y, Decision) else None
+        if costs is None or np.shape(y.chosen) != np.shape(costs):
+            raise TaskError(
+                "Y[{sample}] is no Decision with a cost of each item; make true outputs by "
+                "best_decisions.",
+                i,
+            )
+    chosen, costs = (np.array(rows) for rows in zip(*Y, strict=True))
+    return TrueDecisions(chosen=chosen, costs=costs)
