@@ -5,15 +5,17 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --constraint constraints.txt
 
-.PHONY: help venv demo test lint bench docs clean
+.PHONY: help venv hooks demo unit test lint bench docs clean
 
 help:
 	@echo "make demo   train on digits and breast-cancer, print a table, save a plot"
+	@echo "make unit   the fast tests, on one core"
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   lint and type-check only"
 	@echo "make bench  install the benchmarks' peers, list the benchmarks"
 	@echo "make docs   build the documentation site into build/docs"
 	@echo "make venv   only set up .venv"
+	@echo "make hooks  lint and type-check before each commit, run the fast tests before each push"
 	@echo "make clean  remove caches and build products (not .venv)"
 
 venv: $(VENV)/.installed
@@ -29,6 +31,10 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) --group bench
 	@touch $@
 
+hooks: venv
+	$(INSTALL) --group hooks
+	$(RUN) -m pre_commit install
+
 demo: venv
 	$(RUN) examples/demo.py
 
@@ -36,6 +42,9 @@ lint: venv
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+
+unit: venv
+	$(RUN) -m pytest -q -n0 -m "not slow" --ignore tests/benchmarks
 
 test: lint
 	$(RUN) -m pytest -q -n auto --dist loadfile

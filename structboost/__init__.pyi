@@ -1,7 +1,13 @@
 """Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
 
-from .boosting import StructBoost as StructBoost
 from .conformance.check_task import check_task as check_task
+from .contract.listed_outputs import Marginals as Marginals
+from .contract.listed_outputs import OutputCodes as OutputCodes
+from .contract.measures import Measure as Measure
+from .contract.parts import PartKind as PartKind
+from .contract.parts import StackedParts as StackedParts
+from .contract.separation import Separation as Separation
+from .contract.task import Task as Task
 from .decisions.choices import Assignment as Assignment
 from .decisions.choices import Choose as Choose
 from .decisions.choices import Knapsack as Knapsack
@@ -21,8 +27,6 @@ from .engines.base import Engine as Engine
 from .engines.local import Serial as Serial
 from .engines.local import Threads as Threads
 from .engines.processes import Processes as Processes
-from .ensemble import Ensemble as Ensemble
-from .ensemble import load_model as load_model
 from .estimators import AdaBoostECCClassifier as AdaBoostECCClassifier
 from .estimators import AdaBoostMHClassifier as AdaBoostMHClassifier
 from .estimators import AdaBoostMOClassifier as AdaBoostMOClassifier
@@ -52,6 +56,8 @@ from .exceptions import TooManyOutputsError as TooManyOutputsError
 from .export.onnx_model import to_onnx as to_onnx
 from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM
+from .masters.base import Booster as Booster
+from .masters.base import Boosting as Boosting
 from .masters.base import Cut as Cut
 from .masters.base import CutOracle as CutOracle
 from .masters.base import Formulation as Formulation
@@ -69,6 +75,8 @@ from .masters.stage_wise import StageWise as StageWise
 from .masters.stage_wise_likelihood import StageWiseLikelihood as StageWiseLikelihood
 from .masters.stage_wise_random_field import StageWiseRandomField as StageWiseRandomField
 from .masters.stage_wise_ranking import StageWiseRanking as StageWiseRanking
+from .model.ensemble import Ensemble as Ensemble
+from .model.ensemble import load_model as load_model
 from .plotting.c_path import CPathDisplay as CPathDisplay
 from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay
 from .plotting.report import save_report as save_report
@@ -76,13 +84,6 @@ from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
 from .selection.folds import Fold as Fold
 from .shards.binned_table import BinnedTable as BinnedTable
-from .task import Marginals as Marginals
-from .task import Measure as Measure
-from .task import OutputCodes as OutputCodes
-from .task import PartKind as PartKind
-from .task import Separation as Separation
-from .task import StackedParts as StackedParts
-from .task import Task as Task
 from .tasks import BinaryTask as BinaryTask
 from .tasks import BoxOverlapTask as BoxOverlapTask
 from .tasks import ChainTask as ChainTask
@@ -102,11 +103,11 @@ from .tasks.chain import Stretch as Stretch
 from .tasks.chain import labelled_stretches as labelled_stretches
 from .tasks.graph import GraphInput as GraphInput
 from .tasks.matching import CandidatePairs as CandidatePairs
+from .training.boosting import StructBoost as StructBoost
 from .weak.active_feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .weak.active_feature import active_features as active_features
 from .weak.base import Candidate as Candidate
 from .weak.base import Column as Column
-from .weak.base import Term as Term
 from .weak.base import WeakLearnerFamily as WeakLearnerFamily
 from .weak.category import CategoryFamily as CategoryFamily
 from .weak.contributions import Contributions as Contributions
@@ -122,6 +123,7 @@ from .weak.patch import Pooling as Pooling
 from .weak.piecewise import PiecewiseFamily as PiecewiseFamily
 from .weak.pricing import Best as Best
 from .weak.pricing import BestCode as BestCode
+from .weak.pricing import CandidateRule as CandidateRule
 from .weak.pricing import Code as Code
 from .weak.pricing import Own as Own
 from .weak.pricing import PricingRule as PricingRule
@@ -129,6 +131,7 @@ from .weak.pricing import Tied as Tied
 from .weak.registry import register_weak_learner as register_weak_learner
 from .weak.stump import StumpFamily as StumpFamily
 from .weak.table import LearnerTable as LearnerTable
+from .weak.terms import Term as Term
 from .weak.tree import TreeFamily as TreeFamily
 from .weak.union import UnionFamily as UnionFamily
 

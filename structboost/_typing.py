@@ -1,9 +1,19 @@
-"""Types of arrays that stand in many signatures."""
+"""Types of arrays that stand in many signatures, and the mark of an override."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+if TYPE_CHECKING:
+    from typing_extensions import override as override  # noqa: PLC0414
+else:
+
+    def override(method):
+        """Mark a method that overrides one of a base, as ``typing.override`` of Python 3.12."""
+        return method

@@ -233,7 +233,7 @@ def linear(problem):
 
 def tracked(name, **parameters):
     from structboost import tracking
-    from structboost.tracking.made_clip import made_clip
+    from structboost.tracking.synthetic_clip import made_clip
 
     clip = made_clip(12)
     tracker = getattr(tracking, name)(**parameters)
@@ -246,8 +246,8 @@ def tracked(name, **parameters):
 
 
 def segmented(scribbled=False):
-    from structboost.segmentation.made_images import made_images
     from structboost.segmentation.segmenter import Segmenter
+    from structboost.segmentation.synthetic_images import made_images
 
     made = made_images(8)
     strokes = made.scribbles if scribbled else [None] * 8

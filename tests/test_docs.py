@@ -16,7 +16,11 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)|^\[\w+\]: (?!https?:)(\S+)$", re.
 PATH = re.compile(r"`((?:\.?[a-zA-Z][\w.-]*/)+[\w.-]*|\w+\.(?:py|md))`")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TAGGER_PAGE = ROOT / "docs" / "write-your-own-task.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+PUBLIC = [
+    "structboost", "structboost.inference", "structboost.tracking", "structboost.segmentation",
+]  # fmt: skip
 
 
 def blocks(page):
@@ -49,6 +53,7 @@ def run(monkeypatch, tmp_path):
     return run_page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if blocks(page) and page != TAGGER_PAGE],
@@ -58,6 +63,7 @@ def test_page_runs(page, run):
     run(page)
 
 
+@pytest.mark.slow
 def test_tagger_fits_on_a_screen_and_boosting_beats_linear(run, capsys):
     (task,) = [source for _, source in blocks(TAGGER_PAGE) if "class ChainTagger" in source]
     assert len(task.splitlines()) <= 60
@@ -112,7 +118,7 @@ def test_lines_of_a_page_are_at_most_100_wide(page):
 def test_pages_and_examples_import_from_packages_that_the_reference_lists(page):
     text = page.read_text(encoding="utf-8")
     found = set(re.findall(r"^ *from (structboost[.\w]*) import", text, re.M))
-    assert found <= {"structboost", "structboost.tracking", "structboost.segmentation"}
+    assert found <= set(PUBLIC)
 
 
 def test_the_index_of_decisions_lists_every_page():
@@ -130,6 +136,12 @@ def test_the_citation_and_the_changelog_know_the_version():
     assert cited[1] == version
 
 
+def test_the_changelog_has_one_line_for_each_change():
+    text = text_of("CHANGELOG.md").split("\n## ", 1)[1]
+    assert not re.findall(r"^- .*\n +\S.*|^- .{99,}", text, re.M)
+    assert not re.findall(r"^\|.*", text, re.M)  # tables stand in docs/migrating.md
+
+
 def text_of(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
@@ -139,9 +151,7 @@ def test_the_page_and_the_readme_have_code():
     assert blocks(TAGGER_PAGE)
 
 
-@pytest.mark.parametrize(
-    "package", ["structboost", "structboost.tracking", "structboost.segmentation"]
-)
+@pytest.mark.parametrize("package", PUBLIC)
 def test_the_reference_lists_every_public_name(package):
     text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
     sections = re.split(r"^\.\. currentmodule:: (\S+)$", text, flags=re.M)
@@ -163,9 +173,7 @@ def documented(package):
                 yield f"{name}.{method}", getattr(thing, method)
 
 
-@pytest.mark.parametrize(
-    "package", ["structboost", "structboost.tracking", "structboost.segmentation"]
-)
+@pytest.mark.parametrize("package", PUBLIC)
 def test_every_parameter_in_the_reference_has_a_phrase(package):
     bare = []
     for name, thing in documented(package):

@@ -26,7 +26,7 @@ from structboost import (
 )
 from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
@@ -161,6 +161,7 @@ def test_matchings_of_different_pairs_are_several_outputs():
     assert not is_one(task, pairs, matched, scores)
 
 
+@pytest.mark.slow
 def test_the_first_compilation_is_announced_without_verbose(tmp_path):
     program = (
         "from sklearn.datasets import load_iris\n"

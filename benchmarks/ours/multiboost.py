@@ -23,9 +23,9 @@ from structboost import (
     StructBoost,
     Tied,
 )
-from structboost.columns import Terms
 from structboost.masters.exponential import ExponentialMaster
 from structboost.tasks.codings import coding_matrix, random_column
+from structboost.weak.terms import Terms
 
 CHECKPOINTS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
 ROUNDS = 500

@@ -21,8 +21,8 @@ from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpix
 from structboost.segmentation.descriptors import DescribedImage, word_histograms
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
 from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
+from structboost.segmentation.label_map import n_labels_of
 from structboost.segmentation.labelled_folder import read_folder, read_split
-from structboost.segmentation.meaning import n_labels_of
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scores import break_even
 from structboost.segmentation.scribbles import scribble_answers, scribble_features, scribbled_labels

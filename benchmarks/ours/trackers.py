@@ -15,7 +15,7 @@ from benchmarks.runner.protocol import timed
 from benchmarks.runner.units import Result
 from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, open_frames
 from structboost.tracking.boxes_file import read_boxes
-from structboost.tracking.measures import evaluate
+from structboost.tracking.metrics import evaluate
 from structboost.tracking.tracked_frames import track_frames, warm_up
 from structboost.vision.images import as_rgb, swapped_channels
 

@@ -11,9 +11,9 @@ from benchmarks.ours.methods import ONE_SLACK
 from benchmarks.runner.datasets import Split, Table
 from benchmarks.runner.protocol import timed
 from structboost import Problem, RankingTask
-from structboost.columns import Terms
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.masters.slack_program import SlackProgramMaster
+from structboost.weak.terms import Terms
 
 MAX_PAIRS = 30_000
 TOLERANCE = 1e-6

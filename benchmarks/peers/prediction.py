@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import timed
 from structboost import PartKind
-from structboost.ensemble import Ensemble, KindEnsemble
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.weak.stump import StumpTable
 from structboost.weak.table import WeightedLearners
 

@@ -13,7 +13,7 @@ from benchmarks.peers import prediction
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import cpu_timed
 from structboost import PartKind
-from structboost.ensemble import Ensemble, KindEnsemble
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.weak.tree import TreeTable
 
 CONTESTANTS = ("structboost", "lightgbm", "tl2cgen")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost.files.whole_file import whole_file
+from structboost.files.atomic_write import whole_file
 
 Record = dict[str, Any]
 FIELDS = (

@@ -22,7 +22,7 @@ from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
 from structboost import ChainTask, CrossFitted, StructBoostTagger, StructuredSVM
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 FEW, MANY = "letters", "letters, nine folds"
 DATASETS = (FEW, MANY)

@@ -14,7 +14,7 @@ from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
 from structboost import CrossFitted, GraphInput, GraphTask, StructuredSVM
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 DIRECTIONS, ENDS = "snakes, by direction only", "snakes, with features of the ends"
 DATASETS = (DIRECTIONS, ENDS)

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 
 from structboost import CrossFitted, PartKind, StructBoost, Task
 from structboost.contract.listed_outputs import Marginals
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 FOLDS = 5
 # Probabilities of whole sets are those of few trees: they do not tell such small ones apart.

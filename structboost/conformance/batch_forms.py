@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.contract.listed_outputs import OutputCodes
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import Measure, OutputCodes, PartKind, Separation, StackedParts, Task
 
 
 def check_stack(

@@ -14,8 +14,8 @@ from structboost.conformance.single_examples import SingleExamples
 from structboost.conformance.watched_task import WatchedTask, stacked
 from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import check_declared
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import Task
 from structboost.validation import by_position, checked_positive, checked_whole_number
 
 # Examples whose own methods are called (the batch forms see all), and those tried after pickling.

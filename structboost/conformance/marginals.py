@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from structboost.conformance.watched_task import Scores, by_kind, only
-from structboost.contract.listed_outputs import listed_marginals
+from structboost.contract.listed_outputs import Marginals, listed_marginals
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import Marginals, StackedParts, Task
 
 # Step of the differences, and how far they may be from the marginals, at scores of size 1.
 _STEP = 1e-4
@@ -23,8 +24,7 @@ _MAX_LISTED = 2000
 
 def has_marginals(task: Task) -> bool:
     """Whether the task defines marginals of its own, in any of their forms."""
-    own = ("marginals", "log_sum", "marginals_batch")
-    return any(getattr(type(task), name) is not getattr(Task, name) for name in own)
+    return task.defines("marginals", "log_sum", "marginals_batch")
 
 
 def check_marginals(

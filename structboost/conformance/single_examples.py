@@ -20,8 +20,8 @@ from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, o
 from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import check_known, stack_parts
 from structboost.contract.separation import check_loss_of_truth
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, TooManyOutputsError, count_examples_from
-from structboost.task import Task
 from structboost.validation import shown
 
 # True outputs of other examples tried on each.
@@ -48,7 +48,7 @@ class SingleExamples(WatchedTask):
     ) -> None:
         super().__init__(task, X, Y, examples, random)
         self.comparable = comparable
-        self.says_valid = type(task).is_valid is not Task.is_valid
+        self.says_valid = task.defines("is_valid")
         self.parts: dict[int, Any] = {}
         self.rows: dict[int, dict[str, NDArray[Any]]] = {}
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.conformance.sampled_outputs import Rated
 from structboost.contract.equality import deep_copy, deeply_equal
-from structboost.contract.measures import measure_of
+from structboost.contract.measures import Measure, measure_of
+from structboost.contract.parts import StackedParts
 from structboost.contract.separation import check_loss
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import Measure, StackedParts, Task
 
 # Scores of one example by kind, also where there is but one.
 Scores = dict[str, FloatArray]

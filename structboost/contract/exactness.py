@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.measures import Measure, measure_of
-from structboost.contract.separation import check_loss_of_truth, loss_of
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth, Separation, check_loss_of_truth, loss_of
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, on_example
-from structboost.task import KeptTruth, Separation, StackedParts, Task
 
 # An exact argmax may fall behind an earlier output by rounding, not by more.
 _SLIP = 1e-6
@@ -115,7 +116,7 @@ class LastOutputs:
         TaskError
             If one of the last is better; the message names the example.
         """
-        if not task.exact_argmax or type(task).separate is not Task.separate:
+        if not task.exact_argmax or task.separates_in_batches:
             return
         if self._found is not None:
             hinges = np.maximum(violations, 0.0)
@@ -145,7 +146,7 @@ def probe_argmax(
     TaskError
         If an output falls behind, or a true output has a loss; the message names the example.
     """
-    if not task.exact_argmax or type(task).separate is not Task.separate:
+    if not task.exact_argmax or task.separates_in_batches:
         return
     n = len(Y)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.measures import Measure, measure_of
+from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError, TooManyOutputsError, on_example
-
-if TYPE_CHECKING:
-    from structboost.task import Task
 
 _NEED_ARGMAX = "defines neither argmax(x, scores) nor outputs(x); define one of them."
 _NEED = (
@@ -72,7 +70,7 @@ class _Rated(NamedTuple):
     scores: list[float]
 
 
-def best_listed(task: Task, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
+def best_listed(task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
     """The first of :meth:`Task.outputs` of highest score plus ``added``.
 
     Raises
@@ -105,7 +103,7 @@ class ListedOutputs:
     need = _NEED
     most = 1 << 17
 
-    def __init__(self, task: Task, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, task: TaskMembers, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
         places: list[IntArray] = [np.zeros(0, np.int64)]
         values: list[FloatArray] = [np.zeros(0)]
         ends = [0]
@@ -179,7 +177,7 @@ class RatedOutputs(ListedOutputs):
 
     def __init__(
         self,
-        task: Task,
+        task: TaskMembers,
         x: Any,
         scores: Mapping[str, FloatArray],
         added: Callable[[Any], float],
@@ -244,7 +242,9 @@ class KeptListings:
         self._rated: dict[int, RatedOutputs | None] = {}
         self._n_bytes = 0
 
-    def of(self, i: int, task: Task, x: Any, scores: Mapping[str, FloatArray]) -> ListedOutputs:
+    def of(
+        self, i: int, task: TaskMembers, x: Any, scores: Mapping[str, FloatArray]
+    ) -> ListedOutputs:
         """Outputs of example ``i``."""
         found = self._kept.get(i)
         if found is None:
@@ -254,7 +254,9 @@ class KeptListings:
                 self._n_bytes += found.n_bytes
         return found
 
-    def best(self, i: int, task: Task, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
+    def best(
+        self, i: int, task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]
+    ) -> Any:
         """:func:`best_listed` of example ``i``; what is ``added`` must always be the same."""
         by_kind = _by_kind(task, scores)
         if i not in self._rated:
@@ -268,7 +270,7 @@ class KeptListings:
         return best_listed(task, x, by_kind, added) if rated is None else rated.best(by_kind)
 
 
-def listed_marginals(task: Task, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
+def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
     """Expected joint feature, by kind, and logarithm of the sum, over :meth:`Task.outputs`.
 
     Raises
@@ -281,7 +283,7 @@ def listed_marginals(task: Task, x: Any, scores: Any) -> tuple[dict[str, FloatAr
 
 
 def listed_batch(
-    task: Task, X: Sequence[Any], scores: StackedParts, kept: KeptListings | None = None
+    task: TaskMembers, X: Sequence[Any], scores: StackedParts, kept: KeptListings | None = None
 ) -> Marginals:
     """:func:`listed_marginals` of all examples, whose outputs may be kept for further calls."""
     listings = kept or KeptListings()
@@ -300,12 +302,12 @@ def listed_batch(
     return Marginals(expected, log_sums)
 
 
-def _by_kind(task: Task, scores: Any) -> Mapping[str, FloatArray]:
+def _by_kind(task: TaskMembers, scores: Any) -> Mapping[str, FloatArray]:
     return scores if isinstance(scores, Mapping) else dict.fromkeys(task.kinds, scores)
 
 
 def _rated_outputs(
-    task: Task, x: Any, scores: Mapping[str, FloatArray], need: str
+    task: TaskMembers, x: Any, scores: Mapping[str, FloatArray], need: str
 ) -> Iterator[_Rated]:
     """All outputs of ``x``, one by one, with their scores."""
     n_parts = {kind: len(rows) for kind, rows in scores.items()}
@@ -317,7 +319,7 @@ def _rated_outputs(
 
 
 def _listed(
-    task: Task, x: Any, n_parts: Mapping[str, int], need: str
+    task: TaskMembers, x: Any, n_parts: Mapping[str, int], need: str
 ) -> Iterator[tuple[Any, dict[str, Measure]]]:
     """All outputs of ``x``, one by one; ``need`` ends the error of a task that lists none."""
     listed = task.outputs(x)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.members import TaskMembers
 from structboost.contract.parts import PartKind, of_kind
 from structboost.exceptions import TaskError, on_example
-
-if TYPE_CHECKING:
-    from structboost.task import Task
 
 
 class Measure(NamedTuple):
@@ -121,7 +119,7 @@ def _sparse(
 
 
 def joint_features(
-    task: Task, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
+    task: TaskMembers, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, Measure]:
     """Joint features of one output per example, by kind; parts are rows of the stack.
 

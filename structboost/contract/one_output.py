@@ -9,8 +9,9 @@ import numpy as np
 
 from structboost.contract.calls import predictions
 from structboost.contract.equality import deeply_equal
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import ConstantPredictionWarning, warn_user
-from structboost.task import StackedParts, Task
 from structboost.validation import by_position, rows_of
 
 # Examples that are looked at first.  All are, where these have one prediction.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class PartKind:
     n_channels: int = 1
     response: tuple[float, float] = (-1.0, 1.0)
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether linear functions have a constant: scores may have either sign."""
+        return min(self.response) < 0
+
 
 @dataclass(frozen=True)
 class StackedParts:
@@ -42,10 +47,14 @@ class StackedParts:
         The parts of example 0, then those of example 1, and so on.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         Example ``i`` owns the rows ``offsets[kind][i]:offsets[kind][i + 1]``.
+    memo : KeptTruth, optional
+        Results about these examples that hold at any scores.  A batch form that calls the one of
+        the base class passes them on with the scores.
     """
 
     rows: Mapping[str, NDArray[Any]]
     offsets: Mapping[str, IntArray]
+    memo: Any = field(default=None, repr=False, compare=False)
 
     @property
     def n_examples(self) -> int:

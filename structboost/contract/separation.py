@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.measures import Measure, joint_features
+from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
-
-if TYPE_CHECKING:
-    from structboost.task import Task
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Separation:
     @classmethod
     def from_outputs(
         cls,
-        task: Task,
+        task: TaskMembers,
         X: Sequence[Any],
         Y: Sequence[Any],
         outputs: Sequence[Any],
@@ -145,8 +143,13 @@ class KeptTruth:
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
 
+    @property
+    def listings(self) -> KeptListings:
+        """Listed outputs of the examples."""
+        return self._listings
+
     def joint_features(
-        self, task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+        self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, Measure]:
         """The joint features by kind; parts are rows of the stack."""
         if self._by_kind is None:
@@ -154,7 +157,7 @@ class KeptTruth:
         return self._by_kind
 
     def loss_scores(
-        self, task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+        self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, NDArray[Any]] | None:
         """:meth:`Task.loss_scores` by kind, rows of the stack; None if the task has none."""
         if self._losses is None and self._has_losses:
@@ -163,7 +166,7 @@ class KeptTruth:
         return self._losses
 
     def best_listed(
-        self, task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
+        self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
     ) -> list[Any]:
         """The best of the outputs of each example, loss included, at scores that may have it."""
         has_losses = self._has_losses
@@ -194,15 +197,17 @@ class KeptTruth:
 
 
 def separation_at(
-    task: Task,
+    task: TaskMembers,
     X: Sequence[Any] | None,
     Y: Sequence[Any],
     scores: StackedParts,
-    truth: KeptTruth | None = None,
 ) -> Separation:
-    """The default of :meth:`Task.separate`; it may keep the joint features of the truth."""
+    """Find the most violated outputs by the argmax: the default of :meth:`Task.separate`.
+
+    Joint features of the truth are kept in the memo of ``scores``, if it has one.
+    """
     inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
-    truth = truth or KeptTruth()
+    truth: KeptTruth = scores.memo or KeptTruth()
     added = truth.loss_scores(task, inputs, Y, scores.offsets)
     # Scores of one part lie side by side: an argmax in Python is the slower the more they do not.
     rows = {
@@ -220,7 +225,7 @@ def separation_at(
 
 
 def separation_of(
-    task: Task,
+    task: TaskMembers,
     X: Sequence[Any],
     Y: Sequence[Any],
     scores: StackedParts,
@@ -233,15 +238,13 @@ def separation_of(
         for kind, starts in scores.offsets.items()
     }
     sizes = {kind: np.diff(starts)[examples] for kind, starts in scores.offsets.items()}
+    numbers = examples.tolist()
     own = StackedParts(
         {kind: scores.rows[kind][at] for kind, at in rows.items()},
         {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
-    )
-    numbers = examples.tolist()
-    found = separation_at(
-        task, [X[i] for i in numbers], [Y[i] for i in numbers], own,
         truth.of_examples(numbers, rows),
-    )  # fmt: skip
+    )
+    found = separation_at(task, [X[i] for i in numbers], [Y[i] for i in numbers], own)
     losses = np.zeros(scores.n_examples)
     losses[examples] = found.losses
     indptr = {}
@@ -257,7 +260,7 @@ def separation_of(
 
 
 def _stacked_loss_scores(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+    task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, NDArray[Any]] | None:
     """:meth:`Task.loss_scores` of all examples by kind; None if the task has none."""
     added: dict[str, list[NDArray[Any]]] = {}
@@ -309,7 +312,7 @@ def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
         )
 
 
-def loss_of(task: Task, i: int, y: Any, y_pred: Any) -> float:
+def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
     """Loss of an output of example ``i`` as a float.
 
     Raises

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, check_length, is_binary
 from structboost.exceptions import TaskError
 from structboost.inference.knapsack import best_fillings, best_fillings_by_branching
@@ -39,16 +39,16 @@ class Assignment(DecisionProblem):
         self.n_items = self.n_rows * self.n_columns
         self.maximize = maximize
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """1 on the pairs, by scipy."""
         check_length(costs, self.n_items)
         table = costs.reshape(self.n_rows, self.n_columns)
         chosen = np.zeros(table.shape)
         chosen[linear_sum_assignment(table, maximize=self.maximize)] = 1.0
         return chosen.ravel()
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 0 or 1 on each pair, and assigns each member at most once."""
         if not is_binary(decision, self.n_items):
             return False
         table = decision.reshape(self.n_rows, self.n_columns)
@@ -58,6 +58,8 @@ class Assignment(DecisionProblem):
 
 class MatroidBasis(DecisionProblem):
     """As many items as are independent, of least cost, by the greedy choice.
+
+    Of equally cheap items, the first is tried first.
 
     Parameters
     ----------
@@ -77,8 +79,8 @@ class MatroidBasis(DecisionProblem):
         self.is_independent = is_independent
         self.maximize = maximize
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """1 on the items taken; of equally cheap ones, the first is tried first."""
         check_length(costs, self.n_items)
         taken: list[int] = []
         for item in np.argsort(-costs if self.maximize else costs, kind="stable").tolist():
@@ -92,7 +94,7 @@ class MatroidBasis(DecisionProblem):
 
 
 class Choose(BatchProblem):
-    """Exactly ``k`` of the items, of least cost.
+    """Exactly ``k`` of the items, of least cost; of equally cheap ones, the first.
 
     Parameters
     ----------
@@ -107,16 +109,16 @@ class Choose(BatchProblem):
         self.k = checked_whole_number(k, "k", self.n_items)
         self.maximize = maximize
 
+    @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        """1 on the items taken in each row, by sorting; of equally cheap ones, on the first."""
         check_length(costs, self.n_items)
         order = np.argsort(-costs if self.maximize else costs, axis=1, kind="stable")
         decisions = np.zeros(costs.shape)
         np.put_along_axis(decisions, order[:, : self.k], 1.0, axis=1)
         return decisions
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 1 on k items and 0 on the others."""
         return is_binary(decision, self.n_items) and bool(decision.sum() == self.k)
 
 
@@ -156,16 +158,16 @@ class Knapsack(BatchProblem):
         is_whole = len(self.capacity) == 1 and not np.any(self.weights % 1)
         self._by_table = is_whole and self.capacity[0] <= _LARGEST_CAPACITY
 
+    @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        """1 on the items chosen in each row."""
         check_length(costs, self.n_items)
         if self._by_table:
             weights = np.minimum(self.weights[0], self.capacity[0] + 1).astype(np.int64)
             return best_fillings(costs, weights, int(self.capacity[0]))
         return best_fillings_by_branching(costs, self.weights, self.capacity)
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 0 or 1 on each item and keeps within the capacities."""
         most = self.capacity * (1.0 + 1e-9) + 1e-9
         return is_binary(decision, self.n_items) and bool((self.weights @ decision <= most).all())
 
@@ -199,21 +201,21 @@ class Tour(DecisionProblem):
             raise ValueError(f"n_nodes is {self.n_nodes}; a tour needs at least 3 nodes.")
         self.n_items = self.n_nodes * (self.n_nodes - 1) // 2
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """1 on the edges of the tour."""
         check_length(costs, self.n_items)
         return self._decision(shortest_tour(squareform(costs)))
 
+    @override
     def improve_all(self, costs: FloatArray, decisions: FloatArray) -> FloatArray:
-        """Tours of a local search, at most as long as those given."""
         out = np.empty(decisions.shape)
         for row, decision, better in zip(costs, decisions, out, strict=True):
             used = np.nonzero(squareform(decision))[1].reshape(-1, 2)
             better[:] = self._decision(improved_tour(squareform(row), used))
         return out
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 0 or 1 on each edge, and one cycle through all nodes."""
         if not is_binary(decision, self.n_items):
             return False
         table = squareform(decision)

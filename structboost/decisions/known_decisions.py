@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import FloatArray
-from structboost.decisions.model import Trainer, costs_of
+from structboost._typing import FloatArray, override
+from structboost.decisions.model import costs_of
 from structboost.decisions.problem import BatchProblem, DecisionProblem
 from structboost.decisions.task import DecisionInputs, TrueDecisions, check_best
 from structboost.exceptions import examples_numbered, warn_user
 from structboost.runtime.interrupts import uninterrupted
+from structboost.training.trainer import Trainer
 
 # Products of costs and decisions held at once.
 _MOST_PRODUCTS = 1 << 24
@@ -39,8 +40,8 @@ class KnownDecisions(BatchProblem):
         """Add further decisions."""
         self.decisions = np.unique(np.concatenate((self.decisions, decisions)), axis=0)
 
+    @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        """Best known decision for each row; of equally good ones, the first in lexical order."""
         step, sign = max(1, _MOST_PRODUCTS // len(self.decisions)), -1.0 if self.maximize else 1.0
         best = [
             np.argmin(sign * costs[i : i + step] @ self.decisions.T, axis=1)
@@ -49,8 +50,8 @@ class KnownDecisions(BatchProblem):
         decisions: FloatArray = self.decisions[np.concatenate(best)]
         return decisions
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether the decision is known."""
         return bool((self.decisions == decision).all(axis=1).any())
 
     def __str__(self) -> str:
@@ -87,7 +88,7 @@ def fit_on_known_decisions(
         while True:
             trainer.tol = max(0.5 * tol, min(_COARSEST, _INNER_GAP * gap))
             uninterrupted(partial(trainer.fit, X, Y))
-            trainer.C = C = float(getattr(trainer, "C_", trainer.C))
+            trainer.C = C = trainer.C_
             bound = max(bound, float(trainer.history_[-1]["bound"]))
             # Where the trainer gave up, only what exact solves miss can become smaller.
             gave_up = trainer.history_[-1]["gap"] > trainer.tol

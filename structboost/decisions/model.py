@@ -16,12 +16,9 @@ from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
-from structboost.boosting import StructBoost
 from structboost.decisions.inputs import Names
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, flat_costs
-from structboost.ensemble import FORMAT as BOOSTED_FORMAT
-from structboost.ensemble import Ensemble
 from structboost.estimators.saved import saved_names
 from structboost.exceptions import ModelFileError, TaskError
 from structboost.files.archive import ArchiveFormat, Header
@@ -35,13 +32,11 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.linear.linear_file import FORMAT as LINEAR_FORMAT
-from structboost.linear.linear_file import LinearModel
-from structboost.linear.linear_scores import LinearScores
-from structboost.linear.structured_svm import StructuredSVM
+from structboost.linear.trainers import trainer_of
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.model.ensemble import Ensemble
 from structboost.selection.folds import shuffled_parts
-
-Trainer = StructBoost | StructuredSVM
+from structboost.training.trainer import Trainer
 
 # Standard deviation of the start: its weight is hardly regularised.
 _STD_OF_START = 10.0
@@ -187,13 +182,9 @@ class Preparation:
 
 def costs_of(trainer: Trainer, X: DecisionInputs) -> FloatArray:
     """Return the costs that a fitted trainer predicts for prepared inputs, shape (n, n_items)."""
-    stack = trainer.task.stack(X)
-    if isinstance(trainer, StructuredSVM):
-        parts = LinearScores(trainer.task.kinds, stack, {})
-        scores = parts.scores(parts.flat_weights(trainer.to_model().weights))[1].rows
-    else:
-        model = trainer.model_
-        scores = {kind: model.scorer(kind).raw_scores(rows) for kind, rows in stack.rows.items()}
+    # The features are finite: no other check.
+    rows = trainer.task.stack(X).rows
+    scores = {kind: trainer.model_.scorer(kind).raw_scores(own) for kind, own in rows.items()}
     return flat_costs(scores).reshape(len(X), -1)
 
 
@@ -203,7 +194,7 @@ class DecisionModel:
 
     Parameters
     ----------
-    trainer : StructBoost or StructuredSVM
+    trainer : Trainer
         Of prepared features and scaled costs.
     preparation : Preparation
     names : dict of str to list of str
@@ -233,16 +224,13 @@ class DecisionModel:
                 "library holds; fit it with start='least_squares', or pickle it."
             )
         task: Any = self.trainer.task
-        is_linear = isinstance(self.trainer, StructuredSVM)
-        model = self.trainer.to_model() if is_linear else self.trainer.model_
-        inner = (LINEAR_FORMAT if is_linear else BOOSTED_FORMAT).to_bytes(*model.to_arrays())
+        inner = MODEL_FORMAT.to_bytes(*self.trainer.model_.to_arrays())
         header = {
             "parameters": parameters,
             "scale": self.scale,
             **dict(sorted(self.facts.items())),
             "n_items": task.n_items,
             "maximize": bool(task.problem.maximize),
-            "is_linear": is_linear,
             "features": self.preparation.features,
             "feature_names": dict(self.names),
         }
@@ -264,11 +252,7 @@ class DecisionModel:
         """
         with FORMAT.opened(path) as (header, arrays):
             content = arrays["model"].tobytes()
-            model: Any
-            if header["is_linear"]:
-                model = LinearModel.from_arrays(*LINEAR_FORMAT.from_bytes(content, "model"))
-            else:
-                model = Ensemble.from_arrays(*BOOSTED_FORMAT.from_bytes(content, "model"))
+            model = Ensemble.from_arrays(*MODEL_FORMAT.from_bytes(content, "model"))
             n_items = whole_number(header["n_items"], "number of items", 1)
         if problem.n_items not in (n_items, None):
             raise TaskError(
@@ -298,7 +282,7 @@ class DecisionModel:
                 for kind, own in dict(header.get("feature_names", {})).items()
             }
             loaded = cls(
-                (StructuredSVM if header["is_linear"] else StructBoost).from_model(model, task),
+                trainer_of(model, task),
                 preparation,
                 names,
                 finite_number(header["scale"], "scale"),

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, check_length, is_binary
 from structboost.decisions.programs import LinearProgram
 from structboost.inference.acyclic_paths import cheapest_paths
-from structboost.inference.directed_graphs import path_of_fewest_arcs, sorted_nodes
+from structboost.inference.directed_graphs import path_of_fewest_arcs
+from structboost.inference.topological_order import topological_order
 from structboost.validation import checked_whole_number, shown
 
 
@@ -35,9 +36,9 @@ class AcyclicPath(BatchProblem):
     def __init__(self, arcs: Any, source: Any, target: Any) -> None:
         self.arcs, self.source, self.target = _checked_network(arcs, source, target)
         self.n_items, n_nodes = len(self.arcs), int(self.arcs.max()) + 1
-        order = sorted_nodes(self.arcs)
+        order = topological_order(self.arcs, n_nodes)
         if len(order) < n_nodes:
-            left = sorted(set(range(n_nodes)) - set(order))
+            left = sorted(set(range(n_nodes)) - set(order.tolist()))
             raise ValueError(
                 f"arcs form a cycle through some of the nodes {left[:10]}; take ShortestPath."
             )
@@ -46,14 +47,14 @@ class AcyclicPath(BatchProblem):
         self._order = np.argsort(place[self.arcs[:, 0]], kind="stable").astype(np.int64)
         self._tails, self._heads = np.ascontiguousarray(self.arcs.T)
 
+    @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        """1 on the arcs of the cheapest path of each row, compiled."""
         check_length(costs, self.n_items)
         ends = (self.source, self.target)
         return cheapest_paths(costs, self._tails, self._heads, self._order, ends)
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 0 or 1 on each arc, leaves the source once, and ends in the target."""
         if not is_binary(decision, self.n_items):
             return False
         out = np.zeros(int(self.arcs.max()) + 1)
@@ -118,13 +119,13 @@ class ShortestPath(LinearProgram):
         leaves[self.source], leaves[self.target] = 1.0, -1.0
         super().__init__(A_eq=balance, b_eq=leaves)
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """1 on the arcs used."""
         # No arc is used minus zero times.
         return np.round(super().solve(costs)) + 0.0
 
+    @override
     def simplify_all(self, decisions: FloatArray) -> FloatArray:
-        """The path of each flow, without its cycles; of several paths, one of the fewest arcs."""
         ends = self.source, self.target
         return np.array([path_of_fewest_arcs(self.arcs, *ends, flow) for flow in decisions])
 

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.boosting import AUTO
 from structboost.decisions.inputs import read_costs, read_features
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import problem_of
@@ -22,6 +21,7 @@ from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters
 from structboost.runtime.documentation import Documented
+from structboost.training.boosting import AUTO
 from structboost.validation import (
     checked_choice,
     checked_positive,

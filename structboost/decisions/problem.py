@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import shown
 
@@ -123,8 +123,8 @@ class DecisionProblem(ABC):
 class BatchProblem(DecisionProblem):
     """A problem that is solved for many costs at once: a subclass defines :meth:`solve_all`."""
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """Best decision at some costs, in a batch of one."""
         decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
         return decision
 
@@ -167,8 +167,8 @@ class SolvedBy(DecisionProblem):
         self.function = solve
         self.maximize = maximize
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """Decision that the function returns; TaskError unless it is as long as the costs."""
         # A function that sorts its costs in place would sort those of the user.
         returned = self.function(costs.copy())
         try:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, vstack
 
 from structboost.decisions.problem import DecisionProblem
-from structboost.inference.linear_program import ProgramSolver
+from structboost.solvers.linear_program import ProgramSolver
 
 
 class LinearProgram(ProgramSolver, DecisionProblem):

@@ -1,4 +1,4 @@
-"""Costs are predicted for a decision, and judged by what the decision costs."""
+"""Predict costs for a decision, and learn by the regret of the decision."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.exceptions import TaskError, on_example
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from structboost.validation import checked_choice, shown
 
-# What an exact solver may lose by rounding, relative to the terms of the total.
+# Loss of an exact solver by rounding, relative to the terms of the total.
 _SOLVER_SLIP = 1e-6
-# Examples whose decisions are compared with the true ones of all examples.
+# Examples of which the solver's decisions are compared with the true ones of all examples.
 _PROBED = 8
 
 
@@ -46,7 +49,7 @@ class Decision(NamedTuple):
     chosen : ndarray, shape (n_items,)
         The decision z.
     costs : ndarray, shape (n_items,), optional
-        The true costs c, which a true output has and a predicted one has not.
+        The true costs c of a true output; None in a predicted one.
     """
 
     chosen: FloatArray
@@ -77,7 +80,7 @@ class DecisionInputs(_Tables):
 
     @property
     def features(self) -> str:
-        """Name of the kinds of features, as the task takes it."""
+        """Name of the kinds of features for the task."""
         return "both" if len(self.tables) > 1 else next(iter(self.tables))
 
 
@@ -90,9 +93,9 @@ class TrueDecisions(_Tables):
 
 
 class PredictThenOptimizeTask(Task):
-    """Costs of items are predicted, and the decision that is best for them is judged by the truth.
+    """Decisions that are best for predicted costs of items, judged by the true costs.
 
-    The loss is regret: what decision z costs more than the best one z*, ``c'z - c'z*`` with the
+    The loss is regret: the excess cost of decision z over the best one z*, ``c'z - c'z*`` with the
     true costs c (for values to be maximised, ``c'z* - c'z``).  Scores of parts are predicted costs
     c^, and a decision scores ``F(x, z) = -2 c^'z`` (``2 c^'z`` if values are maximised).  The
     structured hinge of this task is then the SPO+ loss (Elmachtoub and Grigas, Management Science
@@ -102,7 +105,7 @@ class PredictThenOptimizeTask(Task):
 
     in which z* is the one optimal decision that the solver returns at the true costs.  Where there
     are several, the solver's choice is the tie rule, in training as in prediction: another optimal
-    decision has no regret, but it is an output of its own.
+    decision has no regret, but it is a different output.
 
     A cost is ``c^_j(x) = W_j(instance) + V(item_j)``: the features of the instance have a channel
     for each item, features of items have one function for all items.
@@ -110,11 +113,11 @@ class PredictThenOptimizeTask(Task):
     Parameters
     ----------
     problem : DecisionProblem, callable or None
-        The problem, or ``solve(costs)`` that minimises.  None if every input is an
-        :class:`DecisionInput` with a problem of its own.
+        The problem, or ``solve(costs)`` that minimises.  None if every input is a
+        :class:`DecisionInput` with its problem.
     features : {"instance", "items", "both"}
-        Which features an input has.  With ``"instance"`` it is a vector, with ``"items"`` a table
-        with a row for each item, and with either an :class:`DecisionInput`.
+        Features of an input.  With ``"instance"`` it is a vector, with ``"items"`` a table with a
+        row for each item, and with either it may be a :class:`DecisionInput`.
     n_items : int, optional
         Length of the costs.  Needed unless the problem knows it or the features are ``"items"``.
 
@@ -123,6 +126,8 @@ class PredictThenOptimizeTask(Task):
     TypeError, ValueError
         If an argument is out of its range.
     """
+
+    separates_in_batches = True
 
     def __init__(
         self, problem: Any, features: str = "instance", *, n_items: int | None = None
@@ -140,21 +145,21 @@ class PredictThenOptimizeTask(Task):
         if features != "items":
             if self.n_items is None:
                 raise ValueError(
-                    "n_items is None, and the problem does not know it; give the number of costs "
-                    "of an instance."
+                    "n_items is None, and the problem has none; give the number of costs of an "
+                    "instance."
                 )
             self.kinds["instance"] = PartKind(n_channels=int(self.n_items))
         if features != "instance":
             self.kinds["items"] = PartKind()
 
+    @override
     def parts(self, x: Any) -> Any:
-        """One row for the instance, a row for each item, or both."""
         x = x if isinstance(x, DecisionInput) else DecisionInput(x, x)
         rows = {"instance": np.asarray(x.instance).reshape(1, -1), "items": np.asarray(x.items)}
         return {kind: rows[kind] for kind in self.kinds}
 
+    @override
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        """The rows of a table, or of a stack of tables, as they are; else example by example."""
         if isinstance(X, np.ndarray) and X.dtype.kind in "fiu" and len(self.kinds) == 1:
             n_axes = 2 if "instance" in self.kinds else 3
             if X.ndim == n_axes and X.size and np.isfinite(X).all():
@@ -165,49 +170,42 @@ class PredictThenOptimizeTask(Task):
         starts = np.arange(len(X) + 1, dtype=np.int64)
         return StackedParts(rows, {kind: len(own) // len(X) * starts for kind, own in rows.items()})
 
+    @override
     def joint_feature(self, x: Any, y: Decision) -> dict[str, Any]:
-        """Twice the decision, negative where costs are minimised."""
         used = np.flatnonzero(y.chosen)
         values = 2.0 * _sign(self._problem(x)) * y.chosen[used]
         zeros = np.zeros(len(used), np.int64)
         both = {"instance": (zeros, used, values), "items": (used, zeros, values)}
         return {kind: both[kind] for kind in self.kinds}
 
+    @override
     def loss(self, y: Decision, y_pred: Decision) -> float:
-        """The regret of ``y_pred``.
-
-        Raises
-        ------
-        TaskError
-            If ``y`` has no costs, or ``y_pred`` is better at them and the task has one problem for
-            all.
-        """
         costs, chosen = _costs_of(y), np.atleast_2d(y_pred.chosen)
         if self.problem is not None:
             _, lead = _first_better(self.problem, costs[None], y.chosen[None], chosen)
             if lead:
                 raise _not_best(self.problem, lead)
-        # Nothing is better than the best: the same whether costs are minimised or maximised.
+        # Nothing is better than the best, whether costs are minimised or maximised.
         return abs(float(costs @ (y_pred.chosen - y.chosen)))
 
+    @override
     def loss_scores(self, x: Any, y: Decision) -> dict[str, FloatArray]:
-        """Minus half the true costs; TaskError if ``y`` has none."""
         costs = _costs_of(y)
         if "instance" in self.kinds:
             return {"instance": -0.5 * costs[None]}
         return {"items": -0.5 * costs[:, None]}
 
+    @override
     def argmax(self, x: Any, scores: Any) -> Decision:
-        """The best decision for costs that are the scores."""
         by_kind = scores if isinstance(scores, dict) else {"": scores}
         return Decision(self._problem(x).solve(flat_costs(by_kind)))
 
+    @override
     def is_valid(self, x: Any, y: Decision) -> bool:
-        """Whether the problem of ``x`` may decide so."""
         return self._problem(x).is_feasible(y.chosen)
 
+    @override
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        """All instances at once where they share a problem."""
         problem = self._shared_problem(X)
         if problem is None:
             return super().separate(X, Y, scores)
@@ -234,7 +232,7 @@ class PredictThenOptimizeTask(Task):
         )
 
     def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
-        """Solve the problem of each input at its true costs, which gives the true outputs.
+        """Make true outputs: the best decision at the true costs of each input.
 
         Parameters
         ----------
@@ -246,7 +244,7 @@ class PredictThenOptimizeTask(Task):
         Returns
         -------
         truth : sequence of Decision, shape (n,)
-            Each with its true costs.
+            Best decisions, each with its true costs.
 
         Raises
         ------
@@ -257,7 +255,9 @@ class PredictThenOptimizeTask(Task):
             the message names the input.
         """
         if len(costs) != len(X):
-            raise ValueError(f"X has {len(X)} inputs and costs {len(costs)}; give one row each.")
+            raise ValueError(
+                f"X has {len(X)} inputs and costs has {len(costs)} rows; give one row each."
+            )
         vectors = [self._checked_costs(i, row) for i, row in enumerate(costs)]
         problem = self._shared_problem(X)
         if problem is not None:
@@ -269,7 +269,7 @@ class PredictThenOptimizeTask(Task):
         ]
 
     def predicted_costs(self, scores: StackedParts) -> list[FloatArray]:
-        """Predict the costs of each input from the scores of its parts.
+        """Compute the predicted costs of each input from the scores of its parts.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class PredictThenOptimizeTask(Task):
         return problem
 
     def _shared_problem(self, X: Sequence[Any]) -> DecisionProblem | None:
-        """The problem of all inputs; None where one has a problem of its own."""
+        """Return the problem of all inputs; None where one has its own."""
         if isinstance(X, np.ndarray | DecisionInputs):
             return self.problem
         is_shared = all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
@@ -360,7 +360,7 @@ def check_best(
 def _first_better(
     problem: DecisionProblem, costs: FloatArray, decisions: FloatArray, others: FloatArray
 ) -> tuple[int, float]:
-    """The first row in which another decision is better than by rounding, and by how much; or 0."""
+    """Return the first row in which another decision is better, and its lead, which may be 0."""
     lead = _sign(problem) * np.einsum("ij,ij->i", costs, others - decisions)
     sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(decisions))
     is_better = lead > _SOLVER_SLIP * (1.0 + sizes)
@@ -388,7 +388,7 @@ def _costs_of(y: Decision) -> FloatArray:
 
 
 def _table(Y: Sequence[Decision]) -> TrueDecisions:
-    """True outputs as two tables."""
+    """Collect true outputs in two tables."""
     for i, y in enumerate(Y):
         costs = y.costs if isinstance(y, Decision) else None
         if costs is None or np.shape(y.chosen) != np.shape(costs):

@@ -11,17 +11,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
-from structboost.boosting import AUTO, StructBoost
 from structboost.decisions.known_decisions import KnownDecisions, fit_on_known_decisions
-from structboost.decisions.model import Preparation, Trainer, costs_of
+from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
 from structboost.exceptions import InterruptedFitWarning, examples_numbered
-from structboost.linear.linear_file import LinearModel
+from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial
+from structboost.training.boosting import AUTO, StructBoost
+from structboost.training.trainer import Trainer
 
 # The C that are tried, upwards and then downwards.  Beyond the largest the gap closes slowly.
 # Towards 0 the weights shrink in a fixed direction: decisions, and so the regret, end up the same.
@@ -77,7 +78,7 @@ def train(
             facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
         else:
             trainer.fit(prepared, truth)
-        C = getattr(trainer, "C_", C)
+        C = trainer.C_
     return trainer, preparation, {**facts, "C": float(C), "history": trainer.history_}
 
 
@@ -248,9 +249,9 @@ class LinearFits:
             # The items share a function: all costs move alike.
             of_items = np.append(slopes[n_instance:].mean(axis=1), bias.mean())
             weights["items"] = of_items[:, None]
-        facts = dict(fits[0][1].svm.to_model().metadata)
+        facts = dict(fits[0][1].svm.model_.metadata)
         facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
-        return StructuredSVM.from_model(LinearModel(kinds, weights, facts), self.task)
+        return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
 
 
 def normalized_regret(

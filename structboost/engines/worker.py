@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from structboost.engines.base import Answer, Batch, ShardAtWork, answer_of
+from structboost.engines.base import Answer, Batch, ShardAtWork, Source, answer_of
 from structboost.engines.failure import Failure
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.freed_memory import keep_freed_memory
-from structboost.shards.shard import ShardSource
 
 # Shards of each run that this process holds.
 _PLACED: dict[str, dict[int, ShardAtWork]] = {}
@@ -18,7 +17,7 @@ _PLACED: dict[str, dict[int, ShardAtWork]] = {}
 def place(
     run: str,
     i: int,
-    source: ShardSource | Failure,
+    source: Source | Failure,
     calls: Sequence[tuple[str, tuple[Any, ...]]],
     batch: int,
 ) -> Failure | None:

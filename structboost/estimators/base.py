@@ -13,9 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.boosting import AUTO, Callback, StructBoost
-from structboost.ensemble import FORMAT as MODEL_FORMAT
-from structboost.ensemble import Ensemble, load_model
+from structboost.contract.task import Task
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
 from structboost.estimators.parameters import estimator
@@ -25,19 +23,22 @@ from structboost.exceptions import ModelFileError
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
+from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.model.ensemble import Ensemble, load_model
 from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score, score_by
 from structboost.shards.training_sets import is_in_memory
-from structboost.task import Task
+from structboost.training.boosting import AUTO, Callback, StructBoost
 from structboost.validation import (
     checked_callbacks,
     checked_flag,
     checked_share,
     checked_whole_number,
 )
-from structboost.weak.families import WeakLearners, takes_missing
+from structboost.weak.families import WeakLearners, takes_missing, takes_sparse
 
 # Fitted attributes that say what was chosen on held-out data, where there was a choice.
 _CHOSEN = ("C_path_", "C_path_end_", "validation_losses_", "max_features_")
@@ -88,7 +89,7 @@ class BoostedEstimator(Documented, BaseEstimator):
     n_iter_ : int
         Rounds in the model.
     ending_ : str
-        Why training ended (:class:`structboost.loop.State`).
+        Why training ended (:class:`structboost.training.loop.State`).
     temperature_ : float or None
         What probabilities multiply the scores by, as rows ask for that rounds left out: below 1
         where the scores are too sure.  None where it is not fitted: all rows were in every round,
@@ -121,6 +122,7 @@ class BoostedEstimator(Documented, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = takes_missing(self._weak_learners())
+        tags.input_tags.sparse = takes_sparse(self._weak_learners())
         return tags
 
     def _formulation(self) -> str | Formulation:
@@ -199,7 +201,7 @@ class BoostedEstimator(Documented, BaseEstimator):
             if not stopping.losses:  # a checkpoint had all rounds behind it
                 stopping.evaluate_all(trainer)
             self.validation_losses_ = stopping.losses
-            by_rounds = formulation_of(trainer.formulation).ends_by_rounds
+            by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
             if whole is None or not by_rounds or trainer.interrupted_:
                 self.model_ = trainer.model_.at_stage(stopping.best_stage)
                 self.objective_ = trainer.history_[stopping.best_stage]["primal"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.parts import StackedParts
 from structboost.selection.folds import Fold
-from structboost.task import StackedParts
 
 OUTSIDE = "O"
 # Prefixes of tags, and those that begin or end a chunk whatever stands beside them.

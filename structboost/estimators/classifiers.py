@@ -15,9 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
-from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.explained import Explained
+from structboost.estimators.feature_importances import Explained
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -32,9 +32,9 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
-from structboost.task import Task
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.multiclass import MulticlassTask

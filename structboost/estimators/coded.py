@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost.boosting import StructBoost
+from structboost.contract.task import Task
 from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
@@ -19,10 +19,10 @@ from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
-from structboost.task import Task
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.codings import coding_matrix, random_column
 from structboost.tasks.multiclass import MulticlassTask
+from structboost.training.boosting import StructBoost
 from structboost.validation import (
     checked_callbacks,
     checked_choice,

@@ -13,12 +13,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.task import Task
 from structboost.estimators.labelled_parts import PartTable, beside, form_of
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
-from structboost.task import Task
 from structboost.validation import (
     check_inputs,
     checked_n_jobs,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from structboost.contract.calls import mean_loss, model_scores, predictions
-from structboost.ensemble import Ensemble
+from structboost.contract.calls import mean_loss, predictions
 from structboost.exceptions import TaskError
 from structboost.masters.likelihood import log_losses
 from structboost.masters.registry import formulation_of
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_scores
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
+from structboost.training.boosting import StructBoost
 from structboost.validation import by_position
-
-if TYPE_CHECKING:
-    from structboost.boosting import StructBoost
 
 
 class EarlyStopping:

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import FloatArray, IntArray
-from structboost.task import Task
+from structboost.contract.task import Task
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.label_tree import label_tree

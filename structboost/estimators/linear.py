@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.estimators.explained import Explained
+from structboost.estimators.feature_importances import Explained
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -24,11 +25,11 @@ from structboost.estimators.saved import facts_of, saved_classes, saved_names
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
-from structboost.linear.linear_file import FORMAT, LinearModel
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.model.ensemble import FORMAT, Ensemble, load_model
+from structboost.model.linear_members import weights_of
 from structboost.runtime.documentation import Documented
 from structboost.validation import check_labels
-from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 
 @estimator
@@ -59,6 +60,8 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
     ----------
     classes_ : ndarray
         The labels.
+    model_ : Ensemble
+        The fitted model.
     coef_ : ndarray, shape (n_classes, n_features), or (1, n_features) for two classes
         Weights of the features.
     intercept_ : ndarray, shape (n_classes,) or (1,)
@@ -120,11 +123,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
             random_state=self.random_state,
             verbose=self.verbose,
         ).fit(X, outputs, sample_weight=weights)
-        self.intercept_ = svm.w_[-1]
-        self.history_ = svm.history_
-        self.objective_ = svm.objective_
-        self.n_iter_ = len(svm.history_)
-        self.coef_: FloatArray = svm.w_[:-1].T
+        self._keep(svm.model_)
         return self
 
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
@@ -133,6 +132,11 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the classes.
@@ -151,10 +155,6 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         check_is_fitted(self)
         X = self._table(X, reset=False)
         return self._decision(X @ self.coef_.T + self.intercept_)
-
-    def _scorer(self) -> LinearAndSteps:
-        constant = LookupTable.constant(self.intercept_, self.coef_.shape[1])
-        return LinearAndSteps(self.coef_.T, constant)
 
     def _decision(self, scores: FloatArray) -> FloatArray:
         return decision_of(scores)
@@ -188,14 +188,8 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
             If the labels are not numbers or strings.
         """
         check_is_fitted(self)
-        facts = {
-            **facts_of(self),
-            "history": list(self.history_),
-            "objective": self.objective_,
-        }
-        weights = np.vstack((self.coef_.T, self.intercept_))
-        kinds = classification_task(facts["classes"]).kinds
-        LinearModel(kinds, dict.fromkeys(kinds, weights), facts).save(path)
+        facts = {**self.model_.metadata, **facts_of(self)}
+        replace(self.model_, metadata=facts).save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -218,7 +212,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         ModelFileError
             If it is no file of such a classifier, is damaged, or is of another version.
         """
-        model = LinearModel.load(path)
+        model = load_model(path)
         facts = model.metadata
         if facts.get("estimator") != cls.__name__:
             raise ModelFileError(
@@ -228,13 +222,22 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         with FORMAT.damage(path):
             made = cls(**facts["parameters"])
             made.classes_ = saved_classes(facts)
-            if dict(classification_task(facts["classes"]).kinds) != dict(model.kinds):
+            task = classification_task(facts["classes"])
+            if dict(task.kinds) != dict(model.kinds):
                 raise DamagedFileError("its model is of other classes")
-            (weights,) = model.weights.values()
-            made.history_, made.objective_ = list(facts["history"]), float(facts["objective"])
-            made.n_iter_, made.n_features_in_ = len(made.history_), len(weights) - 1
+            made._keep(model)
             names = saved_names(facts.get("feature_names"), made.n_features_in_)
             if names is not None:
                 made.feature_names_in_ = np.array(names, dtype=object)
-            made.coef_, made.intercept_ = weights[:-1].T, weights[-1]
         return made
+
+    def _keep(self, model: Ensemble) -> None:
+        """Set what follows from the fitted model."""
+        ((kind, member),) = model.members.items()
+        weights = weights_of(member, model.kinds[kind])
+        self.model_ = model
+        self.coef_: FloatArray = weights[:-1].T
+        self.intercept_: FloatArray = weights[-1]
+        self.history_ = list(model.metadata["history"])
+        self.objective_ = float(model.metadata["objective"])
+        self.n_iter_, self.n_features_in_ = len(self.history_), member.n_features

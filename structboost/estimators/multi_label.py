@@ -14,10 +14,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
-from structboost.boosting import AUTO
-from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.explained import Explained
+from structboost.estimators.feature_importances import Explained
 from structboost.estimators.labels import (
     FORMS,
     check_same_sort,
@@ -33,10 +33,11 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.selection.folds import Fold, random_folds
-from structboost.task import StackedParts, Task
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
+from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights, shown
 
 # With more labels, pairs of them are not learned unasked: each has trees of its own.

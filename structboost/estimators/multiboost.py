@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from structboost.contract.task import Task
 from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.exponential import Exponential
-from structboost.task import Task
 from structboost.validation import checked_choice
 
 LOSSES = ("exponential", "hinge")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from structboost.boosting import AUTO
 from structboost.estimators.parameters import is_same
 from structboost.masters.base import Formulation
+from structboost.training.boosting import AUTO
 from structboost.validation import shown
 
 LOG_LOSS, PAIRWISE = "log_loss", "pairwise"

@@ -14,8 +14,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.explained import Explained
+from structboost.estimators.feature_importances import Explained
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -24,7 +25,6 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.selection.scoring import Score
-from structboost.task import Task
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import check_relevance, checked_weights, group_numbers, shown
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from structboost.contract.task import Task
 from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.logistic import Logistic
-from structboost.task import Task
 from structboost.validation import checked_whole_number
 from structboost.weak.families import WeakLearners
 from structboost.weak.free_sign import FreeSign
@@ -61,6 +61,12 @@ class ShareBoostClassifier(TaxonomyClassifier):
     regulariser: str = "frobenius"
     gradient_tolerance: float = 1e-4
     learners_per_round: int = 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # No family of sparse features searches learners that classes share.
+        tags.input_tags.sparse = False
+        return tags
 
     def _formulation(self) -> str | Formulation:
         return Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance)

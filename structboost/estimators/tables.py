@@ -8,10 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from structboost.boosting import StructBoost
-from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.parameters import estimator, is_same
+from structboost.estimators.parameters import estimator
 from structboost.estimators.table_columns import (
     FROM_DTYPE,
     categorical_columns,
@@ -21,7 +20,8 @@ from structboost.estimators.table_columns import (
     with_numbers,
 )
 from structboost.estimators.validated_table import check_names_and_width
-from structboost.task import Task
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.training.boosting import StructBoost
 from structboost.validation import shown
 from structboost.weak.families import takes_missing, with_categories, with_directions
 
@@ -83,13 +83,6 @@ class TableEstimator(BoostedEstimator):
                 )
             check_names_and_width(self, X)
         return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = any(
-            is_same(self._weak_learners(), name) for name in ("stump", "tree")
-        )
-        return tags
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         made = super()._trainer(task, **settings)

@@ -14,8 +14,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
-from structboost.boosting import AUTO
-from structboost.ensemble import FORMAT as MODEL_FORMAT
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
 from structboost.estimators.objectives import (
@@ -41,9 +41,10 @@ from structboost.linear.dual_chain import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.selection.folds import Fold, random_folds
-from structboost.task import StackedParts, Task
 from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.training.boosting import AUTO
 from structboost.validation import checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners

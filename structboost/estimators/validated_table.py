@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 from structboost._typing import IntArray
 from structboost.estimators.table_columns import frame_of, is_sparse
 from structboost.validation import TABLE_TYPES, SparseRows, shown
+from structboost.weak.families import check_takes_sparse
 
 
 def validated_table(
@@ -33,6 +34,12 @@ def validated_table(
     _check_columns(X)
     tags = get_tags(estimator).input_tags
     reads_sparse = is_sparse(X)
+    if reads_sparse and not tags.sparse:
+        check_takes_sparse(getattr(estimator, "weak_learner", None))
+        raise ValueError(
+            f"X is sparse, which {type(estimator).__name__} cannot take; write X.toarray() in "
+            "place of X."
+        )
     options |= {"ensure_all_finite": "allow-nan" if tags.allow_nan and not reads_sparse else True}
     if tags.sparse:
         options["accept_sparse"] = "csr"
@@ -48,8 +55,8 @@ def validated_table(
     if not reads_sparse:
         return checked
     if isinstance(checked, tuple):
-        return _sparse_rows(checked[0]), *checked[1:]
-    return _sparse_rows(checked)
+        return SparseRows.of(checked[0]), *checked[1:]
+    return SparseRows.of(checked)
 
 
 def check_names_and_width(estimator: Any, X: Any) -> None:
@@ -97,14 +104,6 @@ def _numbers(X: Any) -> NDArray[np.float64]:
     if hasattr(X, "iloc"):
         return np.asarray(X.to_numpy(np.float64, na_value=np.nan))
     return np.asarray(X, np.float64)
-
-
-def _sparse_rows(X: Any) -> SparseRows:
-    """The same table with sorted entries that are not 0."""
-    rows = SparseRows(X, copy=True)
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    return rows
 
 
 def _check_columns(X: Any) -> None:

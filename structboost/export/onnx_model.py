@@ -15,11 +15,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import structboost
-from structboost.ensemble import Ensemble
-from structboost.estimators.explained import Explained
+from structboost.estimators.feature_importances import Explained
 from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.model.ensemble import Ensemble
 from structboost.validation import shown
 from structboost.weak.category_sets import SetColumns
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers

@@ -18,7 +18,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -28,6 +28,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.files.atomic_write import whole_file
 from structboost.files.schema import (
     DamagedFileError,
     Declared,
@@ -36,7 +37,6 @@ from structboost.files.schema import (
     checked_arrays,
     checked_sizes,
 )
-from structboost.files.whole_file import whole_file
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -74,6 +74,8 @@ class ArchiveFormat:
     compressed : bool
     may_lack_header : bool
         Whether archives without a header, as this format once had, are read.
+    former : sequence of Former
+        Other formats that are read, too, and turned into this one.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ArchiveFormat:
     schema: Callable[[Header, Collection[str]], Schema]
     compressed: bool = True
     may_lack_header: bool = False
+    former: Sequence[Former] = ()
 
     def write(
         self,
@@ -124,6 +127,18 @@ class ArchiveFormat:
             return self._read(
                 file, path, max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
             )
+
+    def header(self, path: str | PathLike[str]) -> Header:
+        """Header of a file, of which no array is read, and no checksum compared.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`read` does.
+        """
+        most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
+        with self.damage(path), zipfile.ZipFile(path) as archive:
+            return self._header(archive, _members(archive, most_bytes), path)
 
     @contextmanager
     def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
@@ -184,12 +199,9 @@ class ArchiveFormat:
     ) -> tuple[Header, Arrays]:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, most_bytes)
-            header: Header = {}
-            if _HEADER not in members and not self.may_lack_header:
-                raise DamagedFileError("it has no header")
-            if _HEADER in members:
-                header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
-                self._check_kind(header, path)
+            header = self._header(archive, members, path)
+            for former in self._former(header):
+                return former.turned(*former.format._read(file, path, most_bytes))
             expected = header.pop(_CHECKSUM, None)
             schema = self.schema(header, members.keys())
             check_names(schema, members)
@@ -198,6 +210,24 @@ class ArchiveFormat:
         if expected is not None and expected != _checksum(header, arrays):
             raise DamagedFileError("its checksum is another than that of its content")
         return header, checked_arrays(schema, arrays)
+
+    def _header(
+        self, archive: zipfile.ZipFile, members: dict[str, _Member], path: str | PathLike[str]
+    ) -> Header:
+        """Header of an archive, which is taken from its members."""
+        if _HEADER not in members:
+            if not self.may_lack_header:
+                raise DamagedFileError("it has no header")
+            return {}
+        header: Header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
+        if not self._former(header):
+            self._check_kind(header, path)
+        return header
+
+    def _former(self, header: Any) -> list[Former]:
+        """The earlier format that a header names, if any."""
+        name = header.get("format") if isinstance(header, dict) else None
+        return [former for former in self.former if former.format.name == name]
 
     def _check_kind(self, header: Any, path: str | PathLike[str]) -> None:
         if not isinstance(header, dict):
@@ -212,6 +242,21 @@ class ArchiveFormat:
                 f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
                 f"reads version {self.version}. Update structboost, or {self.remedy}."
             )
+
+
+class Former(NamedTuple):
+    """A format of earlier versions that another one has replaced.
+
+    Parameters
+    ----------
+    format : ArchiveFormat
+        The earlier format.
+    turned : callable
+        ``turned(header, arrays)`` returns the header and the arrays in the later format.
+    """
+
+    format: ArchiveFormat
+    turned: Callable[[Header, Arrays], tuple[Header, Arrays]]
 
 
 class _Member(NamedTuple):

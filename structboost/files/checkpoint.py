@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from structboost.files.schema import DamagedFileError, Schema
 from structboost.validation import checked_number, checked_whole_number, shown
 
 _REMEDY = "remove it, or give another path"
+_CHOICE = "choice"
+T = TypeVar("T")
 SchemaOfHeader = Callable[[Header, Collection[str]], Schema]
 
 
@@ -99,15 +101,23 @@ class CheckpointFile:
     Parameters
     ----------
     checkpoint : Checkpoint
-    identity : str
-        Hash of the parameters and the examples (:func:`identity_of`).
-    features : str
-        Hash of the features.  Files without it, which version 0.1 wrote, are read as well.
+    hashes : dict of str to str
+        Hashes that the run and the file must have in common: ``identity`` (:func:`identity_of`),
+        ``features`` and ``outputs``.  Files that lack one, which earlier versions wrote, are read
+        as well.
+    choice : dict, optional
+        Plain values by which a run that resumes need not choose again (:func:`saved_choice`).
     """
 
-    def __init__(self, checkpoint: Checkpoint, identity: str, features: str) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        hashes: Mapping[str, str],
+        choice: Mapping[str, Any] | None = None,
+    ) -> None:
         self._checkpoint = checkpoint
-        self._own = {"identity": identity, "features": features}
+        self._own = dict(hashes)
+        self._choice = {} if choice is None else {_CHOICE: dict(choice)}
         self._rounds = 0
         self._written = time.monotonic()
 
@@ -121,7 +131,8 @@ class CheckpointFile:
 
     def write(self, header: Mapping[str, Any], arrays: Arrays, schema: SchemaOfHeader) -> None:
         """Write a state, as ``schema(header, names)`` says: all of it or nothing."""
-        self._format(schema).write(self._checkpoint.path, {**self._own, **header}, arrays)
+        about = {**self._own, **self._choice, **header}
+        self._format(schema).write(self._checkpoint.path, about, arrays)
         self._rounds = 0
         self._written = time.monotonic()
 
@@ -165,14 +176,34 @@ class CheckpointFile:
                     )
             return schema(header, names)
 
-        return ArchiveFormat(
-            name="structboost-checkpoint",
-            version=1,
-            what="checkpoint of structboost",
-            error=CheckpointError,
-            remedy=_REMEDY,
-            schema=of_run,
-        )
+        return _format(of_run)
+
+
+def _format(schema: SchemaOfHeader) -> ArchiveFormat:
+    return ArchiveFormat(
+        name="structboost-checkpoint",
+        version=1,
+        what="checkpoint of structboost",
+        error=CheckpointError,
+        remedy=_REMEDY,
+        schema=schema,
+    )
+
+
+def saved_choice(checkpoint: Checkpoint | None, make: Callable[[Header], T | None]) -> T | None:
+    """Whatever ``make`` makes of the choice in a checkpoint; None where there is none.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is no checkpoint, or is damaged.
+    """
+    if checkpoint is None or not Path(checkpoint.path).exists():
+        return None
+    of_choice = _format(lambda header, names: {})
+    with of_choice.damage(checkpoint.path):
+        found = of_choice.header(checkpoint.path).get(_CHOICE)
+        return None if found is None else make(found)
 
 
 def identity_of(parameters: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:

@@ -1,1 +1,6 @@
-"""Argmaxes and the searches behind them; nothing here knows a task."""
+"""Searches for the best output of a structure, and sums over all outputs."""
+
+import lazy_loader
+
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,15 +2,63 @@
 
 The sum is a determinant (Tutte 1948; Koo and others, EMNLP 2007).  Here nodes are eliminated one by
 one, in logarithms and without a subtraction, so that cycles of high scores cost no digits.  The
-probabilities are the derivatives of its logarithm, found backwards.
+probabilities are the derivatives of its logarithm, computed backwards.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arborescences import arcs_of, not_reached
 from structboost.runtime.compiled import compiled
+
+
+def arborescence_marginals(scores: ArrayLike) -> tuple[FloatArray, float]:
+    """Compute the probabilities of the arcs of random spanning trees directed away from node 0.
+
+    A tree has probability ``exp(score) / Z``, with the score and the argument of
+    :func:`maximum_spanning_arborescence`, and ``Z`` the sum over all trees.
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_nodes, n_nodes)
+        Score of the arc from each head (row) to each dependent (column).
+
+    Returns
+    -------
+    of_arcs : ndarray, shape (n_nodes, n_nodes)
+        Probability of each arc.  The columns but the first sum to 1.
+    log_sum : float
+        Logarithm of ``Z``.
+
+    Raises
+    ------
+    ValueError
+        If node 0 does not reach every node.
+
+    Notes
+    -----
+    Exact for scores of any size, in ``O(n_nodes^3)``, by elimination of nodes without subtractions.
+    Koo, Globerson, Carreras and Collins, Structured prediction models via the matrix-tree theorem,
+    EMNLP 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost.inference import arborescence_marginals
+    >>> of_arcs, log_sum = arborescence_marginals(np.zeros((3, 3)))
+    >>> of_arcs.round(3).tolist(), round(float(np.exp(log_sum)), 3)
+    ([[0.0, 0.667, 0.667], [0.0, 0.0, 0.333], [0.0, 0.333, 0.0]], 3.0)
+    """
+    values, arcs, firsts = arcs_of(scores)
+    of_arcs, log_sums = np.zeros(len(arcs)), np.empty(1)
+    if sum_arborescences(values, arcs, *firsts, of_arcs, log_sums) >= 0:
+        raise not_reached()
+    table = np.zeros((firsts[1][-1],) * 2)
+    table[arcs[:, 0], arcs[:, 1]] = of_arcs
+    return table, float(log_sums[0])
 
 
 @compiled
@@ -19,19 +67,19 @@ def sum_arborescences(
     arcs: IntArray,
     first_arcs: IntArray,
     first_nodes: IntArray,
-    chances: FloatArray,
+    of_arcs: FloatArray,
     log_sums: FloatArray,
 ) -> int:
-    """Probabilities of arcs where a tree has probability ``~ exp(score)``.
+    """Compute the probabilities of arcs of all graphs, as :func:`arborescence_marginals` does.
 
     Parameters
     ----------
     scores, arcs, first_arcs, first_nodes
         As :func:`structboost.inference.arborescences.best_arborescences` takes them.
-    chances : ndarray, shape (n_arcs,)
-        Is filled with the probability of each arc.
+    of_arcs : ndarray, shape (n_arcs,)
+        Filled with the probability of each arc.
     log_sums : ndarray, shape (n_graphs,)
-        Is filled with the logarithms of the sums.
+        Filled with the logarithms of the sums.
 
     Returns
     -------
@@ -52,38 +100,38 @@ def sum_arborescences(
                 whole[head, node] = scores[i]
         sums = np.zeros(n)
         for k in range(n - 1, 0, -1):
-            own = weights[starts[k] : starts[k + 1]].reshape(k + 1, k + 1)
+            before = weights[starts[k] : starts[k + 1]].reshape(k + 1, k + 1)
             rest = weights[starts[k - 1] : starts[k]].reshape(k, k)
-            sums[k] = _eliminate(own, rest)
+            sums[k] = _eliminate(before, rest)
             if sums[k] == -np.inf:
                 return g
         log_sums[g] = sums.sum()
-        found = np.zeros((n, n))
+        slopes = np.zeros((n, n))
         for k in range(1, n):
-            own = weights[starts[k] : starts[k + 1]].reshape(k + 1, k + 1)
+            before = weights[starts[k] : starts[k + 1]].reshape(k + 1, k + 1)
             rest = weights[starts[k - 1] : starts[k]].reshape(k, k)
-            _restore(own, rest, sums[k], found)
+            _restore(before, rest, sums[k], slopes)
         for i in range(first_arcs[g], first_arcs[g + 1]):
-            chances[i] = max(0.0, found[arcs[i, 0], arcs[i, 1]])
+            of_arcs[i] = max(0.0, slopes[arcs[i, 0], arcs[i, 1]])
     return -1
 
 
 @compiled
-def _eliminate(own: FloatArray, rest: FloatArray) -> float:
-    """Fill ``rest`` with the weights without the last node; the logarithm of what it is worth.
+def _eliminate(before: FloatArray, rest: FloatArray) -> float:
+    """Fill ``rest`` with the weights without the last node, and return that node's logarithm.
 
     A node below the last one goes below the heads of that, in proportion to their weights.
     """
     k = len(rest)
-    most = own[:k, k].max()
+    most = before[:k, k].max()
     if most == -np.inf:
         return float(most)
-    total = most + np.log(np.exp(own[:k, k] - most).sum())
+    total = most + np.log(np.exp(before[:k, k] - most).sum())
     for head in range(k):
         for node in range(1, k):
             if head != node:
-                via = own[head, k] + own[k, node] - total
-                larger, smaller = max(own[head, node], via), min(own[head, node], via)
+                via = before[head, k] + before[k, node] - total
+                larger, smaller = max(before[head, node], via), min(before[head, node], via)
                 rest[head, node] = larger
                 if smaller > -np.inf:
                     rest[head, node] += np.log1p(np.exp(smaller - larger))
@@ -91,18 +139,18 @@ def _eliminate(own: FloatArray, rest: FloatArray) -> float:
 
 
 @compiled
-def _restore(own: FloatArray, rest: FloatArray, total: float, found: FloatArray) -> None:
-    """Turn the derivatives by ``rest``, in ``found``, into those by ``own``."""
+def _restore(before: FloatArray, rest: FloatArray, total: float, slopes: FloatArray) -> None:
+    """Turn the derivatives by ``rest``, in ``slopes``, into those by ``before``."""
     k = len(rest)
     below = 0.0
     for head in range(k):
         for node in range(1, k):
             if rest[head, node] > -np.inf:
-                via = own[head, k] + own[k, node] - total
-                moved = found[head, node] * np.exp(via - rest[head, node])
-                found[head, node] *= np.exp(own[head, node] - rest[head, node])
-                found[head, k] += moved
-                found[k, node] += moved
+                via = before[head, k] + before[k, node] - total
+                moved = slopes[head, node] * np.exp(via - rest[head, node])
+                slopes[head, node] *= np.exp(before[head, node] - rest[head, node])
+                slopes[head, k] += moved
+                slopes[k, node] += moved
                 below += moved
     for head in range(k):
-        found[head, k] += (1.0 - below) * np.exp(own[head, k] - total)
+        slopes[head, k] += (1.0 - below) * np.exp(before[head, k] - total)

@@ -1,11 +1,68 @@
-"""Spanning trees of highest score, directed away from a root (Chu and Liu; Edmonds, 1967)."""
+"""Spanning trees of highest score, directed away from a root (Chu-Liu-Edmonds)."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import real_array
 from structboost.runtime.compiled import compiled
+
+
+def maximum_spanning_arborescence(scores: ArrayLike) -> IntArray:
+    """Find the spanning tree of highest score that is directed away from node 0.
+
+    A tree scores the sum of its arcs (Chu-Liu-Edmonds algorithm).
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_nodes, n_nodes)
+        Score of the arc from each head (row) to each dependent (column); minus infinity where there
+        is no arc.  Column 0 and the diagonal are never used.
+
+    Returns
+    -------
+    heads : ndarray of int64, shape (n_nodes,)
+        Head of each node, -1 for node 0.  Of equally good arcs into a node, or into a cycle, the
+        one of the first head is taken.
+
+    Raises
+    ------
+    ValueError
+        If node 0 does not reach every node.
+
+    Notes
+    -----
+    Exact, in ``O(n_nodes^3)``, and mostly ``O(n_nodes^2)``, as few cycles are contracted.  Edmonds,
+    Optimum branchings, Journal of Research of the National Bureau of Standards 1967; McDonald and
+    others, Non-projective dependency parsing using spanning tree algorithms, EMNLP 2005.
+
+    Examples
+    --------
+    >>> from structboost.inference import maximum_spanning_arborescence
+    >>> maximum_spanning_arborescence([[0, 5, 1], [0, 0, 11], [0, 10, 0]]).tolist()
+    [-1, 0, 1]
+    """
+    values, arcs, firsts = arcs_of(scores)
+    chosen = np.empty(firsts[1][-1], np.int64)
+    if best_arborescences(values, arcs, *firsts, chosen) >= 0:
+        raise not_reached()
+    return np.append(-1, arcs[chosen[1:], 0])
+
+
+def arcs_of(scores: ArrayLike) -> tuple[FloatArray, IntArray, tuple[IntArray, IntArray]]:
+    """Check a table of scores, and return it as compiled code takes one graph."""
+    table = real_array(scores, "scores", ("n_nodes", "n_nodes"), forbids=True)
+    n = len(table)
+    real_array(table, "scores", (n, n), forbids=True)
+    arcs = np.argwhere(table > -np.inf)
+    return table[arcs[:, 0], arcs[:, 1]], arcs, (np.array([0, len(arcs)]), np.array([0, n]))
+
+
+def not_reached() -> ValueError:
+    """Make the error of a graph without a tree."""
+    return ValueError("scores leave nodes that node 0 does not reach; allow more arcs.")
 
 
 @compiled
@@ -16,7 +73,7 @@ def best_arborescences(
     first_nodes: IntArray,
     chosen: IntArray,
 ) -> int:
-    """The arc into each node of the best tree of every graph; the first node is its root.
+    """Choose the arc into each node of the best tree of every graph, below its first node.
 
     Each node takes its best arc; cycles are contracted to nodes, whose arcs then count by what
     they gain over the arc that they displace, until there are no cycles.
@@ -26,11 +83,11 @@ def best_arborescences(
     scores : ndarray, shape (n_arcs,)
         Score of each arc.
     arcs : ndarray of int64, shape (n_arcs, 2)
-        From which node to which, numbered within its graph.
+        Head and dependent, counted within the graph.
     first_arcs, first_nodes : ndarray of int64, shape (n_graphs + 1,)
         First arc and first node of each graph.
     chosen : ndarray of int64, shape (n_nodes,)
-        Is filled with rows of ``arcs``, -1 for roots; of equally good arcs the first.
+        Filled with rows of ``arcs``, -1 for roots; of equally good arcs the first.
 
     Returns
     -------
@@ -48,15 +105,15 @@ def best_arborescences(
 def _best_arborescence(
     scores: FloatArray, arcs: IntArray, first: int, last: int, chosen: IntArray
 ) -> bool:
-    """Fill in the arcs of the best tree of one graph; False if there is none."""
+    """Fill in the arcs of the best tree of one graph, and return whether there is one."""
     n = len(chosen)
-    # Numbers from n are contracted cycles.  The best arc into a node is found once: it changes
+    # Nodes from n on are contracted cycles.  The best arc into a node is searched once: it changes
     # only when the node becomes a part of another.
     best = np.full(2 * n, -1, np.int64)
     cycle = np.full(2 * n, -1, np.int64)
     walk = np.full(2 * n, -1, np.int64)
     gain = np.empty(2 * n)
-    alive, n_alive, n_numbers = np.arange(2 * n), n, n
+    alive, n_alive, n_all = np.arange(2 * n), n, n
     live, n_live = np.empty(last - first, np.int64), 0
     source, target = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
     weight = np.empty(last - first)
@@ -66,14 +123,14 @@ def _best_arborescence(
         if source[a] != target[a] and target[a] != 0:
             live[n_live] = a
             n_live += 1
-    known = 0
+    searched = 0
     while True:
         for i in range(n_live):
             a = live[i]
             v = target[a]
-            if v >= known and (best[v] < 0 or weight[a] > gain[v]):
+            if v >= searched and (best[v] < 0 or weight[a] > gain[v]):
                 best[v], gain[v] = a, weight[a]
-        known = n_numbers
+        searched = n_all
         for i in range(n_alive):
             if best[alive[i]] < 0 and alive[i] != 0:
                 return False
@@ -85,13 +142,13 @@ def _best_arborescence(
                 v = source[best[v]]
             if v != 0 and walk[v] == i and cycle[v] < 0:
                 while cycle[v] < 0:
-                    cycle[v] = n_numbers
+                    cycle[v] = n_all
                     v = source[best[v]]
-                n_numbers += 1
-        if n_numbers == known:
+                n_all += 1
+        if n_all == searched:
             break
-        kept, n_live = n_live, 0
-        for i in range(kept):
+        before, n_live = n_live, 0
+        for i in range(before):
             a = live[i]
             if cycle[target[a]] >= 0:
                 weight[a] -= gain[target[a]]
@@ -101,16 +158,16 @@ def _best_arborescence(
             if source[a] != target[a]:
                 live[n_live] = a
                 n_live += 1
-        kept, n_alive = n_alive, 0
-        for i in range(kept):
+        before, n_alive = n_alive, 0
+        for i in range(before):
             if cycle[alive[i]] < 0:
                 alive[n_alive] = alive[i]
                 n_alive += 1
-        for v in range(known, n_numbers):
+        for v in range(searched, n_all):
             alive[n_alive] = v
             n_alive += 1
     # A cycle opens where the arc into it enters.
-    for v in range(n_numbers - 1, n - 1, -1):
+    for v in range(n_all - 1, n - 1, -1):
         inside = arcs[first + best[v], 1]
         while cycle[inside] != v:
             inside = cycle[inside]

@@ -6,97 +6,87 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import real_array, refuse, whole_array
 from structboost.runtime.compiled import compiled
+from structboost.validation import checked_positive
+
+_BOX = "x, y, width and height, the last two above 0"
 
 
-def checked_boxes(boxes: ArrayLike, name: str = "boxes") -> FloatArray:
-    """Boxes ``x, y, w, h`` as a finite table, widths and heights above 0.
+def intersection_over_union(box: ArrayLike, boxes: ArrayLike) -> FloatArray:
+    """Compute the intersection over union of a box with each of others (Pascal criterion).
 
     Parameters
     ----------
+    box : array-like, shape (4,)
+        x, y, width and height in pixels.
     boxes : array-like, shape (n_boxes, 4)
-        x, y, width and height in pixels.
-    name : str
-        Name in error messages.
+        The other boxes.
 
     Returns
     -------
-    boxes : ndarray of float64, shape (n_boxes, 4)
-        The same as an array.
+    ratios : ndarray, shape (n_boxes,)
+        Area of the intersection over that of the union, from 0 to 1; exactly 1 for the same box.
 
-    Raises
-    ------
-    ValueError
-        If the shape is another one, or a box is not finite or has no area; the message names it.
+    Notes
+    -----
+    In ``O(n_boxes)``.  StructBoost, (21): the loss of a box is 1 minus its ratio.
+
+    Examples
+    --------
+    >>> from structboost.inference import intersection_over_union
+    >>> intersection_over_union([0, 0, 2, 2], [[0, 0, 2, 2], [1, 0, 2, 2]]).round(3).tolist()
+    [1.0, 0.333]
     """
-    table = np.asarray(boxes, np.float64)
-    if table.ndim != 2 or table.shape[1] != 4:
-        raise ValueError(f"{name} has shape {table.shape}; give (n_boxes, 4): x, y, width, height.")
-    bad = np.flatnonzero(~np.isfinite(table).all(axis=1) | (table[:, 2:] <= 0).any(axis=1))
-    if len(bad):
-        raise ValueError(
-            f"{name}[{bad[0]}] is {table[bad[0]].tolist()}; all must be finite, "
-            "width and height above 0."
-        )
-    return table
+    return overlaps(_checked_box(box), checked_boxes(boxes))
 
 
-def overlaps(box: FloatArray, boxes: FloatArray) -> FloatArray:
-    """Intersection over union of a box with each of others: 1 - loss (StructBoost, (21)).
+def most_violated_box(true: int, boxes: ArrayLike, scores: ArrayLike) -> tuple[int, float]:
+    """Choose the box of the largest score plus loss (loss-augmented argmax).
+
+    The loss of a box is 1 minus its intersection over union with the true box.
 
     Parameters
     ----------
-    box : ndarray, shape (4,)
-        x, y, width and height in pixels.
-    boxes : ndarray, shape (n_boxes, 4)
-        The others.
+    true : int
+        Index of the true box.
+    boxes : array-like, shape (n_boxes, 4)
+        x, y, width and height in pixels of the candidates.
+    scores : array-like, shape (n_boxes,)
+        Score of each candidate.
 
     Returns
     -------
-    shares : ndarray, shape (n_boxes,)
-        From 0 to 1; 1 for the same box.
+    index : int
+        Index of the box; the first of equally good ones.
+    loss : float
+        Its loss.
+
+    Notes
+    -----
+    Exact, in ``O(n_boxes)``.  StructBoost, Algorithm 2, line 7, and section 3.5.
+
+    Examples
+    --------
+    >>> from structboost.inference import most_violated_box
+    >>> most_violated_box(0, [[0, 0, 2, 2], [1, 0, 2, 2], [9, 9, 2, 2]], [1.0, 0.5, 0.1])
+    (1, 0.6666666666666667)
     """
-    shares = np.empty(len(boxes))
-    _overlaps(np.ascontiguousarray(box), np.ascontiguousarray(boxes), shares)
-    return shares
+    table = checked_boxes(boxes)
+    values = real_array(scores, "scores", (len(table),))
+    index = whole_array([true], "true", (1,), len(table))
+    chosen, losses = most_violated(index, table, np.array([0, len(table)]), values)
+    return int(chosen[0]), float(losses[0])
 
 
-def most_violated(
-    true: IntArray, boxes: FloatArray, offsets: IntArray, scores: NDArray[np.floating]
-) -> tuple[IntArray, FloatArray]:
-    """Box of largest loss plus score of each frame (line 7 of Algorithm 2), and its loss.
-
-    Parameters
-    ----------
-    true : ndarray of int64, shape (n_frames,)
-        The object's box, counted within its frame.
-    boxes : ndarray, shape (n_boxes, 4)
-        x, y, width and height in pixels of the boxes of all frames, frame by frame.
-    offsets : ndarray of int64, shape (n_frames + 1,)
-        First box of each frame.
-    scores : ndarray, shape (n_boxes,)
-        Score of each box.
-
-    Returns
-    -------
-    chosen : ndarray of int64, shape (n_frames,)
-        Counted within the frame; the first where several are equal.
-    losses : ndarray, shape (n_frames,)
-        1 minus the overlap with the object's box.
-    """
-    chosen, losses = np.empty(len(true), np.int64), np.empty(len(true))
-    _most_violated(true, np.ascontiguousarray(boxes), offsets, scores, chosen, losses)
-    return chosen, losses
-
-
-def boxes_around(
-    box: FloatArray, radius: float, step: float, image_shape: tuple[int, ...]
+def candidate_boxes(
+    box: ArrayLike, radius: float, step: float, image_shape: tuple[int, ...]
 ) -> FloatArray:
-    """Boxes of the size of ``box`` whose centre lies within a disc around its own.
+    """List the boxes of the size of ``box`` whose centre lies within a disc around its centre.
 
     Parameters
     ----------
-    box : ndarray, shape (4,)
+    box : array-like, shape (4,)
         x, y, width and height in pixels.
     radius : float
         Radius of the disc in pixels.
@@ -109,7 +99,62 @@ def boxes_around(
     -------
     boxes : ndarray, shape (n_boxes, 4)
         ``box`` itself comes first, wherever it is, then the others row by row.
+
+    Notes
+    -----
+    In ``O((radius / step)^2)``.
+
+    Examples
+    --------
+    >>> from structboost.inference import candidate_boxes
+    >>> candidate_boxes([10, 10, 4, 4], radius=1, step=1, image_shape=(50, 50))[:, :2].tolist()
+    [[10.0, 10.0], [10.0, 9.0], [9.0, 10.0], [11.0, 10.0], [10.0, 11.0]]
     """
+    checked_positive(radius, "radius")
+    checked_positive(step, "step")
+    sizes = whole_array(image_shape, "image_shape", ("2 or 3",))
+    if len(sizes) not in (2, 3):
+        raise ValueError(f"image_shape is {sizes.tolist()}; give the height and the width.")
+    return boxes_around(_checked_box(box), radius, step, tuple(sizes.tolist()))
+
+
+def checked_boxes(boxes: ArrayLike) -> FloatArray:
+    """Check boxes ``x, y, width, height``, finite numbers of shape (n_boxes, 4), with an area."""
+    table = real_array(boxes, "boxes", ("n_boxes", 4))
+    refuse(table, (table[:, 2:] <= 0).any(axis=1), "boxes", _BOX)
+    return table
+
+
+def _checked_box(box: ArrayLike) -> FloatArray:
+    table = real_array(box, "box", (4,))
+    refuse(table, np.append([False, False], table[2:] <= 0), "box", _BOX)
+    return table
+
+
+def overlaps(box: FloatArray, boxes: FloatArray) -> FloatArray:
+    """Compute as :func:`intersection_over_union` does."""
+    ratios = np.empty(len(boxes))
+    _overlaps(np.ascontiguousarray(box), np.ascontiguousarray(boxes), ratios)
+    return ratios
+
+
+def most_violated(
+    true: IntArray, boxes: FloatArray, offsets: IntArray, scores: NDArray[np.floating]
+) -> tuple[IntArray, FloatArray]:
+    """Choose a box of each frame and compute its loss, as :func:`most_violated_box` does.
+
+    ``boxes`` and ``scores`` are those of all frames, frame by frame; frame i has the rows
+    ``offsets[i]:offsets[i + 1]``, and boxes are counted within their frame.
+    """
+    chosen, losses = np.empty(len(true), np.int64), np.empty(len(true))
+    _most_violated(true, np.ascontiguousarray(boxes), offsets, scores, chosen, losses)
+    return chosen, losses
+
+
+def boxes_around(
+    box: FloatArray, radius: float, step: float, image_shape: tuple[int, ...]
+) -> FloatArray:
+    """List boxes as :func:`candidate_boxes` does."""
     half = np.arange(step, radius + 1e-9, step)
     offsets = np.concatenate((-half[::-1], [0.0], half))
     dy, dx = (grid.ravel() for grid in np.meshgrid(offsets, offsets, indexing="ij"))
@@ -123,18 +168,18 @@ def boxes_around(
 
 
 @compiled
-def _overlaps(box: FloatArray, boxes: FloatArray, shares: FloatArray) -> None:
+def _overlaps(box: FloatArray, boxes: FloatArray, ratios: FloatArray) -> None:
     x, y, width, height = box
     for i in range(len(boxes)):
         left, top, w, h = boxes[i]
         if left == x and top == y and w == width and h == height:
             # Sums of coordinates are rounded, but a box has no loss against itself.
-            shares[i] = 1.0
+            ratios[i] = 1.0
             continue
         across = max(min(x + width, left + w) - max(x, left), 0.0)
         down = max(min(y + height, top + h) - max(y, top), 0.0)
-        shared = across * down
-        shares[i] = min(shared / (width * height + w * h - shared), 1.0)
+        common = across * down
+        ratios[i] = min(common / (width * height + w * h - common), 1.0)
 
 
 @compiled
@@ -146,13 +191,13 @@ def _most_violated(
     chosen: IntArray,
     losses: FloatArray,
 ) -> None:
-    shares = np.empty(len(boxes))
+    ratios = np.empty(len(boxes))
     for frame in range(len(true)):
         first, last = offsets[frame], offsets[frame + 1]
-        _overlaps(boxes[first + true[frame]], boxes[first:last], shares)
+        _overlaps(boxes[first + true[frame]], boxes[first:last], ratios)
         highest = -np.inf
         for i in range(last - first):
-            value = scores[first + i] + (1.0 - shares[i])
+            value = scores[first + i] + (1.0 - ratios[i])
             if value > highest:
                 highest = value
-                chosen[frame], losses[frame] = i, 1.0 - shares[i]
+                chosen[frame], losses[frame] = i, 1.0 - ratios[i]

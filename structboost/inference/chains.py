@@ -8,13 +8,133 @@ or one and the same row: ``row_step`` is 1 or 0.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import n_dimensions, real_array
 from structboost.runtime.compiled import compiled
 
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
+
+# Scores of pairs, which of them are allowed, row of the first step, and rows from step to step.
+_Steps = tuple[FloatArray, FloatArray, int, int]
+
+
+def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
+    """Find the best tags of a sequence by the Viterbi algorithm.
+
+    Tags ``y`` score ``sum_t emissions[t, y_t] + sum_t transitions[y_t, y_{t+1}]``.
+
+    Parameters
+    ----------
+    emissions : array-like, shape (n_tokens, n_tags)
+        Score of each tag of each token; minus infinity forbids a tag.
+    transitions : array-like, shape (n_tags, n_tags) or (n_tokens - 1, n_tags, n_tags)
+        Score of each tag (row) followed by each tag (column), for all steps or for each step; minus
+        infinity forbids a pair.
+
+    Returns
+    -------
+    tags : ndarray of int64, shape (n_tokens,)
+        Best tags.  Of equally good ones those that come first, compared from the last token on.
+
+    Raises
+    ------
+    ValueError
+        If every sequence of tags is forbidden.
+
+    Notes
+    -----
+    Exact, in ``O(n_tokens * n_tags^2)``.  Rabiner, A tutorial on hidden Markov models, Proceedings
+    of the IEEE 1989, section III.B.
+
+    Examples
+    --------
+    >>> from structboost.inference import viterbi
+    >>> emissions = [[2.0, 0.0], [0.0, 0.5], [0.0, 2.0]]
+    >>> viterbi(emissions, [[1.0, 0.0], [0.0, 1.0]]).tolist()
+    [0, 1, 1]
+    >>> viterbi(emissions, [[0.0, float("-inf")], [0.0, 0.0]]).tolist()
+    [1, 1, 1]
+    """
+    sequence = _one_sequence(emissions, transitions)
+    tags = np.zeros(len(sequence[0]), np.int64)
+    if best_sequences(*sequence, tags) >= 0:
+        raise _all_forbidden()
+    return tags
+
+
+def forward_backward(
+    emissions: ArrayLike, transitions: ArrayLike
+) -> tuple[FloatArray, FloatArray, float]:
+    """Compute the probabilities of the tags of a sequence by the forward-backward algorithm.
+
+    Tags ``y`` have probability ``exp(score(y)) / Z``, with the score and the arguments of
+    :func:`viterbi`, and ``Z`` the sum of ``exp(score(y))`` over all tags.
+
+    Parameters
+    ----------
+    emissions : array-like, shape (n_tokens, n_tags)
+        Score of each tag of each token.
+    transitions : array-like, shape (n_tags, n_tags) or (n_tokens - 1, n_tags, n_tags)
+        Score of each tag followed by each tag.
+
+    Returns
+    -------
+    of_tags : ndarray, shape (n_tokens, n_tags)
+        Probability of each tag of each token.
+    of_pairs : ndarray, of the shape of ``transitions``
+        Probability of each pair of tags at each step.  With one matrix for all steps, the sum over
+        the steps: the expected number of each pair.
+    log_sum : float
+        Logarithm of ``Z``.
+
+    Raises
+    ------
+    ValueError
+        If every sequence of tags is forbidden.
+
+    Notes
+    -----
+    Exact for scores of any size, in ``O(n_tokens * n_tags^2)``.  Rabiner 1989, sections III.A and
+    V.A.
+
+    Examples
+    --------
+    >>> from structboost.inference import forward_backward
+    >>> of_tags, of_pairs, log_sum = forward_backward([[0.0, 0.0], [0.0, 0.0]], [[9, 0], [0, 9]])
+    >>> of_pairs.round(3).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
+    """
+    sequence = _one_sequence(emissions, transitions)
+    of_tags, of_pairs = np.zeros(sequence[0].shape), np.zeros(sequence[1].shape)
+    log_sums = np.zeros(1)
+    tag_probabilities(*sequence, of_tags, of_pairs, log_sums)
+    if log_sums[0] == -np.inf:
+        raise _all_forbidden()
+    return of_tags, of_pairs.reshape(np.shape(transitions)), float(log_sums[0])
+
+
+def _one_sequence(
+    emissions: ArrayLike, transitions: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
+    """Check a sequence, and return it as a batch of one."""
+    of_tokens = real_array(emissions, "emissions", ("n_tokens", "n_tags"), forbids=True)
+    n, n_tags = of_tokens.shape
+    has_steps = n_dimensions(transitions, "transitions") == 3
+    shape = (max(0, n - 1), n_tags, n_tags) if has_steps else (n_tags, n_tags)
+    of_steps = real_array(transitions, "transitions", shape, forbids=True)
+    rows = of_steps.reshape(shape[0] if has_steps else 1, n_tags**2)
+    starts = np.array([0, n], np.int64)
+    return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), int(has_steps)
+
+
+def _all_forbidden() -> ValueError:
+    return ValueError(
+        "emissions and transitions forbid every sequence of tags by minus infinity; forbid less."
+    )
 
 
 @compiled
@@ -27,12 +147,12 @@ def best_sequences(
     row_step: int,
     tags: IntArray,
 ) -> int:
-    """Tags of the highest score of every sequence, by dynamic programming.
+    """Find the tags of the highest score of every sequence, as :func:`viterbi` does of one.
 
     Parameters
     ----------
     emissions : ndarray, shape (n_tokens, n_tags)
-        Scores of the tags of each token; minus infinity forbids a tag.
+        Scores of the tags of each token.
     transitions : ndarray, shape (n_rows, n_tags * n_tags)
         Scores of the pairs of tags of each step, entry ``from * n_tags + to``.
     allowed : ndarray, shape (n_tags * n_tags,)
@@ -44,7 +164,7 @@ def best_sequences(
     row_step : int
         Rows from a step to the next: 0 or 1.
     tags : ndarray of int64, shape (n_tokens,)
-        Is filled; of equally good tags the first.
+        Filled with the tags.
 
     Returns
     -------
@@ -57,7 +177,7 @@ def best_sequences(
         longest = max(longest, starts[i + 1] - starts[i])
     best = np.empty((longest, n_tags))
     pairs = np.empty((n_tags, n_tags))
-    known = -1
+    row_of_pairs = -1
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
         if n <= 0:
@@ -66,8 +186,8 @@ def best_sequences(
             best[0, k] = emissions[first, k]
         for t in range(1, n):
             row = rows[i] + (t - 1) * row_step
-            if row != known:
-                known = row
+            if row != row_of_pairs:
+                row_of_pairs = row
                 for j in range(n_tags):
                     for k in range(n_tags):
                         at = j * n_tags + k
@@ -89,28 +209,28 @@ def best_sequences(
 
 @compiled
 def _extend(before: FloatArray, pairs: FloatArray, emissions: FloatArray, best: FloatArray) -> None:
-    """Best scores of sequences up to a token, by its tag; np.maximum takes vector registers."""
+    """Compute the best scores of sequences up to a token, by its tag."""
     n_tags = len(before)
     for k in range(n_tags):
         best[k] = -np.inf
     for j in range(n_tags):
         start = before[j]
         for k in range(n_tags):
-            best[k] = np.maximum(best[k], start + pairs[j, k])
+            best[k] = np.maximum(best[k], start + pairs[j, k])  # in vector registers
     for k in range(n_tags):
         best[k] += emissions[k]
 
 
 @compiled
 def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
-    """The tag from which the best sequence came to ``tag``: searched again, for one tag only."""
+    """Search again, for one tag only, the tag from which the best sequence came to it."""
     n_tags = len(before)
-    found, largest = 0, -np.inf
+    best, largest = 0, -np.inf
     for j in range(n_tags):
         value = before[j] + (transitions[j * n_tags + tag] + allowed[j * n_tags + tag])
         if value > largest:
-            found, largest = j, value
-    return found
+            best, largest = j, value
+    return best
 
 
 @compiled
@@ -125,18 +245,18 @@ def tag_probabilities(
     of_pairs: FloatArray,
     log_sums: FloatArray,
 ) -> None:
-    """Probabilities where a sequence has probability ``exp(score) / sum``, by sum-product.
+    """Compute the probabilities of all sequences, as :func:`forward_backward` does of one.
 
     Parameters
     ----------
     emissions, transitions, allowed, starts, rows, row_step
         As :func:`best_sequences` takes them.
     of_tags : ndarray, shape (n_tokens, n_tags)
-        Is filled with the probability of each tag of each token.
+        Filled with the probability of each tag of each token.
     of_pairs : ndarray, shape (n_rows, n_tags * n_tags)
         Starts at zero; gains the probability of each pair of tags at each step.
     log_sums : ndarray, shape (n_sequences,)
-        Is filled with the logarithm of the sum; minus infinity if no tags are allowed.
+        Filled with the logarithm of the sum; minus infinity if no tags are allowed.
     """
     n_tags = emissions.shape[1]
     longest = 1
@@ -146,67 +266,55 @@ def tag_probabilities(
     likely = np.empty((longest, n_tags))
     following = np.empty((n_tags, n_tags))
     preceding = np.empty((n_tags, n_tags))
-    known, shift = -1, 0.0
+    last_row, shift = -1, 0.0
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
-        if not row_step and n > 1 and rows[i] != known:
-            known = rows[i]
-            shift = exponentials(transitions[known], allowed, following, preceding)
+        if not row_step and n > 1 and rows[i] != last_row:
+            last_row = rows[i]
+            shift = exponentials(transitions[last_row], allowed, following, preceding)
         log_sums[i] = sum_product(
-            emissions[first : first + n], transitions, allowed, rows[i], row_step, forward, likely,
-            following, preceding, shift, of_tags[first : first + n], of_pairs,
+            emissions[first : first + n], (transitions, allowed, rows[i], row_step),
+            (forward, likely, following, preceding), shift, of_tags[first : first + n], of_pairs,
         )  # fmt: skip
 
 
 @compiled
 def sum_product(
     emissions: FloatArray,
-    transitions: FloatArray,
-    allowed: FloatArray,
-    row: int,
-    row_step: int,
-    forward: FloatArray,
-    likely: FloatArray,
-    following: FloatArray,
-    preceding: FloatArray,
+    steps: _Steps,
+    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> float:
-    """Probabilities of one sequence; returns the logarithm of the sum.
+    """Compute the probabilities of one sequence, and return the logarithm of the sum.
 
     Parameters
     ----------
-    emissions, of_tags : ndarray, shape (n_tokens, n_tags)
-        Those of the sequence; ``of_tags`` is filled, and ``of_pairs`` gains.
-    transitions, allowed, row_step, of_pairs
-        As :func:`tag_probabilities` takes them.
-    row : int
-        Row of the first step.
-    forward, likely : ndarray, shape (at least n_tokens, n_tags)
-        Space to work in.
-    following, preceding, shift
-        What :func:`exponentials` gave for the one row of all steps; where ``row_step`` is 1, space
-        to work in.
+    emissions, of_tags, of_pairs
+        As for :func:`tag_probabilities`.
+    steps : tuple
+        Transitions and what is allowed, row of the first step, and rows from a step to the next.
+    space : tuple
+        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in; then the
+        two arrays of :func:`exponentials` for the one row of all steps.  Where rows differ, these
+        are space to work in, too.
+    shift : float
+        Largest score that :func:`exponentials` returned.
     """
     if not len(emissions):
         return 0.0
-    is_kept, log_sum = _scaled(
-        emissions, transitions, allowed, row, row_step, forward, likely, following, preceding,
-        shift, of_tags, of_pairs,
-    )  # fmt: skip
-    if is_kept:
+    is_accurate, log_sum = _scaled(emissions, steps, space, shift, of_tags, of_pairs)
+    if is_accurate:
         return float(log_sum)
-    return float(
-        _by_logarithms(emissions, transitions, allowed, row, row_step, forward, of_tags, of_pairs)
-    )
+    return float(_by_logarithms(emissions, steps, space[0], of_tags, of_pairs))
 
 
 @compiled
 def exponentials(
     transitions: FloatArray, allowed: FloatArray, following: FloatArray, preceding: FloatArray
 ) -> float:
-    """Fill in ``exp(score - largest)`` of pairs, and its transpose; returns the largest."""
+    """Fill in ``exp(score - largest)`` of pairs and its transpose, and return the largest score."""
     n_tags = len(following)
     largest = -np.inf
     for at in range(n_tags * n_tags):
@@ -222,23 +330,19 @@ def exponentials(
 @compiled
 def _scaled(
     emissions: FloatArray,
-    transitions: FloatArray,
-    allowed: FloatArray,
-    row: int,
-    row_step: int,
-    forward: FloatArray,
-    likely: FloatArray,
-    following: FloatArray,
-    preceding: FloatArray,
+    steps: _Steps,
+    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> tuple[bool, float]:
-    """One sequence by products, each token on a scale of its own (Rabiner 1989, section V.A).
+    """Sum over one sequence by products, each token on its scale (Rabiner 1989, section V.A).
 
     Returns whether no number came near the ends of the range, and the logarithm of the sum.  If
     False, nothing was added to ``of_pairs``.
     """
+    transitions, allowed, row, row_step = steps
+    forward, likely, following, preceding = space
     n, n_tags = emissions.shape
     scales = np.empty(n)
     log_sum = 0.0
@@ -318,15 +422,13 @@ def _scaled(
 @compiled
 def _by_logarithms(
     emissions: FloatArray,
-    transitions: FloatArray,
-    allowed: FloatArray,
-    first_row: int,
-    row_step: int,
+    steps: _Steps,
     forward: FloatArray,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> float:
-    """The same by logarithms, whatever the scores; returns the logarithm of the sum."""
+    """Return the logarithm of the sum, computed by logarithms for scores of any size."""
+    transitions, allowed, first_row, row_step = steps
     n, n_tags = emissions.shape
     backward = np.empty(n_tags)
     arrived = np.empty(n_tags)
@@ -348,7 +450,7 @@ def _by_logarithms(
                     total += np.exp(value - largest)
                 largest += np.log(total)
             forward[t, k] = largest + emissions[t, k]
-    log_sum = _log_sum(forward[n - 1])
+    log_sum = log_sum_exp(forward[n - 1])
     if log_sum == -np.inf:
         return log_sum
     for k in range(n_tags):
@@ -377,8 +479,8 @@ def _by_logarithms(
 
 
 @compiled
-def _log_sum(values: FloatArray) -> float:
-    """Logarithm of the sum of exponentials."""
+def log_sum_exp(values: FloatArray) -> float:
+    """Compute the logarithm of a sum of exponentials, which may be minus infinity."""
     largest = -np.inf
     for value in values:
         largest = max(largest, value)

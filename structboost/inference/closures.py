@@ -3,86 +3,158 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.graph_cut import least_energy_labels
+from structboost.inference.arguments import node_pairs, rows
+from structboost.inference.graph_cut import min_cut_labels
+from structboost.inference.topological_order import topological_order
 from structboost.runtime.compiled import compiled
 
 _OUT, _IN, _OPEN = 0, 1, 2
 
+# Labels, parents before their children; where the parents of each label begin; and these parents.
+Hierarchy = tuple[IntArray, IntArray, IntArray]
 
-def best_closed_sets(
-    scores: FloatArray, order: IntArray, starts: IntArray, parents: IntArray
-) -> IntArray:
-    """For each row the set of highest total score that is closed upwards.
 
-    Dynamic programming decides all labels of a tree.  Where labels have several parents, it gives
-    two bounds on what a label and those below it add.  Labels that the bounds leave open are
-    decided by one minimum cut for all rows: a set of highest score is a minimum closure (Picard,
-    Management Science 1976).
+def maximum_closure(scores: ArrayLike, edges: ArrayLike) -> IntArray:
+    """Find the set of labels of highest score that is closed upwards in a hierarchy.
+
+    A set scores the sum of its labels.  It has, with each label, all its parents.
 
     Parameters
     ----------
-    scores : ndarray, shape (n_sets, n_labels)
+    scores : array-like, shape (n_labels,) or (n_problems, n_labels)
         Score of each label; a row for each problem.
-    order : ndarray of int64, shape (n_labels,)
-        All labels, parents before their children.
-    starts : ndarray of int64, shape (n_labels + 1,)
-        First of the parents of each label.
-    parents : ndarray of int64, shape (n_edges,)
-        Label v has the parents ``parents[starts[v]:starts[v + 1]]``.
+    edges : array-like of int, shape (n_edges, 2)
+        Pairs (parent, child) of labels, without a cycle; a label may have several parents.
 
     Returns
     -------
-    found : ndarray of int64, shape (n_sets, n_labels)
+    labels : ndarray of int64, of the shape of ``scores``
         1 on the labels of each set.  A label is left out where it makes no difference.
 
     Raises
     ------
+    ValueError
+        If the edges form a cycle.
     ImportError
         If a cut is needed and PyMaxflow is not installed.
+
+    Notes
+    -----
+    Exact.  Dynamic programming decides all labels of a tree, in ``O(n_labels)`` for each problem.
+    Where labels have several parents, it gives two bounds on the gain of a label and those below
+    it.  Labels that the bounds leave open are decided by one minimum cut for all problems.  Picard,
+    Maximal closure of a graph and applications to combinatorial problems, Management Science 1976.
+
+    Examples
+    --------
+    >>> from structboost.inference import maximum_closure
+    >>> maximum_closure([-1.0, -0.5, 2.0, 0.4], [[0, 1], [1, 2], [0, 3]]).tolist()
+    [1, 1, 1, 1]
     """
+    table, shape = rows(scores, "scores", "n_labels")
+    _, hierarchy = checked_hierarchy(edges, table.shape[1])
+    return best_closed_sets(table, hierarchy).reshape(shape)
+
+
+def closure_marginals(scores: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Compute the probabilities of labels where sets are closed upwards in a tree.
+
+    A set has probability ``exp(score) / Z``, with the score of :func:`maximum_closure`, and ``Z``
+    the sum over all closed sets.
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_labels,) or (n_problems, n_labels)
+        Score of each label; a row for each problem.
+    edges : array-like of int, shape (n_edges, 2)
+        Pairs (parent, child) of labels; each label has at most one parent.
+
+    Returns
+    -------
+    of_labels : ndarray, of the shape of ``scores``
+        Probability of each label; no label is more probable than its parent.
+    log_sums : ndarray, shape () or (n_problems,)
+        Logarithm of ``Z`` of each problem.
+
+    Raises
+    ------
+    ValueError
+        If the edges form a cycle, or a label has two parents.
+
+    Notes
+    -----
+    Exact, in ``O(n_labels)`` for each problem, by sums over the sets below each label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost.inference import closure_marginals
+    >>> of_labels, log_sum = closure_marginals([0.0, 0.0], [[0, 1]])
+    >>> of_labels.round(3).tolist(), round(float(np.exp(log_sum)), 3)
+    ([0.667, 0.333], 3.0)
+    """
+    table, shape = rows(scores, "scores", "n_labels")
+    _, hierarchy = checked_hierarchy(edges, table.shape[1])
+    n_parents = np.diff(hierarchy[1])
+    if (n_parents > 1).any():
+        label = int(np.argmax(n_parents))
+        raise ValueError(f"edges give label {label} several parents; give each label at most one.")
+    of_labels, log_sums = np.empty(table.shape), np.empty(len(table))
+    closed_set_probabilities(table, hierarchy, of_labels, log_sums)
+    return of_labels.reshape(shape), log_sums.reshape(shape[:-1])
+
+
+def checked_hierarchy(edges: ArrayLike, n_labels: int) -> tuple[IntArray, Hierarchy]:
+    """Check a hierarchy, and return its different edges and its form for the searches.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the edges are no pairs of labels, or form a cycle.
+    """
+    pairs = np.unique(node_pairs(edges, "edges", n_labels), axis=0)
+    order = topological_order(pairs, n_labels)
+    if len(order) < n_labels:
+        label = int(np.argmin(np.isin(np.arange(n_labels), order)))
+        raise ValueError(f"edges form a cycle at label {label} or above it; take one away.")
+    above = csr_array((np.ones(len(pairs)), pairs.T[::-1]), (n_labels, n_labels))
+    return pairs, (order, above.indptr.astype(np.int64), above.indices.astype(np.int64))
+
+
+def best_closed_sets(scores: FloatArray, hierarchy: Hierarchy) -> IntArray:
+    """Find sets row by row, as :func:`maximum_closure` does."""
     scores = np.ascontiguousarray(scores, np.float64)
-    found = np.empty(scores.shape, np.int64)
-    _decide(scores, order, starts, parents, found)
-    rows, labels = np.nonzero(found == _OPEN)
-    if len(rows):
-        number = np.full(scores.shape, -1, np.int64)
-        number[rows, labels] = np.arange(len(rows))
-        own = scores[rows, labels]
+    _, starts, parents = hierarchy
+    states = np.empty(scores.shape, np.int64)
+    _decide(scores, hierarchy, states)
+    sets, labels = np.nonzero(states == _OPEN)
+    if len(sets):
+        places = np.full(scores.shape, -1, np.int64)
+        places[sets, labels] = np.arange(len(sets))
+        gains = scores[sets, labels]
         # More than any cut costs: these edges stay whole.
-        most = 1.0 + float(np.abs(own).sum())
+        most = 1.0 + float(np.abs(gains).sum())
         counts = np.diff(starts)[labels]
-        children = np.repeat(np.arange(len(rows)), counts)
+        children = np.repeat(np.arange(len(sets)), counts)
         within = np.arange(len(children)) - np.repeat(np.cumsum(counts) - counts, counts)
-        above = number[rows[children], parents[starts[labels[children]] + within]]
+        above = places[sets[children], parents[starts[labels[children]] + within]]
         edges = np.column_stack((children, above))[above >= 0]
-        energies = np.column_stack((np.zeros(len(own)), -own))
+        energies = np.column_stack((np.zeros(len(gains)), -gains))
         whole = np.full(len(edges), most)
-        found[rows, labels] = least_energy_labels(energies, edges, np.zeros(len(edges)), whole)
-    return found
+        states[sets, labels] = min_cut_labels(energies, edges, np.zeros(len(edges)), whole)
+    return states
 
 
 @compiled
 def closed_set_probabilities(
-    scores: FloatArray,
-    order: IntArray,
-    starts: IntArray,
-    parents: IntArray,
-    found: FloatArray,
-    log_sums: FloatArray,
+    scores: FloatArray, hierarchy: Hierarchy, of_labels: FloatArray, log_sums: FloatArray
 ) -> None:
-    """Probabilities of labels of a tree where a set has probability ``exp(score) / sum``.
-
-    Parameters
-    ----------
-    scores, order, starts, parents
-        As :func:`best_closed_sets` takes them; no label has two parents.
-    found : ndarray, shape (n_sets, n_labels)
-        Is filled with the probability of each label.
-    log_sums : ndarray, shape (n_sets,)
-        Is filled with the logarithms of the sums.
-    """
+    """Fill probabilities and logarithms of sums row by row, as :func:`closure_marginals` does."""
+    order, starts, parents = hierarchy
     n_labels = scores.shape[1]
     odds = np.empty(n_labels)
     for i in range(len(scores)):
@@ -98,18 +170,17 @@ def closed_set_probabilities(
                 log_sums[i] += both
         for k in range(n_labels):
             v = order[k]
-            found[i, v] = 1.0 / (1.0 + np.exp(-odds[v]))
+            of_labels[i, v] = 1.0 / (1.0 + np.exp(-odds[v]))
             if starts[v + 1] > starts[v]:
-                found[i, v] *= found[i, parents[starts[v]]]
+                of_labels[i, v] *= of_labels[i, parents[starts[v]]]
 
 
 @compiled
-def _decide(
-    scores: FloatArray, order: IntArray, starts: IntArray, parents: IntArray, found: IntArray
-) -> None:
-    """Labels that are in or out of a best set, and those that this leaves open."""
+def _decide(scores: FloatArray, hierarchy: Hierarchy, states: IntArray) -> None:
+    """Decide which labels are in or out of a best set, and which are open."""
+    order, starts, parents = hierarchy
     n_labels = scores.shape[1]
-    # What a label and those below it add at most, and at least, if all above it are there.
+    # Most and least gain of a label and those below it, if all above it are there.
     most, least = np.empty(n_labels), np.empty(n_labels)
     for i in range(len(scores)):
         for v in range(n_labels):
@@ -126,8 +197,8 @@ def _decide(
             if most[v] <= 0:
                 state = _OUT
             for e in range(starts[v], starts[v + 1]):
-                if found[i, parents[e]] == _OUT:
+                if states[i, parents[e]] == _OUT:
                     state = _OUT
-                elif found[i, parents[e]] == _OPEN and state == _IN:
+                elif states[i, parents[e]] == _OPEN and state == _IN:
                     state = _OPEN
-            found[i, v] = state
+            states[i, v] = state

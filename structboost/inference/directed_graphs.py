@@ -1,4 +1,4 @@
-"""Orders and paths of the fewest arcs in directed graphs without costs."""
+"""Paths of the fewest arcs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,6 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from structboost._typing import FloatArray, IntArray
-
-
-def sorted_nodes(arcs: IntArray) -> list[int]:
-    """Sort nodes such that all arcs go forwards.
-
-    Parameters
-    ----------
-    arcs : ndarray of int64, shape (n_arcs, 2)
-        Tail and head of each arc: nodes, counted from 0.
-
-    Returns
-    -------
-    nodes : list of int
-        Without the nodes on cycles, and those behind them.
-    """
-    n_into = np.bincount(arcs[:, 1], minlength=int(arcs.max()) + 1)
-    order: list[int] = np.flatnonzero(n_into == 0).tolist()
-    for node in order:
-        for head in arcs[arcs[:, 0] == node, 1].tolist():
-            n_into[head] -= 1
-            if n_into[head] == 0:
-                order.append(head)
-    return order
 
 
 def path_of_fewest_arcs(

@@ -24,56 +24,26 @@ from structboost.runtime.compiled import compiled
 
 # An assignment of so few items takes less than a millisecond.
 _SHORT = 100
-# The assignment of n items takes about as long as so many steps of the other search: n^3 / 6.
+# The assignment of n items takes about as long as n^3 / 6 steps of the other search.
 _STEPS_OF_ASSIGNMENT = 1 / 6
 _MOST_STATES = 1 << 24
 
 
 def value_of_graded_order(scores: FloatArray, gains: FloatArray, k: int = 0) -> float:
-    """Normalised discounted gain of items in the order of ``scores``.
-
-    Where items are tied, it is the mean of the best and the worst order.
-
-    Parameters
-    ----------
-    scores, gains : ndarray, shape (n_items,)
-        Score of each item, and what it is worth at the first rank.
-    k : int
-        Places that count; 0 for all.
-
-    Returns
-    -------
-    value : float
-        From 0 to 1.
-    """
+    """Compute the NDCG of the first ``k`` places, 0 for all, as ``ranking_value`` does."""
     discounts = _discounts(len(gains), k)
     largest = discounts @ -np.sort(-gains)
-    found = [gains[np.lexsort((sign * gains, -scores))] for sign in (1, -1)]
-    return float(discounts @ (found[0] + found[1]) / (2.0 * largest))
+    ends = [gains[np.lexsort((sign * gains, -scores))] for sign in (1, -1)]
+    return float(discounts @ (ends[0] + ends[1]) / (2.0 * largest))
 
 
 def most_violated_graded_order(
     scores: FloatArray, gains: FloatArray, n_pairs: float, k: int = 0
 ) -> tuple[FloatArray, float]:
-    """Order of the largest ``1 - NDCG`` minus the score of its swapped pairs.
+    """Find an order as :func:`~structboost.inference.most_violated_ranking` does, and its loss.
 
-    A pair of items i and j with a larger gain of i scores ``(scores[i] - scores[j]) / n_pairs``.
-
-    Parameters
-    ----------
-    scores, gains : ndarray, shape (n_items,)
-        Score of each item, and what it is worth at the first rank.
-    n_pairs : float
-        What the scores of pairs are divided by.
-    k : int
-        Places that count; 0 for all.
-
-    Returns
-    -------
-    heights : ndarray, shape (n_items,)
-        Larger for an item further in front: the order.
-    loss : float
-        1 minus the NDCG of the order.
+    ``n_pairs`` divides the scores of pairs, ``k`` places count, 0 for all.  The order is given by
+    heights, larger for an item further in front.
     """
     n = len(scores)
     discounts = _discounts(n, k)
@@ -88,32 +58,32 @@ def most_violated_graded_order(
 
 
 def _best_places(
-    scores: FloatArray, shares: FloatArray, discounts: FloatArray, n_pairs: float, k: int
+    scores: FloatArray, gains: FloatArray, discounts: FloatArray, n_pairs: float, k: int
 ) -> IntArray:
-    """Places of the best order, by the search that is quicker."""
+    """Find the places of the best order by the search that is quicker."""
     n = len(scores)
     if n > _SHORT:
-        grades, grade_of = np.unique(shares, return_inverse=True)
+        grades, grade_of = np.unique(gains, return_inverse=True)
         limits = np.minimum(np.bincount(grade_of), k or n)
         n_states = float(np.prod(limits + 1.0))
         if n_states * len(grades) ** 2 < _STEPS_OF_ASSIGNMENT * n**3 and n_states <= _MOST_STATES:
             return places_by_counts(scores, grade_of, grades, discounts, n_pairs, limits)
-    return places_by_assignment(scores, shares, discounts, n_pairs)
+    return places_by_assignment(scores, gains, discounts, n_pairs)
 
 
 def places_by_assignment(
-    scores: FloatArray, shares: FloatArray, discounts: FloatArray, n_pairs: float
+    scores: FloatArray, gains: FloatArray, discounts: FloatArray, n_pairs: float
 ) -> IntArray:
-    """Places of the best order, by the assignment of items to places.
+    """Find the places of the best order by the assignment of items to places.
 
     Parameters
     ----------
-    scores, shares : ndarray, shape (n_items,)
-        Descending scores, and gains as shares of the largest discounted sum.
+    scores, gains : ndarray, shape (n_items,)
+        Descending scores, and gains divided by the largest discounted sum.
     discounts : ndarray, shape (n_items,)
-        What a unit of gain counts at each place.
+        Value of a unit of gain at each place.
     n_pairs : float
-        What the scores of pairs are divided by.
+        Divisor of the scores of pairs.
 
     Returns
     -------
@@ -124,7 +94,7 @@ def places_by_assignment(
     # A pair in its order instead of swapped changes the signed sum of all pairs by twice its score.
     surplus = np.arange(n - 1.0, -n, -2.0) / (2.0 * n_pairs)
     gain = np.multiply.outer(scores, surplus)
-    gain -= np.multiply.outer(shares, discounts)
+    gain -= np.multiply.outer(gains, discounts)
     _, places = linear_sum_assignment(gain, maximize=True)
     return np.asarray(places)
 
@@ -137,32 +107,16 @@ def places_by_counts(
     n_pairs: float,
     limits: IntArray,
 ) -> IntArray:
-    """Places of the best order, by the numbers of items of each grade in the first places.
+    """Find the places of the best order by the numbers of items of each grade in the first places.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_items,)
-        Descending.
-    grade_of : ndarray of int, shape (n_items,)
-        Number of the grade of each item.
-    grades : ndarray, shape (n_grades,)
-        Gain of each grade as a share of the largest discounted sum.
-    discounts : ndarray, shape (n_items,)
-        What a unit of gain counts at each place; 0 from some place on.
-    n_pairs : float
-        What the scores of pairs are divided by.
-    limits : ndarray of int, shape (n_grades,)
-        Most items of each grade in the places that count.
-
-    Returns
-    -------
-    places : ndarray of int, shape (n_items,)
-        Place of each item, from 0.
+    Arguments and result are those of :func:`places_by_assignment`, with the gain of each of the
+    ``grades``, the grade of each item, and the most items of each grade in the places that count;
+    the discounts of the others are 0.
     """
     items = np.argsort(grade_of, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(grade_of))))
     sums = np.concatenate(([0.0], np.cumsum(scores[items])))
-    # How many items of each grade have a larger score than each item.
+    # Number of items of each grade that have a larger score than each item.
     descending = -scores[items]
     above = np.stack([np.searchsorted(descending[a:b], -scores) for a, b in pairwise(starts)])
     n_counted = int(np.count_nonzero(discounts))
@@ -171,9 +125,10 @@ def places_by_counts(
     values = np.full(strides[-1], -np.inf)
     last = np.empty(1, np.int64)
     _fill_by_counts(
-        scores, items, starts, sums, np.ascontiguousarray(above), grades, discounts,
-        n_counted, float(n_pairs), limits.astype(np.int64), strides, values, choices, last,
-    )  # fmt: skip
+        (scores, items, starts, sums, np.ascontiguousarray(above), grades, discounts),
+        (n_counted, float(n_pairs), limits.astype(np.int64), strides),
+        (values, choices, last),
+    )
     chosen = np.empty(n_counted, np.int64)
     state, counts = int(last[0]), last[0] // strides[:-1] % (limits + 1)
     for place in range(n_counted - 1, -1, -1):
@@ -190,26 +145,18 @@ def places_by_counts(
 
 @compiled
 def _fill_by_counts(
-    scores: FloatArray,
-    items: IntArray,
-    starts: IntArray,
-    sums: FloatArray,
-    above: IntArray,
-    grades: FloatArray,
-    discounts: FloatArray,
-    n_counted: int,
-    n_pairs: float,
-    limits: IntArray,
-    strides: IntArray,
-    values: FloatArray,
-    choices: NDArray[np.int16],
-    last: IntArray,
+    of_items: tuple[FloatArray, IntArray, IntArray, FloatArray, IntArray, FloatArray, FloatArray],
+    of_states: tuple[int, float, IntArray, IntArray],
+    results: tuple[FloatArray, NDArray[np.int16], IntArray],
 ) -> None:
-    """Best value of each state, the grade of its last item, and the best state of all places.
+    """Fill in the best value of each state, the grade of its last item, and the best last state.
 
     A state is the numbers of items of each grade in front.  An item that follows them swaps the
     pairs with all other items that have larger scores.
     """
+    scores, items, starts, sums, above, grades, discounts = of_items
+    n_counted, n_pairs, limits, strides = of_states
+    values, choices, last = results
     n_grades = len(grades)
     values[0] = 0.0
     best = -np.inf
@@ -235,14 +182,14 @@ def _fill_by_counts(
                 first = starts[h] + state // strides[h] % (limits[h] + 1)
                 if first < larger:
                     swapped += sums[larger] - sums[first] - (larger - first) * scores[item]
-            found = value - swapped / n_pairs - grades[g] * discounts[place]
+            next_value = value - swapped / n_pairs - grades[g] * discounts[place]
             following = state + strides[g]
-            if found > values[following]:
-                values[following], choices[following] = found, g
+            if next_value > values[following]:
+                values[following], choices[following] = next_value, g
 
 
 def _discounts(n: int, k: int) -> FloatArray:
-    """What a unit of gain counts at each place."""
+    """Compute the value of a unit of gain at each place."""
     discounts: FloatArray = 1.0 / np.log2(np.arange(2.0, n + 2.0))
     if k:
         discounts[k:] = 0.0

@@ -1,7 +1,7 @@
 """Minimum cuts: the labelling of two labels of least energy.
 
-The only module that imports PyMaxflow.  It checks what PyMaxflow does not: a NaN among the
-capacities hangs it, a negative one gives a wrong answer.
+The only module that imports PyMaxflow.  It checks its arguments, as PyMaxflow does not: a NaN among
+the capacities hangs it, a negative one gives a wrong result.
 """
 
 from __future__ import annotations
@@ -9,52 +9,61 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import node_pairs, not_negative, real_array
 
 
-def least_energy_labels(
-    node_energies: FloatArray, edges: IntArray, forward: FloatArray, backward: FloatArray
+def min_cut_labels(
+    node_energies: ArrayLike, edges: ArrayLike, forward: ArrayLike, backward: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Labels y in {0, 1} of least energy.
+    """Find the labels of least energy for two labels, by a minimum cut.
 
-    The energy is ``sum_p E_p(y_p) + sum_pq [f_pq (1 - y_p) y_q + b_pq y_p (1 - y_q)]``.
-
-    A minimum cut (Kolmogorov and Zabih, PAMI 2004): exact, as the energy is submodular when no
-    capacity is negative (StructBoost, (24)).  Where several labellings are minimal, the one that
-    the solver leaves is returned; it depends on nothing but the arguments.
+    Labels ``y`` have the energy ``sum_p E_p(y_p) + sum_pq [f_pq (1 - y_p) y_q + b_pq y_p (1 -
+    y_q)]``.
 
     Parameters
     ----------
-    node_energies : ndarray, shape (n_nodes, 2)
-        Energy of each label.
-    edges : ndarray of int64, shape (n_edges, 2)
-        Pairs (p, q); the same pair may come again, its capacities add up.
-    forward, backward : ndarray, shape (n_edges,)
+    node_energies : array-like, shape (n_nodes, 2)
+        Energy of each label of each node.
+    edges : array-like of int, shape (n_edges, 2)
+        Pairs (p, q) of different nodes; the same pair may come again, its capacities add up.
+    forward, backward : array-like, shape (n_edges,)
         Energy where p has label 0 and q label 1, and the other way round; not negative.
 
     Returns
     -------
     labels : ndarray of bool, shape (n_nodes,)
-        Whether each node has label 1.
+        Whether each node has label 1.  Among equally good labels always the same.
 
     Raises
     ------
-    ValueError
-        If an energy is not finite, a capacity is negative, or an edge names a node that is not
-        there.
     ImportError
         If PyMaxflow is not installed.
+
+    Notes
+    -----
+    Exact, as the energy is submodular when no capacity is negative (StructBoost, (24)); the time is
+    that of the maximum flow of Boykov and Kolmogorov, near linear on graphs of images.  Kolmogorov
+    and Zabih, What energy functions can be minimized via graph cuts?, PAMI 2004.
+
+    Examples
+    --------
+    >>> from structboost.inference import min_cut_labels
+    >>> energies = [[0.0, 2.0], [1.0, 0.0], [1.5, 0.0]]
+    >>> min_cut_labels(energies, [[0, 1], [1, 2]], [1.0, 1.0], [1.0, 1.0]).tolist()
+    [False, True, True]
     """
-    energies = np.asarray(node_energies, np.float64)
-    edges = np.asarray(edges, np.int64).reshape(-1, 2)
-    forward, backward = np.asarray(forward, np.float64), np.asarray(backward, np.float64)
-    _check(energies, edges, forward, backward)
+    energies = real_array(node_energies, "node_energies", ("n_nodes", 2))
     n = len(energies)
+    pairs = node_pairs(edges, "edges", n)
+    capacities = [
+        not_negative(value, name, (len(pairs),))
+        for value, name in ((forward, "forward"), (backward, "backward"))
+    ]
     if n == 0:
         return np.zeros(0, np.bool_)
-    graph = _maxflow().Graph[float](n, max(len(edges), 1))
+    graph = _maxflow().Graph[float](n, max(len(pairs), 1))
     nodes = graph.add_nodes(n)
     # Only the difference counts, and capacities must not be negative: the smaller energy is taken
     # off both.
@@ -62,14 +71,18 @@ def least_energy_labels(
     # A node in the sink's part has label 1: then the edge from the source, of capacity E(1), is
     # cut.
     graph.add_grid_tedges(nodes, energies[:, 1] - lower, energies[:, 0] - lower)
-    if len(edges):
-        graph.add_edges(nodes[edges[:, 0]], nodes[edges[:, 1]], forward, backward)
+    if len(pairs):
+        graph.add_edges(nodes[pairs[:, 0]], nodes[pairs[:, 1]], *capacities)
     graph.maxflow()
     return np.asarray(graph.get_grid_segments(nodes), np.bool_)
 
 
+# The name that the segmentation imports.
+least_energy_labels = min_cut_labels
+
+
 def _maxflow() -> Any:
-    """The module, imported when the first cut is made: where it has no wheel, all else works."""
+    """Import the module at the first cut: where it has no wheel, all else works."""
     try:
         import maxflow
     except ImportError as error:
@@ -78,32 +91,3 @@ def _maxflow() -> Any:
             "3.13); pip install PyMaxflow. SuperpixelCRFTask(pairwise=False) needs none."
         ) from error
     return maxflow
-
-
-def _check(
-    energies: FloatArray, edges: IntArray, forward: FloatArray, backward: FloatArray
-) -> None:
-    if energies.ndim != 2 or energies.shape[1] != 2:
-        raise ValueError(f"node_energies has shape {energies.shape}; give (n_nodes, 2).")
-    if not np.isfinite(energies).all():
-        bad = int(np.flatnonzero(~np.isfinite(energies).all(axis=1))[0])
-        raise ValueError(
-            f"node_energies[{bad}] is {energies[bad].tolist()}; energies must be finite."
-        )
-    if len(edges) and not (0 <= edges.min() and edges.max() < len(energies)):
-        raise ValueError(
-            f"edges go from {edges.min()} to {edges.max()}; there are {len(energies)} nodes."
-        )
-    for name, capacities in (("forward", forward), ("backward", backward)):
-        if capacities.shape != (len(edges),):
-            raise ValueError(
-                f"{name} has shape {capacities.shape}; give one capacity for each of {len(edges)} "
-                "edges."
-            )
-        wrong = np.flatnonzero(~(np.isfinite(capacities) & (capacities >= 0)))
-        if len(wrong):
-            raise ValueError(
-                f"{name}[{wrong[0]}] is {capacities[wrong[0]]}; capacities must be finite and not "
-                "negative "
-                "(the energy would not be submodular)."
-            )

@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import n_dimensions, not_negative, rows
 from structboost.runtime.compiled import compiled
 
+# Largest table of dynamic programming; beyond it, branching is used.
+_LARGEST_CAPACITY = 1_000_000
 
-def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> FloatArray:
-    """Items of the largest total value within one capacity, by dynamic programming.
+
+def solve_knapsack(values: ArrayLike, weights: ArrayLike, capacity: ArrayLike) -> FloatArray:
+    """Choose the items of the largest total value whose weights keep within the capacities.
 
     Parameters
     ----------
-    values : ndarray, shape (n, n_items)
-        Value of each item, a row for each problem; items of value 0 or less are left out.
-    weights : ndarray of int64, shape (n_items,)
-        Weight of each item, not negative.
-    capacity : int
-        Largest total weight; time and memory grow with it.
+    values : array-like, shape (n_items,) or (n_problems, n_items)
+        Value of each item; a row for each problem.  Items of value 0 or less are left out.
+    weights : array-like, shape (n_items,) or (n_capacities, n_items)
+        Weight of each item, for each capacity; not negative.
+    capacity : float or array-like, shape (n_capacities,)
+        Largest total weight; not negative.
 
     Returns
     -------
-    chosen : ndarray, shape (n, n_items)
-        1 on the items chosen.  Among equally good choices, it is the one without the item of the
-        largest number that they differ in.
+    chosen : ndarray, of the shape of ``values``
+        1 on the chosen items; among equally good choices always the same.
+
+    Notes
+    -----
+    Exact.  One capacity up to a million and whole weights: dynamic programming in ``O(n_items *
+    capacity)`` for each problem.  Otherwise branch and bound, which may take long for more than
+    some forty items.  Kellerer, Pferschy and Pisinger, Knapsack problems, Springer 2004.
+
+    Examples
+    --------
+    >>> from structboost.inference import solve_knapsack
+    >>> solve_knapsack([6.0, 5.0, 4.0], weights=[3, 2, 2], capacity=4).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    table, shape = rows(values, "values", "n_items")
+    sides: Any = [capacity] if n_dimensions(capacity, "capacity") == 0 else capacity
+    limits = not_negative(sides, "capacity", ("n_capacities",))
+    loads, _ = rows(weights, "weights", table.shape[1])
+    not_negative(loads, "weights", (len(limits), table.shape[1]))
+    if len(limits) == 1 and limits[0] <= _LARGEST_CAPACITY and not (loads % 1).any():
+        whole = np.minimum(loads[0], limits[0] + 1).astype(np.int64)
+        return best_fillings(table, whole, int(limits[0])).reshape(shape)
+    return best_fillings_by_branching(table, loads, limits).reshape(shape)
+
+
+def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> FloatArray:
+    """Fill one capacity by dynamic programming, row by row, as :func:`solve_knapsack` does.
+
+    ``weights`` are whole numbers.  Of equally good choices, it is the one without the last item in
+    which they differ.
     """
     chosen = np.zeros(values.shape)
     _fill_by_table(np.ascontiguousarray(values), weights, capacity, chosen)
@@ -34,21 +69,9 @@ def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> Float
 def best_fillings_by_branching(
     values: FloatArray, weights: FloatArray, capacities: FloatArray
 ) -> FloatArray:
-    """Items of the largest total value within several capacities, by branch and bound.
+    """Fill several capacities by branch and bound, row by row, as :func:`solve_knapsack` does.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n, n_items)
-        Value of each item, a row for each problem; items of value 0 or less are left out.
-    weights : ndarray, shape (n_constraints, n_items)
-        Weight of each item for each capacity, not negative.
-    capacities : ndarray, shape (n_constraints,)
-        Largest total weights.
-
-    Returns
-    -------
-    chosen : ndarray, shape (n, n_items)
-        1 on the items chosen.
+    ``weights`` have a row for each capacity.
     """
     chosen = np.zeros(values.shape)
     # Sorted here: numba takes long to compile a sort.
@@ -97,10 +120,10 @@ def _fill_by_branching(
     order: IntArray,
     chosen: FloatArray,
 ) -> None:
-    """Depth first, items with most value per share of the capacities first.
+    """Branch depth first, items with most value per unit of the capacities first.
 
     The bound of a branch is the least over the capacities of the fractional knapsack, which takes
-    the items as ``orders`` says.
+    the items in these ``orders``.
     """
     n, n_sides = len(values), len(capacities)
     while n > 0 and values[order[n - 1]] <= 0.0:
@@ -159,7 +182,7 @@ def _bound(
     depth_of: IntArray,
     at: int,
 ) -> float:
-    """Most value that the items from depth ``at`` on could add."""
+    """Bound the value that the items from depth ``at`` on could add."""
     least = np.inf
     for k in range(len(room)):
         left, total = max(room[k], 0.0), 0.0

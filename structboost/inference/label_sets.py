@@ -1,53 +1,117 @@
-"""The label set of highest score plus loss, where a set scores the sum of its labels."""
+"""Sets of labels of highest score plus loss, and of highest expected F1."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import refuse, rows, whole_array
 from structboost.runtime.compiled import compiled
+from structboost.validation import checked_choice
 
 
-def most_violated_subset(scores: FloatArray, truth: IntArray) -> IntArray:
-    """Sets of highest score plus 1 where they are not the truth.
+def most_violated_label_set(scores: ArrayLike, truth: ArrayLike, loss: str) -> IntArray:
+    """Find the set of labels of highest score plus loss (loss-augmented argmax).
 
-    Either the best set, or the truth with the label turned that costs least.
+    A set scores the sum of its labels.
 
     Parameters
     ----------
-    scores : ndarray, shape (n_sets, n_labels)
-        Score of each label.
-    truth : ndarray of int64, shape (n_sets, n_labels)
-        The true sets, of 0 and 1.
+    scores : array-like, shape (n_labels,) or (n_problems, n_labels)
+        Score of each label; a row for each problem.
+    truth : array-like of 0 and 1, of the shape of ``scores``
+        True sets.
+    loss : {"hamming", "subset", "f1"}
+        Fraction of the labels that are wrong; 1 unless the sets are equal; or 1 minus the F1 of the
+        two sets, ``2 |y and z| / (|y| + |z|)``, which is 1 if both are empty.
 
     Returns
     -------
-    found : ndarray of int64, shape (n_sets, n_labels)
-        1 on the labels of each set.
+    labels : ndarray of int64, of the shape of ``scores``
+        1 on the labels of each set.  Labels that make no difference are left out; with ``"f1"`` the
+        set with fewer true labels is taken, then the one with fewer others.
+
+    Notes
+    -----
+    Exact, in ``O(n_labels)`` for each problem, with ``"f1"`` in ``O(n_labels^2)``: among sets of
+    equally many true and equally many other labels, the best has the highest scores of each.
+    Petterson and Caetano, Reverse multi-label learning, NIPS 2010.
+
+    Examples
+    --------
+    >>> from structboost.inference import most_violated_label_set
+    >>> most_violated_label_set([0.4, -0.2, 0.1], [1, 0, 0], "f1").tolist()
+    [0, 0, 1]
+    >>> most_violated_label_set([0.4, -2.0, -3.0], [1, 0, 0], "subset").tolist()
+    [0, 0, 0]
+    """
+    table, shape = rows(scores, "scores", "n_labels")
+    true = whole_array(truth, "truth", shape, 2).reshape(table.shape)
+    checked_choice(loss, "loss", ("hamming", "subset", "f1"))
+    if loss == "hamming":
+        augmented = table + (1 - 2 * true) / table.shape[1]
+        return np.asarray(augmented > 0, np.int64).reshape(shape)
+    if loss == "subset":
+        return most_violated_subset(table, true).reshape(shape)
+    labels = np.empty(table.shape, np.int64)
+    most_violated_f1(table, true, labels)
+    return labels.reshape(shape)
+
+
+def max_expected_f1(probabilities: ArrayLike) -> IntArray:
+    """Find the set of labels of the largest expected F1 where labels are independent.
+
+    Parameters
+    ----------
+    probabilities : array-like, shape (n_labels,) or (n_problems, n_labels)
+        Probability of each label; a row for each problem.
+
+    Returns
+    -------
+    labels : ndarray of int64, of the shape of ``probabilities``
+        1 on the labels of each set; two empty sets have F1 1.  Of equally good sets the larger one,
+        but the empty set before all others.
+
+    Notes
+    -----
+    Exact, in ``O(n_labels^2)`` for each problem.  The best set of each size has the most probable
+    labels.  The expectation over the number of true labels beside them follows from that of the
+    size above.  Ye, Chai, Lee and Chieu, Optimizing F-measures: a tale of two approaches, ICML
+    2012, Algorithm 1.
+
+    Examples
+    --------
+    >>> from structboost.inference import max_expected_f1
+    >>> max_expected_f1([0.9, 0.5, 0.1]).tolist()
+    [1, 1, 0]
+    """
+    table, shape = rows(probabilities, "probabilities", "n_labels")
+    values = table.reshape(shape)
+    refuse(values, (values < 0) | (values > 1), "probabilities", "numbers from 0 to 1")
+    labels = np.empty(table.shape, np.int64)
+    best_expected_f1(table, labels)
+    return labels.reshape(shape)
+
+
+def most_violated_subset(scores: FloatArray, truth: IntArray) -> IntArray:
+    """Find the sets of highest score plus 1 where they are not the truth, row by row.
+
+    Either the best set, or the truth with the label turned that costs least.
     """
     best = (scores > 0).astype(np.int64)
     right = np.flatnonzero((best == truth).all(axis=1))
     costs = np.abs(scores[right])
     cheapest = np.argmin(costs, axis=1)
     turned = costs[np.arange(len(right)), cheapest] < 1.0
-    rows, labels = right[turned], cheapest[turned]
-    best[rows, labels] = 1 - best[rows, labels]
+    sets, labels = right[turned], cheapest[turned]
+    best[sets, labels] = 1 - best[sets, labels]
     return best
 
 
 @compiled
-def most_violated_f1(scores: FloatArray, truth: IntArray, found: IntArray) -> None:
-    """Sets of highest score plus ``1 - F1``: of each number of right and wrong labels the best.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_sets, n_labels)
-        Score of each label.
-    truth : ndarray of int64, shape (n_sets, n_labels)
-        The true sets, of 0 and 1.
-    found : ndarray of int64, shape (n_sets, n_labels)
-        Is filled.
-    """
+def most_violated_f1(scores: FloatArray, truth: IntArray, labels: IntArray) -> None:
+    """Fill ``labels`` with the sets of highest score plus ``1 - F1``, row by row."""
     n_labels = scores.shape[1]
     for i in range(len(scores)):
         order = np.argsort(-scores[i], kind="mergesort")
@@ -81,39 +145,27 @@ def most_violated_f1(scores: FloatArray, truth: IntArray, found: IntArray) -> No
             right += 1
         for label in order:
             if truth[i, label] == 1:
-                found[i, label] = 1 if best_right > 0 else 0
+                labels[i, label] = 1 if best_right > 0 else 0
                 best_right -= 1
             else:
-                found[i, label] = 1 if best_wrong > 0 else 0
+                labels[i, label] = 1 if best_wrong > 0 else 0
                 best_wrong -= 1
 
 
 @compiled
-def best_expected_f1(chances: FloatArray, found: IntArray) -> None:
-    """Sets of the largest expected F1 where labels are independent; two empty sets have F1 1.
-
-    The best set of each size has the most probable labels.  The expectation over the number of true
-    labels beside them follows from that of the size above (Ye, Chai, Lee and Chieu, ICML 2012,
-    Algorithm 1).
-
-    Parameters
-    ----------
-    chances : ndarray, shape (n_sets, n_labels)
-        Probability of each label.
-    found : ndarray of int64, shape (n_sets, n_labels)
-        Is filled.
-    """
-    n = chances.shape[1]
+def best_expected_f1(probabilities: FloatArray, labels: IntArray) -> None:
+    """Fill ``labels`` as :func:`max_expected_f1` does, row by row."""
+    n = probabilities.shape[1]
     right = np.empty((n + 1, n + 1))
     others = np.empty(2 * n + 2)
-    for i in range(len(chances)):
-        order = np.argsort(-chances[i], kind="mergesort")
+    for i in range(len(probabilities)):
+        order = np.argsort(-probabilities[i], kind="mergesort")
         # right[k, a]: probability that a of the first k labels are true.
         for k in range(n + 1):
-            chance = chances[i, order[k - 1]] if k > 0 else 0.0
+            p = probabilities[i, order[k - 1]] if k > 0 else 0.0
             for a in range(k + 1):
-                of_false = right[k - 1, a] * (1.0 - chance) if a < k else 0.0
-                of_true = right[k - 1, a - 1] * chance if a > 0 else 0.0
+                of_false = right[k - 1, a] * (1.0 - p) if a < k else 0.0
+                of_true = right[k - 1, a - 1] * p if a > 0 else 0.0
                 right[k, a] = of_false + of_true if k > 0 else 1.0
         # others[s]: mean of 1 / (s + true labels that are not among the first k).
         for s in range(1, 2 * n + 2):
@@ -125,8 +177,8 @@ def best_expected_f1(chances: FloatArray, found: IntArray) -> None:
                 value += 2.0 * a * right[k, a] * others[k + a]
             if value > best:
                 best, size = value, k
-            chance = chances[i, order[k - 1]]
+            p = probabilities[i, order[k - 1]]
             for s in range(1, n + k + 1):
-                others[s] = chance * others[s + 1] + (1.0 - chance) * others[s]
+                others[s] = p * others[s + 1] + (1.0 - p) * others[s]
         for k in range(n):
-            found[i, order[k]] = 1 if k < size else 0
+            labels[i, order[k]] = 1 if k < size else 0

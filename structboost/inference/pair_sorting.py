@@ -1,36 +1,65 @@
-"""Violated pairs of a ranking, found by sorting instead of enumeration.
+"""Violated pairs of a ranking, by sorting instead of enumeration.
 
 For items with relevance y and score F, the pair (i, j) with y_i > y_j is violated where
-F_i - F_j < 1.  What a cut needs of the violated pairs is how often (with what weight) each
-item is their better and their worse half; both follow from sorted orders, in
-O(n log n) for each level of relevance (StructBoost, section 3.2; Joachims 2005).
+F_i - F_j < 1.  A cut needs how often (with what weight) each item is the better and the worse half
+of such pairs; both follow from sorted orders.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import real_array
 from structboost.runtime.compiled import compiled
+
+
+def violated_pairs(scores: ArrayLike, relevance: ArrayLike) -> tuple[FloatArray, float]:
+    """Count the pairs of items that a ranking by scores violates.
+
+    Item i must score at least 1 more than item j where ``relevance[i] > relevance[j]``: for each
+    pair the loss-augmented argmax of the area under the ROC curve.
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_items,)
+        Score of each item.
+    relevance : array-like, shape (n_items,)
+        Relevance of each item, larger for better.
+
+    Returns
+    -------
+    signed : ndarray, shape (n_items,)
+        Number of violated pairs in which the item is the better half, minus those in which it is
+        the worse.
+    n_violated : float
+        Number of violated pairs.
+
+    Notes
+    -----
+    Exact, in ``O(n_items * log n_items)``, without a list of the pairs.  Joachims, A support vector
+    method for multivariate performance measures, ICML 2005; StructBoost, section 3.2.
+
+    Examples
+    --------
+    >>> from structboost.inference import violated_pairs
+    >>> signed, n_violated = violated_pairs([2.0, 0.5, 0.0], [1, 0, 1])
+    >>> signed.tolist(), n_violated
+    ([0.0, -1.0, 1.0], 1.0)
+    """
+    values = real_array(scores, "scores", ("n_items",))
+    ranks, levels = np.unique(
+        real_array(relevance, "relevance", (len(values),)), return_inverse=True
+    )
+    return violated_pair_weights(values, levels, len(ranks), np.ones(len(values)), 1.0)
 
 
 @compiled
 def weigh_pairs(levels: IntArray, n_levels: int, weights: FloatArray) -> float:
-    """Weight of all pairs of different level; a pair weighs the product of its items.
+    """Add up the weights of all pairs of different level: products of the weights of their items.
 
-    Parameters
-    ----------
-    levels : ndarray of int64, shape (n_items,)
-        Relevance of each item, 0..n_levels-1.
-    n_levels : int
-        Number of levels.
-    weights : ndarray, shape (n_items,)
-        Weight of each item.
-
-    Returns
-    -------
-    total : float
-        With weights of 1 the number of pairs.
+    ``levels`` are the relevance of each item, 0..n_levels-1.
     """
     sizes = np.zeros(n_levels)
     total = 0.0
@@ -45,7 +74,7 @@ def weigh_pairs(levels: IntArray, n_levels: int, weights: FloatArray) -> float:
 
 @compiled
 def _weight_up_to(tree: FloatArray, level: int) -> float:
-    """Weight of the entries of a Fenwick tree at levels 0..level."""
+    """Add up the entries of a Fenwick tree at levels 0..level."""
     total = 0.0
     index = level + 1
     while index > 0:
@@ -67,35 +96,15 @@ def _add(tree: FloatArray, level: int, weight: float) -> None:
 def violated_pair_weights(
     scores: FloatArray, levels: IntArray, n_levels: int, weights: FloatArray, margin: float
 ) -> tuple[FloatArray, float]:
-    """Signed weights of the pairs with ``scores[i] - scores[j] < margin``, level i above level j.
+    """Weigh the pairs with ``scores[i] - scores[j] < margin``, level i above level j.
 
-    A pair weighs the product of the weights of its items; with weights of 1 pairs are counted.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_items,)
-        Score of each item.
-    levels : ndarray of int64, shape (n_items,)
-        Relevance of each item, 0..n_levels-1.
-    n_levels : int
-        Number of levels.
-    weights : ndarray, shape (n_items,)
-        Weight of each item.
-    margin : float
-        Difference of scores from which a pair is not violated.
-
-    Returns
-    -------
-    signed : ndarray of float64, shape (n_items,)
-        Weight of the pairs in which the item is the better half, minus those in which it is the
-        worse.
-    violated : float
-        Weight of all such pairs.
+    Arguments are those of :func:`weigh_pairs`, the result is that of :func:`violated_pairs`, where
+    a pair counts the product of the weights of its items.
     """
     n = len(scores)
     order = np.argsort(scores, kind="mergesort")
     signed = np.zeros(n)
-    # Upwards: an item is the worse half of every better item whose score is under its own + margin.
+    # Upwards: an item is the worse half of every better item below its score + margin.
     seen = np.zeros(n_levels + 1)
     total = 0.0
     end = 0
@@ -106,7 +115,7 @@ def violated_pair_weights(
             total += weights[order[end]]
             end += 1
         signed[item] -= weights[item] * (total - _weight_up_to(seen, levels[item]))
-    # Downwards: an item is the better half of every lower-level item above its own - margin.
+    # Downwards: an item is the better half of every lower-level item above its score - margin.
     seen[:] = 0.0
     end = n - 1
     violated = 0.0
@@ -125,23 +134,10 @@ def violated_pair_weights(
 def most_violated_pairs(
     scores: FloatArray, levels: IntArray, margin: float, limit: int
 ) -> tuple[IntArray, IntArray]:
-    """Violated pairs in order of violation, at most ``limit`` for each better item.
+    """List violated pairs in order of violation, at most ``limit`` for each better item.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_items,)
-        Score of each item.
-    levels : ndarray of int64, shape (n_items,)
-        Relevance of each item.
-    margin : float
-        Difference of scores from which a pair is not violated.
-    limit : int
-        Largest number of pairs of each better item.
-
-    Returns
-    -------
-    better, worse : ndarray of int64, shape (n_pairs,)
-        Items of each pair; for every better item its highest-scored lower-level items first.
+    Returns the better and the worse item of each pair; for every better item its highest-scored
+    lower-level items come first.
     """
     n = len(scores)
     order = np.argsort(scores, kind="mergesort")

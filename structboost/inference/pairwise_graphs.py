@@ -1,8 +1,8 @@
-"""Labels of highest score in graphs whose nodes and edges score: exact where a way is known.
+"""Labels of highest score in graphs whose nodes and edges score.
 
-Forests by dynamic programming, two labels with submodular scores by a minimum cut.  Other graphs by
-sequential tree-reweighted message passing (Kolmogorov, PAMI 2006), which gives labels and an upper
-bound on the score of all labellings; where edges only say that equal labels are better, by
+Exact are forests, by dynamic programming, and two labels with submodular scores, by a minimum cut.
+Other graphs are searched by sequential tree-reweighted message passing (Kolmogorov, PAMI 2006),
+which also bounds the score of all labellings; where edges only favour equal labels, by
 alpha-expansion, too.
 """
 
@@ -11,15 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.alpha_expansion import expanded_labels
-from structboost.inference.graph_cut import least_energy_labels
+from structboost.inference.alpha_expansion import alpha_expansion_labels
+from structboost.inference.arguments import node_pairs, real_array
+from structboost.inference.graph_cut import min_cut_labels
 from structboost.runtime.compiled import compiled
 
-# Most sweeps of message passing.  It ends after so many in which what is left between labels and
-# bound has not fallen to this share: slower ones come near in no number of sweeps worth their time.
+# Most sweeps of message passing.  It ends after so many in which the distance between labels and
+# bound has not fallen to this fraction: slower ones come near in no number of sweeps worth their
+# time.
 _SWEEPS = 300
 _PATIENCE = 10
 _PROGRESS = 0.9
@@ -28,10 +30,15 @@ _SLIP = 1e-9
 # Lets the largest of numbers be found in vector registers; no sum changes.
 _NUMBERS = {"nnan", "nsz"}
 
+# Fields of PairwiseScores; then the edges of each node one after the other, and where they begin.
+GraphArrays = tuple[
+    FloatArray, IntArray, IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray, IntArray
+]
+
 
 @dataclass(frozen=True)
 class PairwiseScores:
-    """Scores of one or more graphs side by side; nodes and edges of a graph stand together.
+    """Scores of one or more graphs side by side, nodes and edges of a graph together.
 
     Parameters
     ----------
@@ -58,29 +65,100 @@ class PairwiseScores:
     first_edges: IntArray
 
     def values(self, labels: IntArray) -> FloatArray:
-        """Score of a labelling, by graph."""
+        """Compute the score of a labelling, by graph."""
         nodes = self.unary[self.starts[:-1] + labels]
         widths = np.diff(self.starts)[self.edges[:, 1]]
         left, right = labels[self.edges].T
         pairs = self.tables[self.table_starts + left * widths + right]
         return _sums(nodes, self.first_nodes) + _sums(pairs, self.first_edges)
 
+    def arrays(self) -> GraphArrays:
+        """Return the fields, first edges of nodes, and edges by node, as compiled code takes them.
 
-def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
-    """Labels of high score, and a bound on the score of all labellings.
+        The edges of node v are ``incident[of_node[v] : of_node[v + 1]]``.
+        """
+        ends = self.edges.T.ravel()
+        order = np.argsort(ends, kind="stable")
+        of_node = np.searchsorted(ends[order], np.arange(len(self.starts)))
+        incident = order % max(1, len(self.edges))
+        return (
+            self.unary, self.starts, self.edges, self.tables, self.table_starts,
+            self.first_nodes, self.first_edges, of_node, incident,
+        )  # fmt: skip
+
+
+def map_labels(
+    node_scores: ArrayLike, edges: ArrayLike, edge_scores: ArrayLike
+) -> tuple[IntArray, float]:
+    """Find labels of high score in a pairwise graph, and bound the highest (MAP inference).
+
+    Labels ``y`` score ``sum_v node_scores[v, y_v] + sum_e edge_scores[e, y_p, y_q]``, where edge e
+    joins the nodes p and q.
 
     Parameters
     ----------
-    scores : PairwiseScores
-        Scores of all graphs.
+    node_scores : array-like, shape (n_nodes, n_labels)
+        Score of each label of each node.
+    edges : array-like of int, shape (n_edges, 2)
+        Pairs of different nodes; the same pair may come again.
+    edge_scores : array-like, shape (n_edges, n_labels, n_labels)
+        Score of each label of the first end (row) beside each label of the second (column).
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (n_nodes,)
+        Label of each node; among equally good labels always the same.
+    bound : float
+        No labels score more.  It is the score of ``labels`` where they are proved to be best.
+
+    Notes
+    -----
+    Exact on forests, in ``O(n_nodes * n_labels^2)``, and for two labels if every edge scores equal
+    labels higher in sum, by a minimum cut.  Other graphs: at most 300 sweeps of ``O(n_edges *
+    n_labels^2)`` of message passing (Kolmogorov, Convergent tree-reweighted message passing, PAMI
+    2006); then, where the edges are those of a Potts model, alpha-expansion.
+
+    Examples
+    --------
+    >>> from structboost.inference import map_labels
+    >>> equal = [[1.0, 0.0], [0.0, 1.0]]
+    >>> nodes = [[0.0, 1.5], [0.0, 0.5], [1.0, 0.0]]
+    >>> labels, bound = map_labels(nodes, [[0, 1], [1, 2]], [equal, equal])
+    >>> labels.tolist(), bound
+    ([1, 1, 0], 4.0)
+    """
+    scores = one_graph(node_scores, edges, edge_scores)
+    labels, bounds = best_labels(scores)
+    return labels, float(bounds[0])
+
+
+def one_graph(node_scores: ArrayLike, edges: ArrayLike, edge_scores: ArrayLike) -> PairwiseScores:
+    """Check the arguments of :func:`map_labels`, and return them as one graph."""
+    unary = real_array(node_scores, "node_scores", ("n_nodes", "n_labels"))
+    n, n_labels = unary.shape
+    pairs = node_pairs(edges, "edges", n)
+    shape = (len(pairs), n_labels, n_labels)
+    tables = real_array(edge_scores if len(pairs) else np.zeros(shape), "edge_scores", shape)
+    return PairwiseScores(
+        unary.ravel(),
+        n_labels * np.arange(n + 1),
+        pairs,
+        tables.ravel(),
+        n_labels**2 * np.arange(len(pairs)),
+        np.array([0, n]),
+        np.array([0, len(pairs)]),
+    )
+
+
+def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
+    """Find labels of high score of all graphs, and bound their scores, as :func:`map_labels` does.
 
     Returns
     -------
     labels : ndarray of int64, shape (n_nodes,)
         Label of each node.
     bounds : ndarray, shape (n_graphs,)
-        No labelling of a graph scores more; the score of its labels itself where they are proved to
-        be best.
+        Bound on the score of each graph.
 
     Raises
     ------
@@ -88,19 +166,12 @@ def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
         If a minimum cut is needed and PyMaxflow is not installed.
     """
     labels = np.zeros(len(scores.starts) - 1, np.int64)
-    ends = scores.edges.T.ravel()
-    order = np.argsort(ends, kind="stable")
-    of_node = np.searchsorted(ends[order], np.arange(len(labels) + 1))
-    incident = order % max(1, len(scores.edges))
-    arrays = (
-        scores.unary, scores.starts, scores.edges, scores.tables, scores.table_starts,
-        scores.first_nodes, scores.first_edges, of_node, incident,
-    )  # fmt: skip
+    graphs = scores.arrays()
     done = np.zeros(len(scores.first_nodes) - 1, np.bool_)
-    _label_forests(*arrays, labels, done)
+    _label_forests(graphs, labels, done)
     _label_by_cuts(scores, labels, done)
     bounds = np.full(len(done), np.inf)
-    _pass_messages(*arrays, labels, done, bounds)
+    _pass_messages(graphs, labels, done, bounds)
     values = scores.values(labels)
     if (bounds - values > _SLIP * (1.0 + np.abs(values)))[~done].any():
         _expand(scores, labels, values, bounds, done)
@@ -110,9 +181,16 @@ def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
 
 
 def _sums(values: FloatArray, starts: IntArray) -> FloatArray:
-    """Sums of consecutive values, some of them empty."""
+    """Sum consecutive values, also where there are none."""
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return np.bincount(owners, values, len(starts) - 1).astype(np.float64)
+
+
+def _places(nodes: IntArray, n: int) -> IntArray:
+    """Return the place of each of n nodes among some of them, -1 for the others."""
+    places = np.full(n, -1, np.int64)
+    places[nodes] = np.arange(len(nodes))
+    return places
 
 
 def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: NDArray[np.bool_]) -> None:
@@ -120,23 +198,21 @@ def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: NDArray[np.bo
     counts = np.diff(scores.starts)
     binary = ~done & (_sums(counts != 2.0, scores.first_nodes) == 0)
     owners = np.repeat(np.arange(len(done)), np.diff(scores.first_edges))
-    kept = np.flatnonzero(binary[owners])
-    if not len(kept):
+    rows = np.flatnonzero(binary[owners])
+    if not len(rows):
         return
-    tables = scores.tables[scores.table_starts[kept][:, None] + np.arange(4)]
+    tables = scores.tables[scores.table_starts[rows][:, None] + np.arange(4)]
     gains = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
-    binary[owners[kept[gains < 0]]] = False
-    kept, tables = kept[binary[owners[kept]]], tables[binary[owners[kept]]]
+    binary[owners[rows[gains < 0]]] = False
+    rows, tables = rows[binary[owners[rows]]], tables[binary[owners[rows]]]
     nodes = np.flatnonzero(np.repeat(binary, np.diff(scores.first_nodes)))
-    number = np.full(len(labels), -1, np.int64)
-    number[nodes] = np.arange(len(nodes))
-    edges = number[scores.edges[kept]]
+    edges = _places(nodes, len(labels))[scores.edges[rows]]
     # Kolmogorov and Zabih, PAMI 2004, section 4.1, for minus the scores.
     energies = -scores.unary[scores.starts[nodes][:, None] + np.arange(2)]
     energies[:, 1] += np.bincount(edges[:, 0], tables[:, 0] - tables[:, 2], len(nodes))
     energies[:, 1] += np.bincount(edges[:, 1], tables[:, 2] - tables[:, 3], len(nodes))
     gains = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
-    labels[nodes] = least_energy_labels(energies, edges, gains, np.zeros(len(edges)))
+    labels[nodes] = min_cut_labels(energies, edges, gains, np.zeros(len(edges)))
     done |= binary
 
 
@@ -153,47 +229,35 @@ def _expand(
     open_ = ~done & (bounds - values > _SLIP * (1.0 + np.abs(values)))
     open_ &= _sums(counts != float(n_labels), scores.first_nodes) == 0
     owners = np.repeat(np.arange(len(done)), np.diff(scores.first_edges))
-    kept = np.flatnonzero(open_[owners])
-    tables = scores.tables[scores.table_starts[kept][:, None] + np.arange(n_labels**2)]
+    rows = np.flatnonzero(open_[owners])
+    tables = scores.tables[scores.table_starts[rows][:, None] + np.arange(n_labels**2)]
     equal, others = (
         tables[:, :: n_labels + 1],
         tables[:, np.flatnonzero(~np.eye(n_labels, dtype=bool))],
     )
     weights = equal[:, 0] - others[:, 0]
     potts = (equal == equal[:, :1]).all(axis=1) & (others == others[:, :1]).all(axis=1)
-    open_[owners[kept[~potts | (weights < 0)]]] = False
-    within = open_[owners[kept]]
+    open_[owners[rows[~potts | (weights < 0)]]] = False
+    within = open_[owners[rows]]
     nodes = np.flatnonzero(np.repeat(open_, np.diff(scores.first_nodes)))
     if not len(nodes):
         return
-    number = np.full(len(labels), -1, np.int64)
-    number[nodes] = np.arange(len(nodes))
-    found = labels.copy()
-    found[nodes] = expanded_labels(
+    expanded = labels.copy()
+    expanded[nodes] = alpha_expansion_labels(
         -scores.unary[scores.starts[nodes][:, None] + np.arange(n_labels)],
-        number[scores.edges[kept[within]]],
+        _places(nodes, len(labels))[scores.edges[rows[within]]],
         weights[within],
         np.repeat(np.arange(len(done)), np.diff(scores.first_nodes))[nodes],
     )
-    better = scores.values(found) > values
-    labels[:] = np.where(np.repeat(better, np.diff(scores.first_nodes)), found, labels)
+    better = scores.values(expanded) > values
+    labels[:] = np.where(np.repeat(better, np.diff(scores.first_nodes)), expanded, labels)
 
 
 @compiled
-def _label_forests(
-    unary: FloatArray,
-    starts: IntArray,
-    edges: IntArray,
-    tables: FloatArray,
-    table_starts: IntArray,
-    first_nodes: IntArray,
-    first_edges: IntArray,
-    of_node: IntArray,
-    incident: IntArray,
-    labels: IntArray,
-    done: NDArray[np.bool_],
-) -> None:
+def _label_forests(graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_]) -> None:
     """Label and mark the acyclic graphs, by dynamic programming."""
+    unary, starts, edges, tables, table_starts = graphs[:5]
+    first_nodes, first_edges, of_node, incident = graphs[5:]
     best = unary.copy()
     edge_up = np.empty(len(labels), np.int64)
     seen = np.zeros(len(labels), np.bool_)
@@ -251,7 +315,7 @@ def _label_forests(
 
 @compiled(fastmath=_NUMBERS)
 def _best_of_rows(gains: FloatArray, table: FloatArray, out: FloatArray) -> None:
-    """``out[b] = max_a gains[a] + table[b, a]``."""
+    """Compute ``out[b] = max_a gains[a] + table[b, a]``."""
     n = len(gains)
     for b in range(len(out)):
         row = table[b * n : (b + 1) * n]
@@ -263,7 +327,7 @@ def _best_of_rows(gains: FloatArray, table: FloatArray, out: FloatArray) -> None
 
 @compiled(fastmath=_NUMBERS)
 def _best_of_columns(gains: FloatArray, table: FloatArray, out: FloatArray) -> None:
-    """``out[b] = max_a gains[a] + table[a, b]``."""
+    """Compute ``out[b] = max_a gains[a] + table[a, b]``."""
     n = len(out)
     out[:] = -np.inf
     for a in range(len(gains)):
@@ -274,20 +338,11 @@ def _best_of_columns(gains: FloatArray, table: FloatArray, out: FloatArray) -> N
 
 @compiled
 def _pass_messages(
-    unary: FloatArray,
-    starts: IntArray,
-    edges: IntArray,
-    tables: FloatArray,
-    table_starts: IntArray,
-    first_nodes: IntArray,
-    first_edges: IntArray,
-    of_node: IntArray,
-    incident: IntArray,
-    labels: IntArray,
-    done: NDArray[np.bool_],
-    bounds: FloatArray,
+    graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_], bounds: FloatArray
 ) -> None:
     """Label the graphs that are not done, and bound their scores."""
+    unary, starts, edges, tables, table_starts = graphs[:5]
+    first_nodes, first_edges, of_node, incident = graphs[5:]
     n_labels = 1
     for v in range(len(labels)):
         n_labels = max(n_labels, starts[v + 1] - starts[v])
@@ -316,15 +371,12 @@ def _pass_messages(
                             belief[a] += messages[side, e, a]
                         n_later += int(edges[e, 1 - side] > v)
                     if sweep == 0:
-                        chosen[v] = _chosen(
-                            v, unary, starts, edges, tables, table_starts,
-                            of_node, incident, messages, chosen,
-                        )  # fmt: skip
+                        chosen[v] = _chosen(v, graphs, messages, chosen)
                     most = -np.inf
                     for a in range(n):
                         most = max(most, belief[a])
                     bound += most
-                    share = 1.0 / max(1, n_later, of_node[v + 1] - of_node[v] - n_later)
+                    part = 1.0 / max(1, n_later, of_node[v + 1] - of_node[v] - n_later)
                     for i in range(of_node[v], of_node[v + 1]):
                         e = incident[i]
                         side = int(edges[e, 1] == v)
@@ -332,7 +384,7 @@ def _pass_messages(
                         if (u > v) != (sweep == 0):
                             continue
                         for a in range(n):
-                            gains[a] = share * (belief[a] - most) - messages[side, e, a]
+                            gains[a] = part * (belief[a] - most) - messages[side, e, a]
                         n_there = starts[u + 1] - starts[u]
                         table = tables[table_starts[e] : table_starts[e] + n * n_there]
                         there = messages[1 - side, e, :n_there]
@@ -367,19 +419,10 @@ def _pass_messages(
 
 
 @compiled
-def _chosen(
-    v: int,
-    unary: FloatArray,
-    starts: IntArray,
-    edges: IntArray,
-    tables: FloatArray,
-    table_starts: IntArray,
-    of_node: IntArray,
-    incident: IntArray,
-    messages: FloatArray,
-    chosen: IntArray,
-) -> int:
-    """The best label of a node beside the labels of those before it and messages of the others."""
+def _chosen(v: int, graphs: GraphArrays, messages: FloatArray, chosen: IntArray) -> int:
+    """Choose the best label of a node for the labels before it and messages of the others."""
+    unary, starts, edges, tables, table_starts = graphs[:5]
+    of_node, incident = graphs[7:]
     label, most = 0, -np.inf
     for a in range(starts[v + 1] - starts[v]):
         value = unary[starts[v] + a]

@@ -1,33 +1,99 @@
 """Sequences cut into labelled segments: the best cut, by dynamic programming over their ends.
 
-All sequences of a batch are searched in one compiled call, which releases the interpreter's lock
-(semi-Markov models: Sarawagi and Cohen, NIPS 2004, section 2).
+All sequences of a batch are searched in one compiled call, which releases the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import real_array
 from structboost.runtime.compiled import compiled
+
+
+def semi_markov_viterbi(spans: ArrayLike, transitions: ArrayLike) -> IntArray:
+    """Cut a sequence into the labelled segments of the highest score.
+
+    A cut scores the sum of its segments, ``spans[start, end - start - 1, label]``, and of
+    ``transitions[label, next_label]`` over neighbours.
+
+    Parameters
+    ----------
+    spans : array-like, shape (n_tokens, max_length, n_labels)
+        Score of each label of the segment of each length, from 1, at each first token; minus
+        infinity forbids it.  Segments that reach beyond the sequence are not read.
+    transitions : array-like, shape (n_labels, n_labels)
+        Score of each label (row) followed by each label (column); minus infinity forbids a pair.
+
+    Returns
+    -------
+    segments : ndarray of int64, shape (n_segments, 3)
+        First token, token after the last one, and label of each segment.  Of equally good cuts, the
+        one with the first label and the shortest segment, compared from the last segment on.
+
+    Raises
+    ------
+    ValueError
+        If every cut is forbidden.
+
+    Notes
+    -----
+    Exact, in ``O(n_tokens * n_labels * (max_length + n_labels))``.  Sarawagi and Cohen,
+    Semi-Markov conditional random fields for information extraction, NIPS 2004, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost.inference import semi_markov_viterbi
+    >>> spans = np.zeros((3, 2, 2))
+    >>> spans[0, 1, 1] = 2.0  # tokens 0 and 1 as a segment of label 1
+    >>> semi_markov_viterbi(spans, np.zeros((2, 2))).tolist()
+    [[0, 2, 1], [2, 3, 0]]
+    """
+    scores = real_array(spans, "spans", ("n_tokens", "max_length", "n_labels"), forbids=True)
+    n, max_length, n_labels = scores.shape
+    pairs = real_array(transitions, "transitions", (n_labels, n_labels), forbids=True)
+    zeros, (lengths, labels) = np.zeros((n, n_labels)), np.zeros((2, n), np.int64)
+    impossible = best_segments(
+        (zeros, zeros, scores.reshape(n * max_length, n_labels), pairs.reshape(1, -1)),
+        (np.array([0, n]), np.zeros(1, np.int64), max_length, max_length),
+        (np.zeros((n, 2), np.int64), 0.0), lengths, labels,
+    )  # fmt: skip
+    if impossible >= 0:
+        raise ValueError(
+            "spans and transitions forbid every cut by minus infinity; forbid less, or add longer "
+            "segments."
+        )
+    return cut_of(lengths, labels)
+
+
+def cut_of(lengths: IntArray, labels: IntArray) -> IntArray:
+    """List the segments of one sequence, as :func:`semi_markov_viterbi` returns them.
+
+    Parameters
+    ----------
+    lengths, labels : ndarray of int64, shape (n_tokens,)
+        Length and label of the segment at each of its first tokens; length 0 elsewhere.
+    """
+    start = np.flatnonzero(lengths)
+    return np.column_stack((start, start + lengths[start], labels[start]))
 
 
 @compiled
 def best_segments(
-    tokens: FloatArray,
-    begins: FloatArray,
-    spans: FloatArray,
-    pairs: FloatArray,
-    starts: IntArray,
-    span_rows: IntArray,
-    span_step: int,
-    max_length: int,
-    rewarded: IntArray,
-    reward: float,
+    scores: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    layout: tuple[IntArray, IntArray, int, int],
+    loss: tuple[IntArray, float],
     lengths: IntArray,
     labels: IntArray,
 ) -> int:
-    """Segments of the highest score of every sequence.
+    """Cut every sequence, as :func:`semi_markov_viterbi` does one.
+
+    ``scores`` are the arrays ``tokens``, ``begins``, ``spans`` and ``pairs``.  ``layout`` consists
+    of ``starts``, ``span_rows``, ``span_step`` and ``max_length``, and ``loss`` of ``rewarded`` and
+    ``reward``.
 
     Parameters
     ----------
@@ -36,35 +102,32 @@ def best_segments(
     spans : ndarray, shape (n_rows, n_labels)
         Scores of whole segments, a row for each length from 1.
     pairs : ndarray, shape (n_sequences, n_labels * n_labels)
-        Scores of a label and the next one, entry ``label * n_labels + next_label``; minus infinity
-        forbids it.
-    starts : ndarray of int64, shape (n_sequences + 1,)
-        First token of each sequence.
-    span_rows : ndarray of int64, shape (n_sequences,)
-        Row in ``spans`` of the segment of length 1 at the first token of each sequence.
-    span_step : int
-        Rows from a first token to the next one; 0 if all share theirs.
-    max_length : int
-        Most tokens of a segment.
+        Scores of a label and the next one, entry ``label * n_labels + next_label``.
+    starts, span_rows : ndarray of int64, shape (n_sequences + 1,) and (n_sequences,)
+        First token of each sequence, and row in ``spans`` of its first segment of length 1.
+    span_step, max_length : int
+        Rows from a first token to the next one (0 if all share theirs), and most tokens of a
+        segment.
     rewarded : ndarray of int64, shape (n_tokens, 2)
         Length and label of the segment at each token that scores ``reward`` more; length 0 for
         none.
-    reward : float
-        What such a segment scores more.
     lengths, labels : ndarray of int64, shape (n_tokens,)
-        Are filled in at the first token of each segment; ``lengths`` starts at zero.
+        Filled in as :func:`cut_of` reads them; ``lengths`` starts at zero.
 
     Returns
     -------
     impossible : int
         First sequence without an allowed cut, or -1.
     """
+    tokens, begins, spans, pairs = scores
+    starts, span_rows, span_step, max_length = layout
+    rewarded, reward = loss
     n_labels = tokens.shape[1]
     longest = 0
     for i in range(len(span_rows)):
         longest = max(longest, starts[i + 1] - starts[i])
     # Row t is about the first t tokens. `best` scores their best cut whose last segment has a
-    # label, `entered` their best cut with the step to a following label; the others lead back.
+    # label, `entered` adds the step to a following label; the others lead back.
     best = np.empty((longest + 1, n_labels))
     entered = np.empty((longest + 1, n_labels))
     last_length = np.empty((longest + 1, n_labels), np.int64)

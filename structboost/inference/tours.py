@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
+from structboost.inference.arguments import real_array, refuse
 from structboost.runtime.compiled import compiled
 
-# What is decided of an edge.
+# States of an edge.
 _FREE, _USED, _BANNED = 0, 1, 2
 # Steps of the bound at the root and below it.
 _ROOT_STEPS = 150
@@ -17,19 +19,47 @@ _SLIP = 1e-10
 _FIRST = 1e6
 
 
-def shortest_tour(costs: FloatArray) -> IntArray:
-    """Nodes in the order of the shortest tour.
+def traveling_salesman(costs: ArrayLike) -> IntArray:
+    """Find the shortest tour through all nodes.
 
     Parameters
     ----------
-    costs : ndarray, shape (n_nodes, n_nodes)
-        Lengths of the edges, symmetric, of either sign; at least 3 nodes.
+    costs : array-like, shape (n_nodes, n_nodes)
+        Lengths of the edges, symmetric, of either sign; at least 3 nodes.  The diagonal is not
+        used.
 
     Returns
     -------
     tour : ndarray of int64, shape (n_nodes,)
-        Each node once.
+        Nodes in the order of the tour, from node 0 or another one on; among equally short tours
+        always the same.
+
+    Notes
+    -----
+    Exact, by branch and bound on 1-trees: below a millisecond for 20 nodes, and longer than a
+    second for some problems of 50.  Held and Karp, The traveling-salesman problem and minimum
+    spanning trees: part II, Mathematical Programming 1971.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost.inference import traveling_salesman
+    >>> places = np.array([[0, 0], [1, 1], [0, 1], [1, 0]])
+    >>> lengths = np.hypot(*(places[:, None] - places).transpose(2, 0, 1))
+    >>> tour = traveling_salesman(lengths)
+    >>> float(lengths[tour, np.roll(tour, 1)].sum())
+    4.0
     """
+    table = real_array(costs, "costs", ("n_nodes", "n_nodes"))
+    real_array(table, "costs", (len(table), len(table)))
+    if len(table) < 3:
+        raise ValueError(f"costs has shape {table.shape}; a tour needs at least 3 nodes.")
+    refuse(table, table != table.T, "costs", "a symmetric table")
+    return shortest_tour(table)
+
+
+def shortest_tour(costs: FloatArray) -> IntArray:
+    """Find the shortest tour, as :func:`traveling_salesman` does."""
     n = len(costs)
     scaled = _scaled(costs)
     tour = np.empty(n, np.int64)
@@ -41,7 +71,7 @@ def shortest_tour(costs: FloatArray) -> IntArray:
 
 
 def improved_tour(costs: FloatArray, used: IntArray) -> IntArray:
-    """A tour found by local search: at most as long as the given one, and often the shortest.
+    """Improve a tour by local search, to one that is at most as long and often the shortest.
 
     Parts of the tour are turned round as long as that makes it shorter (Croes, 1958).  Then two
     quarters of it are exchanged, and the search goes on from there (Martin, Otto and Felten, 1991),
@@ -50,14 +80,14 @@ def improved_tour(costs: FloatArray, used: IntArray) -> IntArray:
     Parameters
     ----------
     costs : ndarray, shape (n_nodes, n_nodes)
-        As in :func:`shortest_tour`.
+        As in :func:`traveling_salesman`.
     used : ndarray of int, shape (n_nodes, 2)
         The two neighbours of each node in the tour to begin with.
 
     Returns
     -------
     tour : ndarray of int, shape (n_nodes,)
-        Nodes in the order of a tour that is at most as long.
+        Nodes in the order of the improved tour.
     """
     scaled = _scaled(costs)
     tour = np.empty(len(costs), np.int64)
@@ -67,7 +97,7 @@ def improved_tour(costs: FloatArray, used: IntArray) -> IntArray:
 
 
 def _scaled(costs: FloatArray) -> FloatArray:
-    """Costs from 0 to 1.  All tours have n edges: to add the same to each edge changes nothing."""
+    """Scale costs to 0..1: all tours have n edges, so a constant on each edge changes nothing."""
     shifted = costs - costs[~np.eye(len(costs), dtype=bool)].min()
     np.fill_diagonal(shifted, 0.0)
     return np.ascontiguousarray(shifted / (shifted.max() or 1.0))
@@ -83,7 +113,7 @@ def _length(costs: FloatArray, tour: IntArray) -> float:
 
 @compiled
 def _nearest(costs: FloatArray, tour: IntArray) -> None:
-    """A tour to begin with: always to the nearest node."""
+    """Fill in a tour that always goes to the nearest node."""
     n = len(tour)
     seen = np.zeros(n, np.bool_)
     tour[0] = 0
@@ -101,16 +131,16 @@ def _nearest(costs: FloatArray, tour: IntArray) -> None:
 @compiled
 def _reverse(tour: IntArray, low: int, high: int) -> None:
     while low < high:
-        kept = tour[low]
+        swapped = tour[low]
         tour[low] = tour[high]
-        tour[high] = kept
+        tour[high] = swapped
         low += 1
         high -= 1
 
 
 @compiled
 def _two_opt(costs: FloatArray, tour: IntArray) -> None:
-    """Reversals that shorten the tour, until there is none."""
+    """Reverse parts of the tour as long as that shortens it."""
     n = len(tour)
     better = True
     while better:
@@ -128,26 +158,26 @@ def _two_opt(costs: FloatArray, tour: IntArray) -> None:
 
 @compiled
 def _search(costs: FloatArray, tour: IntArray) -> None:
-    """Exchange two quarters of the tour, begun at each node, and shorten what comes of it."""
+    """Exchange two quarters of the tour, from each node on, and shorten the result."""
     n = len(tour)
     quarter = n // 4
     tried = 0
     _two_opt(costs, tour)
     length = _length(costs, tour)
-    kept = tour.copy()
+    shortest = tour.copy()
     while quarter > 0 and tried < n:
         for k in range(n):
             place = k + quarter if quarter <= k < 2 * quarter else k
             place = k - quarter if 2 * quarter <= k < 3 * quarter else place
-            tour[k] = kept[(tried + place) % n]
+            tour[k] = shortest[(tried + place) % n]
         _two_opt(costs, tour)
         shorter = _length(costs, tour)
         tried += 1
         if shorter < length - _SLIP:
             length = shorter
-            kept[:] = tour
+            shortest[:] = tour
             tried = 0
-    tour[:] = kept
+    tour[:] = shortest
 
 
 @compiled
@@ -159,9 +189,9 @@ def _one_tree(
     degree: IntArray,
     ends: IntArray,
 ) -> float:
-    """Cheapest 1-tree at costs plus prices: a tree on nodes 1.. and two edges of node 0.
+    """Find the cheapest 1-tree: a tree on nodes 1.. and two edges of node 0, at costs plus prices.
 
-    Edges in use come first, banned ones never.  Infinity where there is none.
+    Edges in use come first, banned ones never.  Returns its cost, infinity where there is none.
     """
     n = len(prices)
     total = 0.0
@@ -213,7 +243,7 @@ def _one_tree(
 
 @compiled
 def _branch(costs: FloatArray, tour: IntArray) -> None:
-    """Depth first; ``trail`` holds the edges decided, in order, so that they can be freed again."""
+    """Branch depth first, with a ``trail`` of the decided edges, so that they can be freed."""
     n = len(tour)
     best = _length(costs, tour)
     state = np.zeros((n, n), np.int64)
@@ -234,7 +264,7 @@ def _branch(costs: FloatArray, tour: IntArray) -> None:
     while depth >= 0:
         if enter:
             # Bound: prices of nodes go up where the 1-tree has too many edges.
-            found = False
+            is_tour = False
             pruned = False
             size = 0.1 * best / n
             for step in range(steps):
@@ -246,7 +276,7 @@ def _branch(costs: FloatArray, tour: IntArray) -> None:
                 for v in range(n):
                     off += (degree[v] - 2) ** 2
                 if off == 0:
-                    found = True
+                    is_tour = True
                     break
                 if step < steps - 1:
                     move = min(size, (best - bound) / off)
@@ -254,7 +284,7 @@ def _branch(costs: FloatArray, tour: IntArray) -> None:
                         prices[v] += move * (degree[v] - 2)
                     size *= 0.95
             steps = _STEPS
-            if found:
+            if is_tour:
                 # All degrees are 2: the 1-tree is a tour.
                 _follow(parent, ends, tour)
                 best = _length(costs, tour)
@@ -319,7 +349,7 @@ def _branch(costs: FloatArray, tour: IntArray) -> None:
 
 @compiled
 def _follow(parent: IntArray, ends: IntArray, tour: IntArray) -> None:
-    """Nodes of a 1-tree that is a tour, in their order."""
+    """Fill in the nodes of a 1-tree that is a tour, in their order."""
     n = len(tour)
     next_to = np.full((n, 2), -1)
     for v in range(2, n):
@@ -335,7 +365,7 @@ def _follow(parent: IntArray, ends: IntArray, tour: IntArray) -> None:
 
 @compiled
 def _walk(next_to: IntArray, tour: IntArray) -> None:
-    """Nodes in their order, from the two neighbours of each."""
+    """Fill in the nodes in their order, from the two neighbours of each."""
     before, node = 0, next_to[0, 0]
     tour[0] = 0
     for k in range(1, len(tour)):

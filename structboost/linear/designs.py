@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
-from structboost.ensemble import Ensemble, KindEnsemble
-from structboost.linear.linear_scores import active_matrix, is_bounded
-from structboost.task import PartKind, StackedParts
-from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
+from structboost._typing import FloatArray, override
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.model.ensemble import Ensemble
+from structboost.model.kind_ensemble import KindEnsemble
+from structboost.model.linear_members import active_functions, one_function_each, plain_functions
+from structboost.solvers.linear_scores import active_matrix, sparse_matrix
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation
 
@@ -38,6 +39,10 @@ class Design(ABC):
         """Return the matrix of some parts, dense or sparse, shape (n_parts, width)."""
 
     @abstractmethod
+    def features(self, rows: Any) -> Any:
+        """Return the features of some parts in the scale of the weights, without the constant."""
+
+    @abstractmethod
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
         """Return linear functions as weak learners; their columns begin at ``first``.
 
@@ -56,12 +61,16 @@ class StandardisedDesign(Design):
         """Number of columns."""
         return self.scale.width
 
+    @override
     def matrix(self, rows: Any) -> FloatArray:
-        """Standardise the rows."""
         return self.scale.rows(rows)
 
+    @override
+    def features(self, rows: Any) -> FloatArray:
+        return self.matrix(rows)[:, : len(self.scale.scales)]
+
+    @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        """Return functions of features that are not standardised."""
         z = self.scale
         if z.bias and not np.isfinite(z.scales).any():
             return self._constant(weights[-1], first)
@@ -69,7 +78,7 @@ class StandardisedDesign(Design):
         intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
         deviations = np.where(np.isfinite(z.scales), z.scales, 0.0)
         table = LinearFunctionTable(coefficients, intercept, z.centers, deviations)
-        return _one_each(table, part, len(z.scales), first)
+        return one_function_each(table, len(z.scales), first)
 
     def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
         """Return one constant function for all channels: pairs of many tags are very many."""
@@ -87,38 +96,37 @@ class StandardisedDesign(Design):
 
 
 @dataclass(frozen=True)
-class SparseDesign(Design):
-    """Columns of a sparse table as they are: zeros stay zeros.
+class PlainDesign(Design):
+    """Columns of a table as they are: zeros of a sparse one stay zeros.
 
     Parameters
     ----------
     n_features : int
     bias : bool
+    spread : (ndarray, ndarray) of shape (n_features,), optional
+        Means and deviations of the features, where they are known.
     """
 
     n_features: int
     bias: bool
+    spread: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def width(self) -> int:  # type: ignore[override]
         """Number of columns."""
         return self.n_features + self.bias
 
+    @override
     def matrix(self, rows: Any) -> Any:
-        """Add the constant."""
-        table = sparse.csr_array(rows, dtype=np.float64)
-        if not self.bias:
-            return table
-        constant = sparse.csr_array(np.ones((table.shape[0], 1)))
-        return sparse.hstack((table, constant), format="csr")
+        return sparse_matrix(rows, with_bias=self.bias)
 
+    @override
+    def features(self, rows: Any) -> Any:
+        return rows
+
+    @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        """Return functions of all columns."""
-        coefficients = np.ascontiguousarray(weights[: self.n_features].T)
-        intercept = weights[-1].copy() if self.bias else np.zeros(part.n_channels)
-        zeros, ones = np.zeros(self.n_features), np.ones(self.n_features)
-        table = LinearFunctionTable(coefficients, intercept, zeros, ones)
-        return _one_each(table, part, self.n_features, first)
+        return plain_functions(weights, part, first, self.spread)
 
 
 @dataclass(frozen=True)
@@ -143,28 +151,20 @@ class ActiveDesign(Design):
         """Number of columns."""
         return self.n_known + self.bias
 
+    @override
     def matrix(self, rows: Any) -> sparse.csr_array:
-        """Return zeros and ones."""
         return active_matrix(rows, self.n_known, with_bias=self.bias)
 
+    @override
+    def features(self, rows: Any) -> Any:
+        return rows
+
+    @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        """Return single features: a column per channel."""
-        used = np.flatnonzero(weights.any(axis=1))
-        feature = np.where(used < self.n_known, used, -1).astype(np.int64)
-        place, channel = np.nonzero(weights[used])
-        ones = np.ones(len(used))
-        return KindEnsemble(
-            family=ActiveFeatureFamily.name,
-            learners=ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), ones),
-            columns=first + channel.astype(np.int64),
-            term_learners=place.astype(np.int64),
-            channels=channel.astype(np.int64),
-            coefficients=weights[used][place, channel],
-            n_features=self.n_slots,
-        )
+        return active_functions(weights, part, first, self.n_slots)
 
 
-def design_of(rows: Any, part: PartKind, *, active: bool) -> Design:
+def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = True) -> Design:
     """Return the design that suits the features of the parts of training.
 
     Parameters
@@ -173,12 +173,17 @@ def design_of(rows: Any, part: PartKind, *, active: bool) -> Design:
     part : PartKind
     active : bool
         Whether rows are numbers of active features.
+    standardise : bool
+        Whether columns of dense tables get the mean 0 and the deviation 1.
     """
-    with_bias = not is_bounded(part)
+    with_bias = part.has_bias
     if active:
         return ActiveDesign(int(rows.max(initial=-1)) + 1, rows.shape[1], with_bias)
     if sparse.issparse(rows):
-        return SparseDesign(rows.shape[1], with_bias)
+        return PlainDesign(rows.shape[1], with_bias)
+    if not standardise:
+        table = np.asarray(rows, np.float64)
+        return PlainDesign(table.shape[1], with_bias, (table.mean(axis=0), table.std(axis=0)))
     return StandardisedDesign(Standardisation.of(rows, part.response))
 
 
@@ -186,10 +191,12 @@ def designs_of(
     kinds: Mapping[str, PartKind],
     stack: StackedParts,
     active: Collection[str],
+    *,
+    standardise: bool = True,
 ) -> dict[str, Design]:
     """Return the designs of all kinds."""
     return {
-        kind: design_of(stack.rows[kind], part, active=kind in active)
+        kind: design_of(stack.rows[kind], part, active=kind in active, standardise=standardise)
         for kind, part in kinds.items()
     }
 
@@ -229,16 +236,21 @@ def linear_ensemble(
     return Ensemble(kinds, members, ones, ones[None], facts)
 
 
-def _one_each(
-    table: LinearFunctionTable, part: PartKind, n_features: int, first: int
-) -> KindEnsemble:
-    numbers: NDArray[np.int64] = np.arange(part.n_channels)
-    return KindEnsemble(
-        family="linear",
-        learners=table,
-        columns=first + numbers,
-        term_learners=numbers,
-        channels=numbers,
-        coefficients=np.ones(len(numbers)),
-        n_features=n_features,
-    )
+def plain_ensemble(
+    kinds: Mapping[str, PartKind], weights: Mapping[str, FloatArray], facts: Mapping[str, Any]
+) -> Ensemble:
+    """Return linear functions of features as they are as a model.
+
+    Parameters
+    ----------
+    kinds : dict of str to PartKind
+    weights : dict of str to ndarray, shape (width, n_channels)
+        The weight of the constant in the last row, where the kind has one.
+    facts : dict
+        Plain values that are saved with the model.
+    """
+    designs = {
+        kind: PlainDesign(len(weights[kind]) - part.has_bias, part.has_bias)
+        for kind, part in kinds.items()
+    }
+    return linear_ensemble(kinds, designs, weights, facts)

@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
+from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, risk_of, weights_of_duals
 from structboost.linear.designs import designs_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.task import Task
 from structboost.tasks.chain import Stretch
 
 # Passes over all sequences between two exact ones.

@@ -15,9 +15,9 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.contract.calls import separation
-from structboost.linear.block_frank_wolfe import BlockFrankWolfe
-from structboost.linear.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
-from structboost.task import Task
+from structboost.contract.task import Task
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
+from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
 
 
 def pass_in_runs(

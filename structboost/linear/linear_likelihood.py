@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.calls import mean_loss, model_scores, predictions, stacked_inputs
+from structboost.contract.calls import mean_loss, predictions, stacked_inputs
 from structboost.contract.one_output import is_constant, warn_of_one_output
-from structboost.ensemble import Ensemble
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.loop import ending_of_passes, record, relative_gap
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
+from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar, announce_compilation
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -28,7 +28,8 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
-from structboost.task import StackedParts, Task
+from structboost.training.loop import ending_of_passes, record, relative_gap
+from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
     check_examples,
@@ -81,7 +82,7 @@ class LikelihoodProblem(Protocol):
 
 
 @dataclass(eq=False, repr=False)
-class LinearLikelihoodTrainer:
+class LinearLikelihoodTrainer(Trainer):
     """Linear functions of the parts that maximise the likelihood of the true outputs.
 
     Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2``, where outputs have the probabilities ``p(y
@@ -193,7 +194,7 @@ class LinearLikelihoodTrainer:
             start = None
             self._train(problem, float(C), began)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, partial(model_scores, self.task, self.model_))
+            warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
     def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:

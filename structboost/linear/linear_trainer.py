@@ -12,19 +12,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost.contract.calls import model_scores
+from structboost._typing import override
 from structboost.contract.one_output import predicts_one_output, warn_of_one_output
-from structboost.ensemble import Ensemble
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import examples_numbered
-from structboost.linear.designs import Design, StandardisedDesign, designs_of, linear_ensemble
+from structboost.linear.designs import Design, designs_of
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.loop import ending_of_passes
+from structboost.model.ensemble import Ensemble
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
 from structboost.selection.scoring import Score
-from structboost.task import StackedParts, Task
+from structboost.training.trainer import Trainer
 
 AUTO = "auto"
 # The smallest C that is tried.
@@ -37,7 +38,7 @@ _MOST_FITS, _FINER, _FINEST = 4, 0.1, 1e-9
 
 
 @dataclass(eq=False, repr=False)
-class LinearTrainer:
+class LinearTrainer(Trainer):
     """A :class:`structboost.StructuredSVM` on standardised features, kept as an Ensemble.
 
     Each channel of each kind has one linear function of weight 1.
@@ -100,8 +101,8 @@ class LinearTrainer:
         for _ in range(_MOST_FITS):
             svm = self._svm(C, tol)
             svm._fit(X, Y, sample_weight)
-            self.model_ = svm.model()
-            scores_of = partial(model_scores, self.task, self.model_)
+            self.model_ = svm.model_
+            scores_of = self.scores
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
             gap = svm.history_[-1]["gap"]
             is_done = self.C != AUTO or svm.interrupted_ or gap <= _FINEST
@@ -110,7 +111,7 @@ class LinearTrainer:
             tol = _FINER * min(tol, gap)
         self.history_, self.interrupted_ = svm.history_, svm.interrupted_
         self.objective_, self.C_ = svm.objective_, float(C)
-        self.ending_ = ending_of_passes(svm.history_, tol, interrupted=svm.interrupted_)
+        self.ending_ = svm.ending_
         if not self.interrupted_:
             warn_of_one_output(self.task, X, Y, scores_of)
         return self
@@ -164,8 +165,8 @@ class _FoldFits:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 svm: Any = uninterrupted(partial(next, path))
             histories.append(svm.history_)
-            shares.append(svm.share_of_loss())
-            folds.append(measured_model(self._task, fold, svm.model(), score=self._score))
+            shares.append(svm.share_of_loss_)
+            folds.append(measured_model(self._task, fold, svm.model_, score=self._score))
         facts = {
             "weak_learner": "linear",
             "columns": float(np.mean([history[-1]["columns"] for history in histories])),
@@ -178,30 +179,6 @@ class _FoldFits:
 class _Standardised(StructuredSVM):
     """A structured SVM on features that it standardises."""
 
-    def __init__(self, task: Task, **parameters: Any) -> None:
-        super().__init__(task, **parameters)
-        # By kind; the copies of a path share them.
-        self._designs: dict[str, Design] = {}
-
-    def _stack(self, X: Sequence[Any]) -> StackedParts:
-        stack = super()._stack(X)
-        self._designs.update(designs_of(self.task.kinds, stack, self.active))
-        # The SVM has a constant of its own.
-        scaled = {
-            kind: own.matrix(stack.rows[kind])[:, : len(own.scale.scales)]
-            for kind, own in self._designs.items()
-            if isinstance(own, StandardisedDesign)
-        }
-        return StackedParts({**stack.rows, **scaled}, stack.offsets)
-
-    def share_of_loss(self) -> float:
-        """Share of the loss in the objective."""
-        matrices = self.w_.values() if isinstance(self.w_, dict) else [self.w_]
-        norm = sum(float(np.sum(np.square(weights))) for weights in matrices) / 2
-        return 1.0 - norm / self.objective_
-
-    def model(self) -> Ensemble:
-        """The weights as linear functions of features that are not standardised."""
-        matrices = self.w_ if isinstance(self.w_, dict) else dict.fromkeys(self._designs, self.w_)
-        facts = {"C": float(self.C), "history": self.history_, "objective": self.objective_}
-        return linear_ensemble(self.task.kinds, self._designs, matrices, facts)
+    @override
+    def _designs(self, stack: StackedParts) -> dict[str, Design]:
+        return designs_of(self.task.kinds, stack, self.active)

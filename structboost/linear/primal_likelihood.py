@@ -10,13 +10,12 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import check_nothing_missing, stacked
+from structboost.contract.task import Task
 from structboost.linear.designs import designs_of
-from structboost.linear.linear_scores import is_bounded
-from structboost.linear.quasi_newton import QuasiNewton
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.task import Task
+from structboost.solvers.quasi_newton import QuasiNewton
 
 # Steps of a round.
 _STEPS = 3
@@ -73,7 +72,7 @@ class PrimalLikelihood:
             kind: (own.width, task.kinds[kind].n_channels) for kind, own in self.designs.items()
         }
         sizes = [a * b for a, b in self._shapes.values()]
-        self._bounded = np.repeat([is_bounded(part) for part in task.kinds.values()], sizes)
+        self._bounded = np.repeat([not part.has_bias for part in task.kinds.values()], sizes)
         self._C = 0.0
         self._solver: QuasiNewton | None = None
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.

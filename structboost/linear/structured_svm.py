@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
-from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray
-from structboost.contract.calls import (
-    check_nothing_missing,
-    mean_loss,
-    predictions,
-    separation,
-    stacked,
-    stacked_inputs,
-)
+from structboost._typing import FloatArray, override
+from structboost.contract.calls import check_nothing_missing, separation, stacked
 from structboost.contract.exactness import check_found, probe_argmax
 from structboost.contract.one_output import warn_of_one_output
-from structboost.contract.parts import check_declared
-from structboost.exceptions import InterruptedFitWarning, ModelFileError, TaskError, warn_user
+from structboost.contract.parts import StackedParts, check_declared
+from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
+from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.schema import DamagedFileError
-from structboost.linear.block_frank_wolfe import BlockFrankWolfe
+from structboost.linear.designs import Design, designs_of, linear_ensemble
 from structboost.linear.first_passes import pass_in_runs
-from structboost.linear.linear_file import FORMAT, LinearModel
-from structboost.linear.linear_scores import LinearScores, is_bounded, merge_kinds
-from structboost.loop import record
+from structboost.model.ensemble import Ensemble
+from structboost.model.linear_members import weights_of
 from structboost.progress import ProgressBar, announce_compilation
 from structboost.runtime.blas_threads import one_blas_thread
-from structboost.runtime.documentation import Documented
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
-from structboost.task import KeptTruth, StackedParts, Task
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
+from structboost.solvers.linear_scores import LinearScores, merge_kinds
+from structboost.training.loop import ending_of_passes, record
+from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
     check_examples,
     checked_example_weights,
-    checked_features,
     checked_positive,
     checked_relative_gap,
-    checked_weights,
     checked_whole_number,
     shown,
 )
@@ -67,7 +59,7 @@ _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average"
 
 
 @dataclass(eq=False, repr=False)
-class StructuredSVM(Documented, BaseEstimator):
+class StructuredSVM(Trainer):
     """Linear structured SVM, trained to a certified duality gap.
 
     The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,
@@ -77,7 +69,7 @@ class StructuredSVM(Documented, BaseEstimator):
         1/2 |W|^2 + C/m sum_i max_y [Delta(y_i, y) - <W, Psi(x_i, y_i) - Psi(x_i, y)>]
 
     by block-coordinate Frank-Wolfe with averaging (Lacoste-Julien et al., ICML 2013) on cached cuts
-    (:mod:`structboost.linear.block_frank_wolfe`).
+    (:mod:`structboost.solvers.block_frank_wolfe`).
 
     Kinds of parts whose weak learners answer in (-1, 1) get a constant feature 1, whose weight is
     the bias; it is regularised like the others.  Kinds that answer in (0, 1), the edges of a CRF,
@@ -110,6 +102,8 @@ class StructuredSVM(Documented, BaseEstimator):
 
     Attributes
     ----------
+    model_ : Ensemble
+        The linear functions as a model.
     w_ : ndarray, shape (n_features + 1, n_channels), or dict of such arrays
         Weights, the bias in the last row; by kind where the task has several.
         Kinds without bias have ``n_features`` rows.
@@ -120,6 +114,10 @@ class StructuredSVM(Documented, BaseEstimator):
         Primal objective of ``w_``.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
+    ending_ : str
+        Why the fit ended: "gap", "max_rounds" or "interrupted".
+    C_ : float
+        The C of the model.
     """
 
     task: Task
@@ -131,10 +129,12 @@ class StructuredSVM(Documented, BaseEstimator):
     average: bool = True
     random_state: Any = None
     verbose: int = 0
-    w_: Any = field(init=False)
+    model_: Ensemble = field(init=False)
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
     interrupted_: bool = field(init=False)
+    ending_: str = field(init=False)
+    C_: float = field(init=False)
 
     @deferred_interrupts()
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -171,8 +171,8 @@ class StructuredSVM(Documented, BaseEstimator):
 
     def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> None:
         self._check_parameters()
-        check_examples(X, Y)
         X, Y = by_position(X), by_position(Y)
+        check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
@@ -202,8 +202,8 @@ class StructuredSVM(Documented, BaseEstimator):
         ValueError, TypeError, TaskError
             As :meth:`fit` does.
         """
-        check_examples(X, Y)
         X, Y = by_position(X), by_position(Y)
+        check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         run: _Run | None = None
         for C in Cs:
@@ -237,199 +237,32 @@ class StructuredSVM(Documented, BaseEstimator):
                 ConvergenceWarning,
             )
 
-    def scores(self, X: Sequence[Any]) -> StackedParts:
-        """Scores of all parts of all inputs.
-
-        Parameters
-        ----------
-        X : sequence, shape (n_examples,)
-            Inputs, at least one.
-
-        Returns
-        -------
-        scores : StackedParts
-            By kind, rows of shape (n_rows, n_channels).
-
-        Raises
-        ------
-        NotFittedError
-            If the model is not fitted yet.
-        ValueError, TypeError
-            If ``X`` is empty or no sequence, or parts have another number of features than in
-            training.
-        TaskError
-            If the entries of ``X`` are not inputs of the task.
-        """
-        matrices = self._matrices()
-        stack = stacked_inputs(self.task, by_position(X))
-        known = {
-            kind: len(matrices[kind]) - (not is_bounded(part))
-            for kind, part in self.task.kinds.items()
+    @property
+    def w_(self) -> Any:
+        """Weights of the features and the constant, by kind where the task has several."""
+        model = self._fitted()
+        n_known: Mapping[str, int] = model.metadata["n_known"]
+        weights = {
+            kind: weights_of(member, self.task.kinds[kind], n_known.get(kind))
+            for kind, member in model.members.items()
         }
-        for kind, n_features in known.items():
-            if kind not in self.active:
-                checked_features(stack.rows[kind], n_features)
-        parts = LinearScores(self.task.kinds, stack, {kind: known[kind] for kind in self.active})
-        return parts.scores(parts.flat_weights(matrices))[1]
-
-    def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Best output of each input, by the task's ``predict``.
-
-        Parameters
-        ----------
-        X : sequence, shape (n_examples,)
-            Inputs, at least one.
-
-        Returns
-        -------
-        outputs : list, shape (n_examples,)
-            What the task's ``predict`` returns for each input.
-
-        Raises
-        ------
-        NotFittedError, ValueError, TypeError, TaskError
-            As :meth:`scores` does.
-        """
-        X = by_position(X)
-        return predictions(self.task, X, self.scores(X))
-
-    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Minus the mean loss of the predictions: larger is better.
-
-        Parameters
-        ----------
-        X, Y : sequences
-            Inputs, and their true outputs.
-        sample_weight : array-like, shape (n_examples,), optional
-            Weight of each example in the mean.
-
-        Returns
-        -------
-        score : float
-            At most 0.
-
-        Raises
-        ------
-        ValueError
-            If lengths differ or weights are out of their range, and as :meth:`scores` does.
-        """
-        weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
-        return -mean_loss(self.task, Y, self.predict(X), weights)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the weights and the parameters (not the task) to a file, without pickle.
-
-        The file is written whole or not at all.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            If the model is not fitted yet.
-        """
-        self.to_model().save(path)
+        return weights if len(weights) > 1 else next(iter(weights.values()))
 
     @classmethod
-    def load(cls, path: str | PathLike[str], task: Task) -> StructuredSVM:
-        """A fitted model from a file that :meth:`save` wrote, and the task it was trained on.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-        task : Task
-            A task with the same kinds of parts as in training.
-
-        Returns
-        -------
-        svm : StructuredSVM
-            The fitted model, with its parameters.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is not a file of a StructuredSVM, is damaged, or is of another version.
-        TaskError
-            If the model is of another task.
-        """
-        model = LinearModel.load(path)
-        if "history" not in model.metadata:
-            raise ModelFileError(f"{path} was not written by StructuredSVM.save.")
-        if dict(model.kinds) != dict(task.kinds):
-            raise TaskError(
-                f"The model in {path} has the kinds {dict(model.kinds)}, the task "
-                f"{dict(task.kinds)}."
-            )
-        with FORMAT.damage(path):
-            return cls.from_model(model, task)
-
-    def to_model(self) -> LinearModel:
-        """What a file holds of the fitted model.
-
-        Returns
-        -------
-        model : LinearModel
-            Weights by kind, parameters, history and objective.
-
-        Raises
-        ------
-        NotFittedError
-            If the model is not fitted yet.
-        """
-        weights = self._matrices()
-        facts = {
-            "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
-            "history": list(self.history_),
-            "objective": self.objective_,
-            "interrupted": self.interrupted_,
-        }
-        return LinearModel(self.task.kinds, weights, facts)
-
-    @classmethod
-    def from_model(cls, model: LinearModel, task: Task) -> StructuredSVM:
-        """The fitted model that :meth:`to_model` took apart.
-
-        Parameters
-        ----------
-        model : LinearModel
-            What :meth:`to_model` returned.
-        task : Task
-            A task with the same kinds of parts as in training; this is not checked.
-
-        Returns
-        -------
-        svm : StructuredSVM
-            The fitted model, with its parameters.
-
-        Raises
-        ------
-        DamagedFileError
-            If the model has other parameters than those of a StructuredSVM.
-        """
-        facts = model.metadata
-        if set(facts["parameters"]) != set(_SAVED):
+    @override
+    def _parameters_in(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        parameters: dict[str, Any] = facts["parameters"]
+        if set(parameters) != set(_SAVED):
             raise DamagedFileError("it has other parameters than those of StructuredSVM")
-        made = cls(task, **facts["parameters"])
-        made._check_parameters()
-        made.w_ = (
-            dict(model.weights) if len(model.weights) > 1 else next(iter(model.weights.values()))
-        )
-        made.history_, made.objective_ = list(facts["history"]), float(facts["objective"])
-        made.interrupted_ = bool(facts["interrupted"])
-        return made
+        return parameters
 
-    def _matrices(self) -> dict[str, FloatArray]:
-        """Weights by kind."""
-        if not hasattr(self, "w_"):
-            raise NotFittedError("This StructuredSVM is not fitted yet; call fit(X, Y) first.")
-        w: Any = self.w_
-        return dict(w) if isinstance(w, dict) else dict.fromkeys(self.task.kinds, w)
+    @classmethod
+    @override
+    def from_model(cls, model: Ensemble, task: Task) -> Self:
+        trainer = super().from_model(model, task)
+        trainer._check_parameters()
+        trainer.ending_ = trainer._ending()
+        return trainer
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
         """Features of the parts of training inputs."""
@@ -453,11 +286,31 @@ class StructuredSVM(Documented, BaseEstimator):
                 f"{list(self.task.kinds)}."
             )
 
+    def _designs(self, stack: StackedParts) -> dict[str, Design]:
+        """Features of the parts as the weights multiply them."""
+        return designs_of(self.task.kinds, stack, self.active, standardise=False)
+
+    def _ending(self) -> str:
+        return ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
+
     def _keep(self, run: _Run) -> None:
-        matrices = {a.kind: run.parts.matrix(run.best, a).copy() for a in run.parts.layouts}
-        self.w_ = matrices if len(matrices) > 1 else next(iter(matrices.values()))
-        self.objective_ = run.primal
-        self.history_ = run.history
+        self.history_, self.objective_, self.C_ = run.history, run.primal, float(self.C)
+        self.ending_ = self._ending()
+        norm = 0.5 * float(run.best @ run.best)
+        self.share_of_loss_ = 1.0 - norm / run.primal if run.primal else 0.0
+        matrices = {a.kind: run.parts.matrix(run.best, a) for a in run.parts.layouts}
+        facts = {
+            "trainer": StructuredSVM.__name__,
+            "C": self.C_,
+            "history": self.history_,
+            "objective": self.objective_,
+            "certified": bool(self.history_[-1]["certified"]),
+            "ending": self.ending_,
+            "interrupted": self.interrupted_,
+            "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
+            "n_known": run.n_known,
+        }
+        self.model_ = linear_ensemble(self.task.kinds, run.designs, matrices, facts)
 
 
 class _Run:
@@ -472,8 +325,10 @@ class _Run:
         self.budgets = float(svm.C) * shares
         stack = svm._stack(X)
         probe_argmax(svm.task, X, Y, stack.offsets)
-        known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
-        self.parts = LinearScores(svm.task.kinds, stack, known)
+        self.designs = svm._designs(stack)
+        rows = {kind: own.features(stack.rows[kind]) for kind, own in self.designs.items()}
+        self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
+        self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
         self._begin()

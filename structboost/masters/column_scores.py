@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
-from structboost.linear.linear_scores import KindLayout, starts_of
+from structboost.contract.parts import StackedParts
 from structboost.runtime.compiled import compiled
-from structboost.task import StackedParts
+from structboost.solvers.linear_scores import DENSE, KindLayout, starts_of
+from structboost.weak.terms import Terms
 
 _Features = tuple[FloatArray, IntArray]
 
 
 class ColumnScores:
-    """Columns of a master as features of :class:`structboost.linear.block_frank_wolfe.Scores`.
+    """Columns of a master as features of :class:`structboost.solvers.block_frank_wolfe.Scores`.
 
     All weights are bounded.
 
@@ -64,7 +64,7 @@ class ColumnScores:
         for kind, own in terms.items():
             n_rows = int(offsets[kind][-1])
             layout = KindLayout(
-                kind, n_rows, len(own.columns), n_channels[kind], True, False,
+                kind, n_rows, len(own.columns), n_channels[kind], True, DENSE,
                 0, self.n_weights, self.n_scores,
             )  # fmt: skip
             self.layouts.append(layout)
@@ -99,7 +99,7 @@ class ColumnScores:
 
     def place(
         self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
         """Gather the features of flat ``scores``; returns what ``LinearScores.place`` does."""
         of_kind, rows, channels = self._places(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
@@ -116,8 +116,8 @@ class ColumnScores:
                 first_feature, values,
             )  # fmt: skip
         self.features = values, np.zeros(0, np.int64)
-        bounded, active = np.ones(len(scores), np.bool_), np.zeros(len(scores), np.bool_)
-        return first_feature[:-1], first_weight, lengths, bounded, active
+        bounded, form = np.ones(len(scores), np.bool_), np.full(len(scores), DENSE, np.int8)
+        return first_feature[:-1], first_weight, lengths, bounded, form
 
     def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Number of the kind, row and channel of flat ``scores``."""

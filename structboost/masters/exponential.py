@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 
-from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms, check_single_terms
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.optional_methods import codes_of
 from structboost.exceptions import SolverError, TaskError
 from structboost.files.schema import (
     Array,
@@ -25,15 +25,17 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
-from structboost.masters.coordinate_descent import channel_weights, update_coordinates
 from structboost.masters.pair_margins import PAIR_LINK
-from structboost.shards.responses import StoredResponses
+from structboost.solvers.coordinate_descent import channel_weights, update_coordinates
 from structboost.validation import (
     checked_choice,
     checked_not_negative,
     checked_positive,
+    checked_regularisation,
     checked_whole_number,
 )
+from structboost.weak.responses import StoredResponses
+from structboost.weak.terms import Terms, check_single_terms
 
 SOLVERS = ("fcd", "lbfgs")
 # Words of the state of NumPy's RandomState.
@@ -75,9 +77,7 @@ class Exponential(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
-    can_resume = True
     link = PAIR_LINK
-    takes_infinite_C: ClassVar[bool] = True
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
@@ -89,6 +89,15 @@ class Exponential(Formulation):
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
         checked_positive(self.largest_weight, "largest_weight")
+
+    @property
+    @override
+    def makes(self) -> type[ExponentialMaster]:
+        return ExponentialMaster
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
 
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
         """Coordinate descent or L-BFGS-B on all pairs.
@@ -106,7 +115,7 @@ class ExponentialMaster(RestrictedMaster):
 
     def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
         super().__init__(C)
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self.formulation = formulation
         self._random = problem.random_state
         self._kind = problem.only_kind()
@@ -151,7 +160,8 @@ class ExponentialMaster(RestrictedMaster):
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
                 "Coordinate descent on the exponential loss needs weak learners with answers in "
-                "{-1, 0, 1}; take solver='lbfgs' for others."
+                "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
+                "objective of an estimator."
             )
         return self._answers.add(responses[:, self._order])
 
@@ -241,7 +251,7 @@ class ExponentialMaster(RestrictedMaster):
         return numbers, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of a state must be."""
+        """Names, types and shapes of the arrays of a state."""
         arrays = {
             "weights": Array("float64", ("n_live",), low=0.0, high=self._largest),
             "pairs": Array("float64", self._rho.shape, low=0.0),

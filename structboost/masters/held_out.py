@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from structboost._typing import FloatArray
-from structboost.columns import HeldOut
 from structboost.files.schema import Array, DamagedFileError, below, prefixed
 
 # Logarithms of the temperatures that are searched.
@@ -22,6 +21,25 @@ _DEVIATION = 1.0
 _STEP = 0.5
 # The factor of new parts is so many times this power of that of parts left out.
 _SCALE, _EXPONENT = 1.2, 0.57
+
+
+class HeldOut(NamedTuple):
+    """Answers of the columns of a round on the parts that they were not fitted to.
+
+    Parameters
+    ----------
+    parts : ndarray of bool, shape (n_parts,)
+        The parts that the round left out.
+    columns, channels : sequence of int
+        Place of each column in the master, and channel of each of its terms.
+    answers : sequence of ndarray, shape (n_parts,)
+        For each term its coefficient times the answers of its learner; 0 on all other parts.
+    """
+
+    parts: NDArray[np.bool_]
+    columns: Sequence[int]
+    channels: Sequence[int]
+    answers: Sequence[FloatArray]
 
 
 class Temperature(NamedTuple):

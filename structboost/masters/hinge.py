@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.columns import Terms
 from structboost.contract.exactness import beaten
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
-from structboost.masters.bundle import Bundle
-from structboost.masters.cut_pool import CutPool
-from structboost.masters.cut_program import CutProgram
+from structboost.solvers.bundle import Bundle
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import CutProgram
+from structboost.weak.terms import Terms
 
 OracleType = TypeVar("OracleType", bound=ColumnOracle)
 
@@ -110,7 +110,9 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
     """Hinge masters with one slack for all examples: a cut is an output for each example."""
 
-    takes_sparse_answers = True
+    def add_sparse_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; the oracle takes both forms."""
+        return self.add_responses(kind, responses)
 
     def duals(self) -> dict[str, Any]:
         """The sum of dual multiplier times measure over the cuts."""

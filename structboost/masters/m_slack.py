@@ -3,7 +3,7 @@
 A proximal step from a center c, of length t, is ``min sum(w) + sum_i B_i slack_i + |w - c|^2 /
 (2 t)`` over ``w >= 0``.  With ``w = t W`` it is the linear structured SVM with ``1/2 |W - A|^2``,
 ``A = c / t - 1``, losses divided by t and bounded weights, which
-:mod:`structboost.linear.block_frank_wolfe` solves on the cuts that it keeps of each example.  A
+:mod:`structboost.solvers.block_frank_wolfe` solves on the cuts that it keeps of each example.  A
 step is a pass of the argmax and a few passes over the cuts; its weights are the next center.
 Wherever it stops, the multipliers divided by the largest edge of a column are feasible, and prove a
 bound.  Figures: docs/decisions/convergence.md.
@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
 from structboost.contract.exactness import check_found
-from structboost.linear.block_frank_wolfe import BlockFrankWolfe
-from structboost.linear.linear_scores import FoundOutputs, merge_kinds
 from structboost.masters.base import Formulation, Problem
 from structboost.masters.column_scores import ColumnScores
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.masters.slack_program import SlackProgramMaster
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
+from structboost.solvers.linear_scores import FoundOutputs, merge_kinds
+from structboost.weak.terms import Terms
 
 # Below this gap the linear program takes over: it ends exactly, blocks come near slowly.
 _FINEST = 1e-3

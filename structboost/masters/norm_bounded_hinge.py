@@ -1,12 +1,13 @@
 """The hinge form of MultiBoost.MO and MultiBoost.ECC: hinge loss under a bound of the l1 norm.
 
-The bundle method (:mod:`structboost.masters.bundle`) on the mean loss, with the norm as a penalty.
+The bundle method (:mod:`structboost.solvers.bundle`) on the mean loss, with the norm as a penalty.
 The linear program over the cuts tells how near the optimum the center is, and gives the duals.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.masters.base import CutOracle, Formulation, Problem
-from structboost.masters.cut_pool import CutPool
-from structboost.masters.cut_program import scaled_down
 from structboost.masters.hinge import CuttingPlaneMaster
-from structboost.masters.proximal_step import no_curvature, proximal_step
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import scaled_down
+from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 # Gap up to which an answer of the solver is accepted, as a share of the loss of no weights.
 _ACCURACY = 1e-7
@@ -57,7 +58,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
     """
 
     # A code that was drawn once does not come again, and the optimum is over all columns so far.
-    drops_idle_columns = False
+    max_idle_rounds = inf
     longest_step = 1e8
 
     def __init__(self, oracle: CutOracle, theta: float) -> None:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation, slack_separation
 from structboost.contract.exactness import probe_argmax
-from structboost.contract.separation import separation_of
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import Separation, separation_of
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, Problem
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.shards.responses import StoredResponses
-from structboost.task import Separation, StackedParts, Task
+from structboost.weak.responses import StoredResponses
 
 
 class SlackOracle(ColumnOracle):

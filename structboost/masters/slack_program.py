@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
-from structboost.masters.cut_pool import CutPool
+from structboost.contract.measures import Measure
+from structboost.contract.separation import Separation
 from structboost.masters.hinge import HingeMaster
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.runtime.compiled import compiled
-from structboost.task import Measure, Separation
+from structboost.solvers.cut_pool import CutPool
+from structboost.weak.terms import Terms
 
 _MAX_IDLE = 3
 _MIN_NEW_ROWS = 500

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from structboost._typing import FloatArray, IntArray
-from structboost.files.whole_file import write_whole
+from structboost.files.atomic_write import write_whole
 from structboost.plotting.c_path import CPathDisplay
 from structboost.plotting.convergence import ConvergenceDisplay
 from structboost.plotting.shapes import ShapeDisplay

@@ -8,6 +8,7 @@ from structboost.segmentation.image_files import (
     read_photograph,
     write_png,
 )
+from structboost.segmentation.label_map import Meaning
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -15,12 +16,11 @@ from structboost.segmentation.labelled_folder import (
     read_groups,
     read_split,
 )
-from structboost.segmentation.made_images import MadeImages, made_images
-from structboost.segmentation.meaning import Meaning
 from structboost.segmentation.own_unaries import OwnUnaries
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_segmentation import StrokeSegmenter
+from structboost.segmentation.synthetic_images import MadeImages, made_images
 from structboost.segmentation.unaries import UnarySettings
 
 __all__ = [

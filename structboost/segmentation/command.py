@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from structboost.files.atomic_write import whole_file, write_whole
 from structboost.files.outputs import check_folder, check_overwrites_none
-from structboost.files.whole_file import whole_file, write_whole
 from structboost.progress import Phase
 from structboost.segmentation.command_files import (
     check_files,
@@ -32,6 +32,7 @@ from structboost.segmentation.image_files import (
     read_photograph,
     write_png,
 )
+from structboost.segmentation.label_map import Meaning
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -39,13 +40,12 @@ from structboost.segmentation.labelled_folder import (
     read_groups,
     read_split,
 )
-from structboost.segmentation.made_images import made_images
-from structboost.segmentation.meaning import Meaning
 from structboost.segmentation.prediction import Segmented, Settings, segmented_in_turn
 from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
 from structboost.segmentation.stroke_segmentation import StrokeSegmenter
+from structboost.segmentation.synthetic_images import made_images
 from structboost.validation import (
     checked_n_jobs,
     checked_positive,

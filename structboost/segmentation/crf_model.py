@@ -12,14 +12,13 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from structboost._typing import FloatArray, IntArray
-from structboost.boosting import StructBoost
-from structboost.ensemble import FORMAT, Ensemble
 from structboost.files.archive import Arrays
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below, prefixed
 from structboost.inference.alpha_expansion import expanded_labels
-from structboost.linear.structured_svm import StructuredSVM
+from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.tasks.superpixel_crf import SuperpixelGraph
+from structboost.training.trainer import Trainer
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _LOG_FACTORS = (-7.0, 7.0)
@@ -43,21 +42,10 @@ class CRFModel:
     model: Ensemble | Mapping[str, LinearAndSteps]
 
     @classmethod
-    def of(cls, trainer: StructBoost | StructuredSVM) -> CRFModel:
-        """What a trainer of :class:`structboost.SuperpixelCRFTask` has learned."""
+    def of(cls, trainer: Trainer) -> CRFModel:
+        """Make the energies of a fitted trainer of :class:`structboost.SuperpixelCRFTask`."""
         n_labels: int = trainer.task.n_labels  # type: ignore[attr-defined]
-        if isinstance(trainer, StructBoost):
-            return cls._of_ensemble(n_labels, trainer.model_)
-        by_kind = trainer.w_ if isinstance(trainer.w_, dict) else {_NODE: trainer.w_}
-        # Behind the weights of nodes is a constant.
-        linear = {_NODE: _linear(by_kind[_NODE][:-1, 0], by_kind[_NODE][-1, 0])}
-        if _EDGE in by_kind:
-            linear[_EDGE] = _linear(by_kind[_EDGE][:, 0], 0.0)
-        return cls(n_labels, linear)
-
-    @classmethod
-    def _of_ensemble(cls, n_labels: int, model: Ensemble) -> CRFModel:
-        by_kind = {}
+        model, by_kind = trainer.model_, {}
         for kind in model.members:
             found = LinearAndSteps.of(model.scorer(kind))
             if found is None:

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import IntArray
-from structboost.boosting import StructBoost
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.progress import Phase
 from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.potentials import true_labels
 from structboost.segmentation.scores import SegmentationScores
 from structboost.selection.folds import Fold, parts_of_groups
-from structboost.selection.held_out import HeldOut, measured_model, measured_scores, scaled_hinge
+from structboost.selection.held_out import HeldOut, measured_model, scaled_hinge
 from structboost.selection.path import Path, Trial
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
+from structboost.training.boosting import StructBoost
+from structboost.training.trainer import Trainer
 from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
@@ -33,7 +34,6 @@ _FOLDS = 3
 _LINEAR_TOL = 0.05
 
 Counts = Sequence[IntArray]
-Trainer = StructBoost | StructuredSVM
 # By kind of part.
 LinearFunction = dict[str, CrossFittedWeights]
 
@@ -284,7 +284,7 @@ class Learned(NamedTuple):
 
     Attributes
     ----------
-    trainer : StructBoost or StructuredSVM
+    trainer : Trainer
     C : float
     scores : list of (float, float)
         Each C that was tried with its mean IoU, ascending; empty where C was given.
@@ -393,8 +393,6 @@ class _FoldFits:
             return HeldOut(0.0, 0.0, is_constant=True)
         data = _training_set(*given, self._settings, None)
         fold = Fold([], [], None, data.X, data.Y)
-        if isinstance(trainer, StructuredSVM):
-            return measured_scores(trainer.task, fold, trainer.scores(data.X), scaled_hinge)
         return measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
 
 

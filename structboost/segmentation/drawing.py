@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.segmentation.image_files import VOID, Mask, Photograph, resized_mask
-from structboost.segmentation.meaning import Meaning
+from structboost.segmentation.label_map import Meaning
 from structboost.vision.drawing import WHITE, blank, class_colours, sheet, text_size, write_text
 from structboost.vision.images import Pixels, resized
 

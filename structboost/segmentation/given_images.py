@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost.progress import Phase
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
-from structboost.segmentation.meaning import check_hard_edges
+from structboost.segmentation.label_map import check_hard_edges
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.validation import group_numbers
 from structboost.vision.images import as_rgb, checked_image

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from structboost.files.whole_file import write_whole
+from structboost.files.atomic_write import write_whole
 from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
 
 Photograph = NDArray[np.uint8]

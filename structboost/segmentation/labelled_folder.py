@@ -24,8 +24,8 @@ from structboost.segmentation.image_files import (
     read_photograph,
     text_lines,
 )
+from structboost.segmentation.label_map import Meaning, check_hard_edges, meaning_of
 from structboost.segmentation.mask_sources import MaskSource, mask_source
-from structboost.segmentation.meaning import Meaning, check_hard_edges, meaning_of
 
 
 @dataclass(frozen=True)

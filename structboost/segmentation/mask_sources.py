@@ -22,7 +22,7 @@ from structboost.segmentation.image_files import (
     files_in,
     read_mask,
 )
-from structboost.segmentation.meaning import ClassTable, Colour, Meaning, read_classes
+from structboost.segmentation.label_map import ClassTable, Colour, Meaning, read_classes
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 # Labels of LabelMe that are no classes.
@@ -70,7 +70,7 @@ def mask_source(
         Name of a mask without its suffix, such as ``{name}_mask``, where ``{name}`` is the name of
         the image.
     classes : str or Path, optional
-        Table of classes (:func:`structboost.segmentation.meaning.read_classes`).
+        Table of classes (:func:`structboost.segmentation.label_map.read_classes`).
     """
     if pattern.count("{name}") != 1:
         raise ImageFileError(

@@ -45,7 +45,7 @@ from structboost.segmentation.image_files import (
     mask_of,
     resized_mask,
 )
-from structboost.segmentation.meaning import Meaning, meaning_of
+from structboost.segmentation.label_map import Meaning, meaning_of
 from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.refinement import refined_mask

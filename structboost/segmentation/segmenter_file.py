@@ -29,7 +29,7 @@ from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
 from structboost.segmentation.image_files import VOID
 from structboost.segmentation.joint_classifier import JointClassifier, n_joint_features
-from structboost.segmentation.meaning import Meaning
+from structboost.segmentation.label_map import Meaning
 from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
 from structboost.segmentation.scribbles import N_ANSWERS
 from structboost.segmentation.unaries import GROUPS, WORDS, UnaryClassifiers, UnarySettings

@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost.contract.calls import mean_loss, model_scores, predictions, separation
+from structboost.contract.calls import mean_loss, predictions, separation
 from structboost.contract.one_output import is_constant
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
-from structboost.ensemble import Ensemble
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, examples_numbered
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood, log_losses
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_scores
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
-from structboost.task import Task
 
 # ``surrogate(task, X, Y, scores, weights)`` measures scores on examples: smaller is better.
 Surrogate = Callable[..., float]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from structboost.exceptions import BinnedTableError
 from structboost.files.archive import ArchiveFormat, Arrays
+from structboost.files.atomic_write import whole_folder
 from structboost.files.schema import Array, DamagedFileError, Part
-from structboost.files.whole_file import whole_folder
 from structboost.weak.binning import (
     SAMPLED_ROWS,
     Gaps,

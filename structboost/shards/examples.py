@@ -13,20 +13,21 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.exceptions import TaskError
+from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.binned_table import BinnedTable, StoredCodes
-from structboost.shards.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.shards.group import ShardGroup, layout_of
 from structboost.shards.shard import (
     FeaturesInShards,
-    FeaturesOfRows,
     GivenRows,
     ShardSource,
     examples_between,
 )
-from structboost.task import StackedParts, Task
 from structboost.weak.binning import Thresholds, bin_thresholds
+from structboost.weak.responses import FeaturesOfRows
 from structboost.weak.standardisation import Standardisation
 
 
@@ -79,12 +80,11 @@ class TrainingSet(ABC):
         engine : Engine
         example_weights : ndarray, shape (n_examples,)
             They sum to 1.
-        in_shards : dict of str to tuple
-            What the shards make of the features of a kind, by
-            :attr:`structboost.WeakLearnerFamily.shard_features`.
+        in_shards : dict of str to ShardFeatures
+            :attr:`structboost.WeakLearnerFamily.shard_features` of the kinds that have them.
         """
-        is_python = type(self.task).separate is Task.separate
-        blocks = blocks_of(self.offsets, PYTHON_EXAMPLES if is_python else None)
+        in_batches = self.task.separates_in_batches
+        blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
         layout = layout_of(blocks, engine)
         n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
         sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]
@@ -102,7 +102,7 @@ class TrainingSet(ABC):
         for kind in self.task.kinds:
             if shards is not None and kind in in_shards:
                 found = np.array([shards.features_sum(kind)], np.uint64)
-                arrays = [*(array for made in in_shards[kind] for array in made[:2]), found]
+                arrays = [*in_shards[kind].identity, found]
             else:
                 assert self.rows is not None
                 rows: Any = self.rows[kind]

@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.columns import Terms
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs, probe_argmax
+from structboost.contract.measures import Measure
+from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.examples import TrainingSet
 from structboost.shards.group import ShardGroup
-from structboost.shards.measures import BlockMeasure, block_measure
 from structboost.shards.shard import loss_and_risk
-from structboost.task import Measure, StackedParts
+from structboost.weak.block_measures import BlockMeasure, block_measure
+from structboost.weak.terms import Terms
 
 # By kind: terms whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]
@@ -40,13 +41,9 @@ class ShardedDuals:
         """Parts and channels."""
         return int(self._group.blocks.rows[self._kind][-1]), self._group.n_channels[self._kind]
 
-    def histograms(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Sums over the bins of the features ``first <= f < last``, and over all parts."""
-        return self._group.histograms(self._kind, first, last)
-
-    def standardised_sums(self) -> FloatArray:
-        """Sums of the standardised features times the weights, shape (width, n_channels)."""
-        return self._group.standardised_sums(self._kind)
+    def sums(self, *arguments: Any) -> FloatArray:
+        """Sums over all shards that pricing asks of the responses made there."""
+        return self._group.sums(self._kind, *arguments)
 
     def gathered(self) -> FloatArray:
         """The weights themselves, shape (n_parts, n_channels)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from structboost.contract.task import Task
 from structboost.shards.binned_table import BinnedTable
 from structboost.shards.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
-from structboost.task import Task
 from structboost.validation import check_examples
 
 

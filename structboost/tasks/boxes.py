@@ -1,4 +1,4 @@
-"""Which of the candidate boxes of an image is the object (StructBoost, section 3.5)."""
+"""Choice of the object among the candidate boxes of an image (StructBoost, section 3.5)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.box_search import checked_boxes, most_violated, overlaps
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.tasks.indicators import exchange, indicator
 
 
 class BoxCandidates(Protocol):
@@ -20,10 +24,10 @@ class BoxCandidates(Protocol):
 
     @property
     def boxes(self) -> FloatArray:
-        """Shape (n_boxes, 4): x, y, width, height."""
+        """Boxes, shape (n_boxes, 4): x, y, width, height."""
 
     def features(self) -> NDArray[Any]:
-        """Features of the boxes, shape (n_boxes, n_features)."""
+        """Return the features of the boxes, shape (n_boxes, n_features)."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,11 @@ class BoxTable:
     boxes : ndarray, shape (n_boxes, 4)
         x, y, width, height.
     table : ndarray, shape (n_boxes, n_features)
+        Features of the boxes.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If a box has no area, or the two differ in length.
     """
 
@@ -53,7 +58,7 @@ class BoxTable:
             )
 
     def features(self) -> NDArray[Any]:
-        """The table."""
+        """Return the table."""
         return self.table
 
 
@@ -62,82 +67,74 @@ class BoxChoice(NamedTuple):
 
     Parameters
     ----------
-    number : int
-        Its place among the candidates.
+    place : int
+        Place among the candidates.
     box : tuple of float
         x, y, width, height.
     """
 
-    number: int
+    place: int
     box: tuple[float, float, float, float]
 
 
-def chosen(x: BoxCandidates, number: int) -> BoxChoice:
-    """Candidate ``number`` of an input."""
-    a, b, width, height = x.boxes[number].tolist()
-    return BoxChoice(int(number), (a, b, width, height))
+def chosen(x: BoxCandidates, place: int) -> BoxChoice:
+    """Make an output of a candidate of an input."""
+    a, b, width, height = x.boxes[place].tolist()
+    return BoxChoice(int(place), (a, b, width, height))
 
 
 class BoxOverlapTask(Task):
-    """The parts are the candidate boxes; an output is one of them.
+    """Choice of one of the candidate boxes, which are the parts of an input.
 
     The loss is 1 minus the intersection over the union of the two boxes, the Pascal criterion
-    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Every input has
-    its own candidates, any number of them.  In training the true box is among them;
+    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may
+    differ in their candidates.  In training the true box is among them;
     :func:`chosen` makes it an output.
     """
+
+    separates_in_batches = True
 
     def __init__(self) -> None:
         self.kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
+    @override
     def parts(self, x: BoxCandidates) -> NDArray[Any]:
-        """Features of the boxes."""
         return x.features()
 
-    def joint_feature(
-        self, x: BoxCandidates, y: BoxChoice
-    ) -> tuple[list[int], list[int], list[float]]:
-        """One on the chosen box.
-
-        Raises
-        ------
-        TaskError
-            If ``y`` is not among the candidates.
-        """
-        if not 0 <= y.number < len(x.boxes) or tuple(x.boxes[y.number].tolist()) != tuple(y.box):
+    @override
+    def joint_feature(self, x: BoxCandidates, y: BoxChoice) -> Measure:
+        if not 0 <= y.place < len(x.boxes) or tuple(x.boxes[y.place].tolist()) != tuple(y.box):
             raise TaskError(
-                f"{y} is not among the {len(x.boxes)} candidates; "
-                "make outputs by chosen(x, number)."
+                f"{y} is not among the {len(x.boxes)} candidates; make outputs by chosen(x, place)."
             )
-        return [y.number], [0], [1.0]
+        return indicator(np.array([y.place]))
 
+    @override
     def loss(self, y: BoxChoice, y_pred: BoxChoice) -> float:
-        """1 - intersection / union of the two boxes (21)."""
         return 1.0 - float(overlaps(np.array(y.box), np.array([y_pred.box]))[0])
 
+    @override
     def loss_scores(self, x: BoxCandidates, y: BoxChoice) -> FloatArray:
-        """The loss of each candidate."""
         return 1.0 - overlaps(np.array(y.box), x.boxes)[:, None]
 
+    @override
     def argmax(self, x: BoxCandidates, scores: FloatArray) -> BoxChoice:
-        """Candidate of the highest score, found by trying all."""
         return chosen(x, int(np.argmax(scores[:, 0])))
 
+    @override
     def outputs(self, x: BoxCandidates) -> list[BoxChoice]:
-        """All candidates."""
-        return [chosen(x, number) for number in range(len(x.boxes))]
+        return [chosen(x, place) for place in range(len(x.boxes))]
 
+    @override
     def separate(
         self, X: Sequence[BoxCandidates], Y: Sequence[BoxChoice], scores: StackedParts
     ) -> Separation:
-        """Candidate of the largest loss plus score of every frame."""
         offsets, values = scores.offsets["x"], scores.rows["x"][:, 0]
-        true = np.array([y.number for y in Y], np.int64)
+        true = np.array([y.place for y in Y], np.int64)
         boxes = np.concatenate([np.empty((0, 4)), *(x.boxes for x in X)])
-        found, losses = most_violated(true, boxes, offsets, values)
-        differ = np.flatnonzero(found != true)
-        parts = np.column_stack((true[differ], found[differ])) + offsets[differ, None]
-        signs = np.tile([1.0, -1.0], len(differ))
-        indptr = np.concatenate(([0], np.cumsum(2 * (found != true)))).astype(np.int64)
-        measure = Measure(parts.ravel(), np.zeros(2 * len(differ), np.int64), signs)
-        return Separation(losses, {"x": measure}, {"x": indptr})
+        best, losses = most_violated(true, boxes, offsets, values)
+        differ = np.flatnonzero(best != true)
+        first = offsets[differ]
+        difference = exchange((true[differ] + first, best[differ] + first))
+        indptr = np.concatenate(([0], np.cumsum(2 * (best != true)))).astype(np.int64)
+        return Separation(losses, {"x": difference}, {"x": indptr})

@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
 from structboost.inference.chains import best_sequences, tag_probabilities
-from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
+from structboost.tasks.batch_task import BatchTask, alone
+from structboost.tasks.checks import checked_labels, checked_size, passes
+from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import shown
 
 
@@ -26,8 +32,8 @@ class Stretch:
     x : ndarray or (ndarray, ndarray)
         The tokens of the piece, and the steps between them where the task has step features.
     begins, ends : bool
-        Whether the piece begins or ends where the sequence does: only there a forbidden first or
-        last tag is forbidden.
+        Whether the piece begins or ends where the sequence does.  Only there are first and last
+        tags forbidden.
     """
 
     x: Any
@@ -36,7 +42,7 @@ class Stretch:
 
 
 def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], list[IntArray]]:
-    """Partially labelled sequences as their fully labelled pieces, to train on.
+    """Cut partially labelled sequences into their fully labelled pieces, to train on.
 
     A token without a label, -1, is left out with the steps to and from it.  The problem stays
     convex, and its certificate holds.
@@ -52,6 +58,11 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     -------
     X, Y : list
         Sequences without unknown tags as they are, pieces of the others as :class:`Stretch`.
+
+    Raises
+    ------
+    TaskError
+        If a sequence has other tags than whole numbers, or not one for each token.
     """
     inputs: list[Any] = []
     outputs: list[IntArray] = []
@@ -67,24 +78,25 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
             raise TaskError(
                 f"Y[{{sample}}] is {shown(y)}; give whole numbers, -1 where a tag is unknown.", i
             )
-        known = np.concatenate(([False], tags >= 0, [False]))
-        if known[1:-1].all():
+        has_tag = np.concatenate(([False], tags >= 0, [False]))
+        if has_tag[1:-1].all():
             inputs.append(x)
             outputs.append(tags)
             continue
-        borders = np.flatnonzero(known[1:] != known[:-1])
+        borders = np.flatnonzero(has_tag[1:] != has_tag[:-1])
         for first, last in zip(borders[::2], borders[1::2], strict=True):
             inputs.append(Stretch(_piece(x, first, last), first == 0, last == n_tokens))
             outputs.append(tags[first:last])
     return inputs, outputs
 
 
-class ChainTask(Task):
+class ChainTask(BatchTask):
     """Tags 0..n_tags-1 of the tokens of a sequence, with a score for each pair of neighbours.
 
     A token has a channel for each tag, a step from a token to the next one for each pair of tags
-    (``tag * n_tags + next_tag``).  The loss is the number of wrong tags.  The argmax is Viterbi,
-    compiled, for all sequences at once.
+    (``tag * n_tags + next_tag``).  The loss is the number of wrong tags.  The argmax is
+    :func:`~structboost.inference.viterbi`, and the marginals are those of
+    :func:`~structboost.inference.forward_backward`, for all sequences at once.
 
     An input is an array (n_tokens, n_features): then pairs of tags score the same at every step.
     With ``step_features`` it is a pair of arrays, of the tokens and of the n_tokens - 1 steps, and
@@ -97,8 +109,8 @@ class ChainTask(Task):
     step_features : bool
         Whether inputs bring features of the steps.
     forbidden : iterable of (int or None, int or None)
-        Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
-        None)`` a last one.
+        Pairs of tags that never follow each other.  ``None`` means the start or the end of the
+        sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.
 
     Raises
     ------
@@ -111,6 +123,7 @@ class ChainTask(Task):
     """
 
     labelled_kind = "token"
+    separates_in_batches = True
 
     def __init__(
         self,
@@ -119,16 +132,14 @@ class ChainTask(Task):
         step_features: bool = False,
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
-        if isinstance(n_tags, bool) or int(n_tags) != n_tags or n_tags < 2:
-            raise TaskError(f"n_tags is {n_tags!r}; a chain needs at least 2 tags.")
-        self.n_tags = int(n_tags)
+        self.n_tags = checked_size(n_tags, "n_tags")
         self.step_features = step_features
         self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
         self.kinds = {"token": PartKind(self.n_tags), "step": PartKind(self.n_tags**2)}
 
+    @override
     def parts(self, x: Any) -> dict[str, NDArray[Any]]:
-        """Features of the tokens and of the steps; without step features one constant row."""
         if isinstance(_content(x), tuple) != self.step_features:
             raise TaskError(
                 f"An input is {'no tuple' if self.step_features else 'a tuple'}; give a tuple of "
@@ -145,168 +156,106 @@ class ChainTask(Task):
             )
         return {"token": tokens, "step": steps}
 
+    @override
     def joint_feature(self, x: Any, y: Any) -> dict[str, Measure]:
-        """One on the tag of each token, and on each pair of neighbouring tags.
-
-        Raises
-        ------
-        TaskError
-            If ``y`` is no allowed sequence of tags for ``x``.
-        """
         tags = self._checked(y, None if x is None else len(_tokens(x)))
         self._check_allowed(tags, x)
         pairs = tags[:-1] * self.n_tags + tags[1:]
         steps = np.arange(len(pairs)) * self.step_features
-        return {
-            "token": Measure(np.arange(len(tags)), tags, np.ones(len(tags))),
-            "step": Measure(steps, pairs, np.ones(len(pairs))),
-        }
+        return {"token": indicator(np.arange(len(tags)), tags), "step": indicator(steps, pairs)}
 
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Number of tokens whose tags differ."""
         true = self._checked(y)
         return float(np.sum(true != self._checked(y_pred, len(true))))
 
+    @override
     def loss_scores(self, x: Any, y: Any) -> dict[str, NDArray[np.bool_]]:
-        """One on each wrong tag."""
         return {"token": np.arange(self.n_tags) != self._checked(y)[:, None]}
 
+    @override
     def argmax(self, x: Any, scores: Any) -> IntArray:
-        """Tags of the highest score, by Viterbi."""
-        return self._best([x], _stacked(scores))
+        return self._best([x], alone(self.kinds, scores))
 
+    @override
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[IntArray]:
-        """Tags of every sequence, in one compiled pass."""
         return np.split(self._best(X, scores), scores.offsets["token"][1:-1])
 
+    @override
     def outputs(self, x: Any) -> Iterator[IntArray]:
-        """All allowed sequences of tags."""
         for tags in product(range(self.n_tags), repeat=len(_tokens(x))):
             output = np.array(tags, np.int64)
             if self._is_allowed(output, x):
                 yield output
 
+    @override
     def is_valid(self, x: Any, y: Any) -> bool:
-        """Whether ``y`` has an allowed tag for each token."""
-        try:
-            return self._is_allowed(self._checked(y, len(_tokens(x))), x)
-        except TaskError:
-            return False
+        return passes(self.joint_feature, x, y)
 
+    @override
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        """Most violated tags of every sequence, in one compiled pass.
-
-        Raises
-        ------
-        TaskError
-            If a true output is no allowed sequence of tags; the message names the example.
-        """
         starts = scores.offsets["token"]
         true = self.checked_tags(X, Y, np.diff(starts))
         augmented = scores.rows["token"] + 1.0
         augmented[np.arange(len(true)), true] -= 1.0
-        found = self._best(X, StackedParts({**scores.rows, "token": augmented}, scores.offsets))
-        wrong = np.flatnonzero(found != true)
-        tokens = Measure(
-            np.repeat(wrong, 2),
-            np.column_stack((true[wrong], found[wrong])).ravel(),
-            np.tile([1.0, -1.0], len(wrong)),
-        )
+        best = self._best(X, StackedParts({**scores.rows, "token": augmented}, scores.offsets))
+        wrong = np.flatnonzero(best != true)
         owners = np.repeat(np.arange(len(Y)), np.diff(starts))
         inner = np.flatnonzero(owners[1:] == owners[:-1])
         true_pairs = true[inner] * self.n_tags + true[inner + 1]
-        found_pairs = found[inner] * self.n_tags + found[inner + 1]
-        changed = np.flatnonzero(true_pairs != found_pairs)
+        best_pairs = best[inner] * self.n_tags + best[inner + 1]
+        changed = np.flatnonzero(true_pairs != best_pairs)
         owner = owners[inner[changed]]
         rows = scores.offsets["step"][owner]
         if self.step_features:
             rows = rows + inner[changed] - starts[owner]
-        steps = Measure(
-            np.repeat(rows, 2),
-            np.column_stack((true_pairs[changed], found_pairs[changed])).ravel(),
-            np.tile([1.0, -1.0], len(changed)),
-        )
-        numbers = np.arange(len(Y) + 1)
+        differences = {
+            "token": exchange((wrong, wrong), (true[wrong], best[wrong])),
+            "step": exchange((rows, rows), (true_pairs[changed], best_pairs[changed])),
+        }
         indptr = {
             "token": 2 * np.searchsorted(wrong, starts),
-            "step": 2 * np.searchsorted(owner, numbers),
+            "step": 2 * np.searchsorted(owner, np.arange(len(Y) + 1)),
         }
         losses = np.bincount(owners[wrong], minlength=len(Y)).astype(np.float64)
-        return Separation(losses, {"token": tokens, "step": steps}, indptr)
+        return Separation(losses, differences, indptr)
 
+    @override
     def part_labels(self, x: Any, y: Any) -> IntArray:
-        """The tags."""
         return np.asarray(y)
 
+    @override
     def with_features(self, x: Any, features: Any) -> Any:
-        """The same sequence with other features of its tokens."""
         if isinstance(x, Stretch):
             return replace(x, x=self.with_features(x.x, features))
         return (features, x[1]) if isinstance(x, tuple) else features
 
-    def marginals(self, x: Any, scores: Any) -> dict[str, FloatArray]:
-        """Probabilities of tags and pairs where sequences have probability ``~ exp(score)``.
-
-        Parameters
-        ----------
-        x : array or pair of arrays
-            One input.
-        scores : dict of str to ndarray, shape (n_parts, n_channels)
-            Scores of its parts.
-
-        Returns
-        -------
-        marginals : dict of str to ndarray
-            The expected joint feature, of the shape of the scores: of each token the
-            probability of each tag, and of each step that of each pair; without step features the
-            sum over the steps.
-
-        Raises
-        ------
-        TaskError
-            If no sequence of tags is allowed.
-        """
-        return self.marginals_batch([x], _stacked(scores)).expected
-
-    def log_sum(self, x: Any, scores: Any) -> float:
-        """Logarithm of the sum of ``exp(score)`` over all allowed sequences of tags."""
-        return float(self.marginals_batch([x], _stacked(scores)).log_sums[0])
-
+    @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        """Marginals of every sequence, in one compiled pass.
-
-        Raises
-        ------
-        TaskError
-            If no sequence of tags is allowed; the message names the example.
-        """
         inputs = self._search_inputs(X, scores)
         expected = {kind: np.zeros(rows.shape) for kind, rows in scores.rows.items()}
         log_sums = np.zeros(len(X))
         tag_probabilities(*inputs, expected["token"], expected["step"], log_sums)
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
-            i = int(impossible[0])
-            starts = scores.offsets["token"]
-            raise _impossible(int(starts[i + 1] - starts[i]), i if len(X) > 1 else None)
+            raise _impossible(scores, int(impossible[0]))
         return Marginals(expected, log_sums)
 
     def _best(self, X: Sequence[Any], scores: StackedParts) -> IntArray:
-        """Best tags of all tokens of all sequences."""
+        """Find the best tags of all tokens of all sequences."""
         inputs = self._search_inputs(X, scores)
         tags = np.empty(len(inputs[0]), np.int64)
-        i = best_sequences(*inputs, tags)
-        if i >= 0:
-            starts = scores.offsets["token"]
-            raise _impossible(int(starts[i + 1] - starts[i]), i)
+        impossible = best_sequences(*inputs, tags)
+        if impossible >= 0:
+            raise _impossible(scores, impossible)
         return tags
 
     def _search_inputs(
         self, X: Sequence[Any], scores: StackedParts
     ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
-        """What both searches take: scores with forbidden ends, and where each sequence is."""
+        """Return the arguments of both searches: scores with forbidden ends, and first rows."""
         emissions = np.array(scores.rows["token"], np.float64, order="C")
         starts = scores.offsets["token"]
         if self._first.any() or self._last.any():
@@ -322,21 +271,9 @@ class ChainTask(Task):
         return emissions, steps, self._pairs, starts, rows, int(self.step_features)
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
-        """Tags as an array; TaskError unless they are tags, one for each token."""
-        tags = np.asarray(y)
-        if tags.ndim != 1 or (len(tags) and tags.dtype.kind not in "iu"):
-            raise TaskError(
-                f"An output is {shown(y)}; give an array of whole numbers, a tag for each token."
-            )
-        if n_tokens is not None and len(tags) != n_tokens:
-            raise TaskError(f"An output has {len(tags)} tags for {n_tokens} tokens.")
-        if len(tags) and not 0 <= tags.min() <= tags.max() < self.n_tags:
-            raise TaskError(
-                f"An output has tags from {tags.min()} to {tags.max()}; the task has "
-                f"0..{self.n_tags - 1}. Take labelled_stretches(X, Y) for sequences with unknown "
-                "tags."
-            )
-        return tags.astype(np.int64, copy=False)
+        """Return tags as an array, after a check that there is one for each token."""
+        remedy = " Take labelled_stretches(X, Y) for sequences with unknown tags."
+        return checked_labels(y, self.n_tags, "token", n_tokens, remedy=remedy)
 
     @property
     def penalties(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -355,21 +292,26 @@ class ChainTask(Task):
         sizes : ndarray of int, shape (n_sequences,)
             Number of tokens of each.
 
+        Returns
+        -------
+        tags : ndarray of int64, shape (n_tokens,)
+            Tags of the sequences, one after the other.
+
         Raises
         ------
         TaskError
             If a sequence has other tags or is forbidden; the message names it.
         """
-        given = [np.asarray(y) for y in Y]
-        good = [y.shape for y in given] == [(n,) for n in sizes.tolist()]
-        tags = np.concatenate(given) if good else np.zeros(0)
+        by_sequence = [np.asarray(y) for y in Y]
+        good = [y.shape for y in by_sequence] == [(n,) for n in sizes.tolist()]
+        tags = np.concatenate(by_sequence) if good else np.zeros(0)
         good = good and tags.dtype.kind in "iu"
         good = good and (not len(tags) or 0 <= tags.min() <= tags.max() < self.n_tags)
         if not good or self._forbids:
             for i, y in enumerate(Y):
                 try:
-                    own = self._checked(y, int(sizes[i]))
-                    self._check_allowed(own, X[i] if X is not None else None)
+                    checked = self._checked(y, int(sizes[i]))
+                    self._check_allowed(checked, X[i] if X is not None else None)
                 except TaskError as error:
                     raise TaskError(f"Y[{{sample}}]: {error}", i) from None
         return tags.astype(np.int64, copy=False)
@@ -385,7 +327,7 @@ class ChainTask(Task):
             )
 
     def _is_allowed(self, tags: IntArray, x: Any) -> bool:
-        """Whether no first tag, last tag or pair of tags is forbidden."""
+        """Return whether no first tag, last tag or pair of tags is forbidden."""
         if not len(tags):
             return True
         pairs = tags[:-1] * self.n_tags + tags[1:]
@@ -402,36 +344,29 @@ def _content(x: Any) -> Any:
 
 
 def _tokens(x: Any) -> NDArray[Any]:
-    """Features of the tokens of an input."""
+    """Return the features of the tokens of an input."""
     content = _content(x)
     return np.asarray(content[0] if isinstance(content, tuple) else content)
 
 
 def _piece(x: Any, first: int, last: int) -> Any:
-    """The tokens ``first <= t < last`` of an input, and the steps between them."""
+    """Cut out the tokens ``first <= t < last`` of an input, and the steps between them."""
     content = _content(x)
     if isinstance(content, tuple):
         return content[0][first:last], content[1][first : last - 1]
     return content[first:last]
 
 
-def _stacked(scores: Any) -> StackedParts:
-    """Scores of one sequence as a stack of one."""
-    return StackedParts(
-        scores, {kind: np.array([0, len(rows)], np.int64) for kind, rows in scores.items()}
-    )
-
-
 def _penalties(
     n_tags: int, forbidden: Iterable[tuple[int | None, int | None]]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Minus infinity on forbidden pairs, first tags and last tags."""
+    """Return minus infinity on forbidden pairs, first tags and last tags, else 0."""
     pairs, first, last = np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)
     for pair in forbidden:
         if len(pair) != 2 or not all(tag is None or 0 <= tag < n_tags for tag in pair):
             raise TaskError(
-                f"forbidden has {shown(pair)}; give pairs of tags in 0..{n_tags - 1}, None for "
-                "the outside."
+                f"forbidden has {shown(pair)}; give pairs of tags in 0..{n_tags - 1}, or None for "
+                "the start or the end."
             )
         tag, following = pair
         if tag is None and following is None:
@@ -445,9 +380,8 @@ def _penalties(
     return pairs, first, last
 
 
-def _impossible(n_tokens: int, sample: int | None) -> TaskError:
+def _impossible(scores: StackedParts, sample: int) -> TaskError:
+    n_tokens = np.diff(scores.offsets["token"])[sample]
     return TaskError(
-        f"No sequence of {n_tokens} tags is allowed for "
-        f"{'this input' if sample is None else 'X[{sample}]'}; forbid less.",
-        sample,
+        f"No sequence of {n_tokens} tags is allowed for X[{{sample}}]; forbid less.", sample
     )

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.listed_outputs import Marginals, OutputCodes
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
 from structboost.runtime.compiled import compiled
-from structboost.task import (
-    Marginals,
-    Measure,
-    OutputCodes,
-    PartKind,
-    Separation,
-    StackedParts,
-    Task,
-)
-from structboost.tasks.tables import checked_classes, stack_table
+from structboost.tasks.tables import TableTask, checked_classes
+
+# Codes by rows: where each begins, channels and values of the entries that are not 0.
+_Codes = tuple[IntArray, IntArray, FloatArray]
 
 
-class CodeTask(Task):
+class CodeTask(TableTask):
     """Classes 0..n_classes-1, each a row of a code matrix: class c scores ``<code[c], F(x)>``.
 
     An input is a feature vector; its one part is the input itself.
@@ -37,7 +35,7 @@ class CodeTask(Task):
         Loss of each (true, predicted) pair of classes.  Default: 0 on the diagonal, else 1.
     """
 
-    reads_inputs: ClassVar[bool] = False
+    separates_in_batches = True
 
     def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
         self.code = code
@@ -45,67 +43,71 @@ class CodeTask(Task):
         self.losses = 1.0 - np.eye(self.n_classes) if losses is None else losses
         self.kinds = {"x": PartKind(n_channels=code.shape[1], response=(-1.0, 1.0))}
 
-    def parts(self, x: Any) -> NDArray[Any]:
-        """The input as one row."""
-        return np.asarray(x).reshape(1, -1)
-
+    @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        """The code of the class."""
         return self.code[[int(y)]].astype(np.float64)
 
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Entry of the loss matrix."""
         return float(self.losses[int(y), int(y_pred)])
 
+    @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
-        """Class of the highest score; if ``y`` is given, each class gains its loss."""
         by_class = self.class_scores(scores)[0]
         return int(np.argmax(by_class if y is None else by_class + self.losses[int(y)]))
 
     def class_scores(self, scores: FloatArray) -> FloatArray:
-        """Scores of the classes from those of the channels, shape (n_parts, n_classes)."""
+        """Compute the scores of the classes from those of the channels.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (n_parts, n_channels)
+            Scores of the channels.
+
+        Returns
+        -------
+        by_class : ndarray, shape (n_parts, n_classes)
+            Scores of the classes.
+        """
         return np.asarray(scores @ self.code.T.astype(np.float64), np.float64)
 
-    def stack(self, X: Sequence[Any]) -> StackedParts:
-        """All inputs as the rows of one table."""
-        return stack_table(X)
-
+    @override
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        """Best class of every example with its loss added, in one pass."""
         losses, rows, channels, values, indptr = _separated(
-            self.class_scores(scores.rows["x"]), self.losses, self.labels(Y), *self._entries
+            self.class_scores(scores.rows["x"]), self.losses, self.labels(Y), self._entries
         )
         return Separation(losses, {"x": Measure(rows, channels, values)}, {"x": indptr})
 
     @cached_property
-    def _entries(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Codes by rows: where each begins, channels and values of what is not 0."""
+    def _entries(self) -> _Codes:
         classes, channels = np.nonzero(self.code)
         starts = np.searchsorted(classes, np.arange(self.n_classes + 1)).astype(np.int64)
         values = self.code[classes, channels].astype(np.float64)
         return starts, np.ascontiguousarray(channels), values
 
+    @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        """Expected codes, by the softmax of the scores of the classes."""
         by_class = self.class_scores(scores.rows["x"])
         log_sums = logsumexp(by_class, axis=1)
         expected = np.exp(by_class - log_sums[:, None]) @ self.code.astype(np.float64)
         return Marginals({"x": expected}, log_sums)
 
-    def marginals(self, x: Any, scores: FloatArray) -> FloatArray:
-        """The code to be expected, shape (1, n_channels)."""
-        return self.marginals_batch([x], StackedParts({"x": scores}, {})).expected["x"]
-
-    def log_sum(self, x: Any, scores: FloatArray) -> float:
-        """Logarithm of the sum of ``exp(score)`` over the classes."""
-        return float(self.marginals_batch([x], StackedParts({"x": scores}, {})).log_sums[0])
-
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
-        """The code and the loss matrix."""
+        """Return the codes of all classes, and which are true."""
         return OutputCodes(self.code, self.labels(Y), self.losses)
 
     def labels(self, Y: Sequence[Any]) -> IntArray:
-        """True outputs as numbers of classes.
+        """Return the row of each true output in the code.
+
+        Parameters
+        ----------
+        Y : sequence, shape (n_examples,)
+            True outputs.
+
+        Returns
+        -------
+        labels : ndarray of int64, shape (n_examples,)
+            Rows of the code.
 
         Raises
         ------
@@ -117,10 +119,10 @@ class CodeTask(Task):
 
 @compiled
 def _rivals(scores: FloatArray, losses: FloatArray, labels: IntArray) -> IntArray:
-    """Best class of each row with its loss added; a tie with the truth goes to the other class.
+    """Find the best class of each row with its loss added, the other one in a tie with the truth.
 
-    Class after class and without branches: none could be foretold, and each would cost as much as
-    the rest.
+    Class after class and without branches: no processor could predict them, and each would cost as
+    much as the rest.
     """
     n = len(labels)
     rivals, best = labels.copy(), np.empty(n)
@@ -143,20 +145,18 @@ def _separated(
     scores: FloatArray,
     losses: FloatArray,
     labels: IntArray,
-    starts: IntArray,
-    code_channels: IntArray,
-    code_values: FloatArray,
+    codes: _Codes,
 ) -> tuple[FloatArray, IntArray, IntArray, FloatArray, IntArray]:
-    """Losses of the best classes with their loss added, and entries where codes differ.
+    """Return the losses of the best classes with their loss added, and where the codes differ.
 
-    Entries are rows, channels and values, and where those of each row begin.
+    The differences are entries: rows, channels and values, and where those of each row begin.
     """
-    n = len(labels)
+    n, starts = len(labels), codes[0]
     rivals = _rivals(scores, losses, labels)
-    found, n_entries = np.empty(n), 0
+    of_rivals, n_entries = np.empty(n), 0
     for i in range(n):
         true, rival = labels[i], rivals[i]
-        found[i] = losses[true, rival]
+        of_rivals[i] = losses[true, rival]
         size = starts[true + 1] - starts[true] + starts[rival + 1] - starts[rival]
         n_entries += size if true != rival else 0
     # As many as there are if no channel is in both codes, and room for two that do not count.
@@ -168,28 +168,22 @@ def _separated(
         a, b = starts[true], starts[rival]
         if starts[true + 1] - a == 1 and starts[rival + 1] - b == 1:
             rows[end] = rows[end + 1] = i
-            end = _write_pair(code_channels, code_values, a, b, channels, values, end)
+            end = _write_pair(codes, a, b, channels, values, end)
         elif true != rival:
             first = end
-            codes = code_channels, code_values
-            end = _write_difference(*codes, starts, true, rival, channels, values, end)
+            end = _write_difference(codes, true, rival, channels, values, end)
             rows[first:end] = i
         indptr[i + 1] = end
-    return found, rows[:end], channels[:end], values[:end], indptr
+    return of_rivals, rows[:end], channels[:end], values[:end], indptr
 
 
 @compiled
 def _write_pair(
-    code_channels: IntArray,
-    code_values: FloatArray,
-    a: int,
-    b: int,
-    channels: IntArray,
-    values: FloatArray,
-    end: int,
+    codes: _Codes, a: int, b: int, channels: IntArray, values: FloatArray, end: int
 ) -> int:
-    """Write entry ``a`` less entry ``b``, each all of its class, from ``end`` on; the new end."""
+    """Write entry ``a`` less ``b``, each all of its class, from ``end`` to the new end."""
     # Where classes are channels; without a branch, as above.
+    _, code_channels, code_values = codes
     left, right = code_channels[a], code_channels[b]
     value, other = code_values[a], -code_values[b]
     is_one, in_order = left == right, left < right
@@ -201,16 +195,10 @@ def _write_pair(
 
 @compiled
 def _write_difference(
-    code_channels: IntArray,
-    code_values: FloatArray,
-    starts: IntArray,
-    true: int,
-    rival: int,
-    channels: IntArray,
-    values: FloatArray,
-    end: int,
+    codes: _Codes, true: int, rival: int, channels: IntArray, values: FloatArray, end: int
 ) -> int:
-    """Write the code of class ``true`` less that of ``rival`` from ``end`` on; the new end."""
+    """Write the code of class ``true`` less ``rival`` from ``end`` to the new end."""
+    starts, code_channels, code_values = codes
     a, b = starts[true], starts[rival]
     a_end, b_end = starts[true + 1], starts[rival + 1]
     while a < a_end or b < b_end:

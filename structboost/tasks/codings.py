@@ -18,7 +18,7 @@ _MAX_DRAWS = 200
 def coding_matrix(
     coding: Any, n_classes: int, random_state: np.random.RandomState
 ) -> NDArray[np.int8]:
-    """Coding matrix of ``n_classes`` words.
+    """Make a coding matrix of ``n_classes`` words.
 
     Parameters
     ----------
@@ -26,7 +26,15 @@ def coding_matrix(
         ``ecoc``: all distinct columns for up to 7 classes; beyond, random columns whose words are
         farthest apart of 200 draws (Dietterich and Bakiri).  ``random``: as many distinct columns,
         one draw.
+    n_classes : int
+        Number of classes.
     random_state : RandomState
+        Source of the random columns.
+
+    Returns
+    -------
+    code : ndarray of int8, shape (n_classes, n_bits)
+        A word of -1 and 1 for each class.
 
     Raises
     ------
@@ -71,14 +79,14 @@ def coding_matrix(
 
 
 def exhaustive_code(n_classes: int) -> NDArray[np.int8]:
-    """All columns that differ in more than sign: 2^(n_classes - 1) - 1 of them."""
-    numbers = np.arange(1, 2 ** (n_classes - 1))
-    bits = (numbers[None, :] >> np.arange(n_classes - 1)[:, None]) & 1
-    return np.vstack((np.full(len(numbers), -1), 2 * bits - 1)).astype(np.int8)
+    """List all columns that differ in more than sign: 2^(n_classes - 1) - 1 of them."""
+    splits = np.arange(1, 2 ** (n_classes - 1))
+    bits = (splits[None, :] >> np.arange(n_classes - 1)[:, None]) & 1
+    return np.vstack((np.full(len(splits), -1), 2 * bits - 1)).astype(np.int8)
 
 
 def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatArray:
-    """A random split of the classes in two, no part empty: AdaBoost.ECC's code of a round."""
+    """Split the classes at random in two, no part empty: AdaBoost.ECC's code of a round."""
     while True:
         column = random_state.choice((-1.0, 1.0), n_classes)
         if abs(column.sum()) < n_classes:
@@ -86,7 +94,7 @@ def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatA
 
 
 def _n_bits(n_classes: int) -> int:
-    """As many as classes up to 7 have, about 15 log2 of the classes beyond."""
+    """Return the number of columns: all of up to 7 classes, about 15 log2 of more classes."""
     return (
         2 ** (n_classes - 1) - 1
         if n_classes <= _MAX_EXHAUSTIVE
@@ -97,7 +105,7 @@ def _n_bits(n_classes: int) -> int:
 def _distinct_columns(
     n_classes: int, n_bits: int, random_state: np.random.RandomState
 ) -> NDArray[np.int8]:
-    """Random columns, no two equal or opposite."""
+    """Draw columns, no two equal or opposite."""
     seen: dict[tuple[float, ...], None] = {}
     while len(seen) < n_bits:
         column = random_column(n_classes, random_state)
@@ -111,7 +119,7 @@ def _distinct_columns(
 
 
 def _far_apart(n_classes: int, random_state: np.random.RandomState) -> NDArray[np.int8]:
-    """The draw whose two nearest words are farthest apart."""
+    """Choose the draw whose two nearest words are farthest apart."""
     draws = [
         _distinct_columns(n_classes, _n_bits(n_classes), random_state) for _ in range(_MAX_DRAWS)
     ]

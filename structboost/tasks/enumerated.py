@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
-from structboost.task import StackedParts
 from structboost.tasks.code import CodeTask
 from structboost.validation import shown
 
@@ -40,53 +40,47 @@ class EnumeratedTask(CodeTask):
 
     def __init__(self, outputs: Sequence[Hashable], codes: Any, losses: Any = None) -> None:
         self.listed = list(outputs)
-        self._numbers = _numbers(self.listed)
+        self._rows = _rows(self.listed)
         code = _checked_codes(codes, len(self.listed))
         super().__init__(code, None if losses is None else _checked_losses(losses, len(code)))
 
+    @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        """The code of the output."""
-        return super().joint_feature(x, self._number(y))
+        return super().joint_feature(x, self._row(y))
 
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Entry of the loss matrix."""
-        return super().loss(self._number(y), self._number(y_pred))
+        return super().loss(self._row(y), self._row(y_pred))
 
+    @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
-        """Output of the highest score; if ``y`` is given, each output gains its loss."""
-        return self.listed[super().argmax(x, scores, None if y is None else self._number(y))]
+        return self.listed[super().argmax(x, scores, None if y is None else self._row(y))]
 
+    @override
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[Any]:
-        """Best output of every example, by one product of matrices."""
         by_output = self.class_scores(scores.rows["x"])
         if Y is not None:
             by_output = by_output + self.losses[self.labels(Y)]
         return [self.listed[k] for k in np.argmax(by_output, axis=1)]
 
+    @override
     def outputs(self, x: Any) -> Iterator[Any]:
-        """All outputs."""
         return iter(self.listed)
 
+    @override
     def is_valid(self, x: Any, y: Any) -> bool:
-        """Whether ``y`` is one of the outputs."""
-        return isinstance(y, Hashable) and y in self._numbers
+        return isinstance(y, Hashable) and y in self._rows
 
+    @override
     def labels(self, Y: Sequence[Any]) -> IntArray:
-        """True outputs as rows of the code.
+        return np.array([self._row(y, i) for i, y in enumerate(Y)], np.int64)
 
-        Raises
-        ------
-        TaskError
-            If one is not listed; the message names the example.
-        """
-        return np.array([self._number(y, i) for i, y in enumerate(Y)], np.int64)
-
-    def _number(self, y: Any, sample: int | None = None) -> int:
-        """Row of an output."""
+    def _row(self, y: Any, sample: int | None = None) -> int:
+        """Return the row of an output."""
         try:
-            return self._numbers[y]
+            return self._rows[y]
         except (KeyError, TypeError):
             name = "An output" if sample is None else "Y[{sample}]"
             raise TaskError(
@@ -96,45 +90,43 @@ class EnumeratedTask(CodeTask):
             ) from None
 
 
-def _numbers(outputs: Sequence[Any]) -> dict[Any, int]:
-    """Place of each output; TaskError unless there are two, hashable and different."""
+def _rows(outputs: Sequence[Any]) -> dict[Any, int]:
+    """Return the row of each output, after a check that they are hashable and different."""
     if len(outputs) < 2:
         raise TaskError(f"outputs has {len(outputs)} entries; a task needs at least 2.")
-    numbers: dict[Any, int] = {}
+    rows: dict[Any, int] = {}
     for k, output in enumerate(outputs):
         if not isinstance(output, Hashable):
             raise TaskError(
                 f"outputs[{k}] is {shown(output)}, which cannot be hashed; give tuples or "
                 "frozensets."
             )
-        if output in numbers:
+        if output in rows:
             raise TaskError(f"outputs[{k}] is {shown(output)} again; list each output once.")
-        numbers[output] = k
-    return numbers
+        rows[output] = k
+    return rows
 
 
 def _checked_codes(codes: Any, n_outputs: int) -> NDArray[np.int8]:
-    given = np.asarray(codes)
-    if given.ndim != 2 or len(given) != n_outputs or given.shape[1] < 1:
+    table = np.asarray(codes)
+    if table.ndim != 2 or len(table) != n_outputs or table.shape[1] < 1:
         raise TaskError(
-            f"codes has shape {given.shape}; give (n_outputs, n_channels), a row for each of the "
+            f"codes has shape {table.shape}; give (n_outputs, n_channels), a row for each of the "
             f"{n_outputs} outputs."
         )
-    if given.dtype.kind not in "biuf" or not (np.abs(given) <= 127).all():
-        raise TaskError("codes must be whole numbers in -127..127.")
-    code = given.astype(np.int8)
-    if not np.array_equal(code, given):
-        raise TaskError("codes must be whole numbers in -127..127.")
-    return code
+    is_small = table.dtype.kind in "biuf" and bool((np.abs(table) <= 127).all())
+    if not is_small or (table % 1).any():
+        raise TaskError("codes has other entries than whole numbers in -127..127; scale them.")
+    return table.astype(np.int8)
 
 
 def _checked_losses(losses: Any, n_outputs: int) -> FloatArray:
-    given = np.asarray(losses, np.float64)
-    if given.shape != (n_outputs, n_outputs):
+    table = np.asarray(losses, np.float64)
+    if table.shape != (n_outputs, n_outputs):
         raise TaskError(
-            f"losses has shape {given.shape}; give a row and a column for each of the {n_outputs} "
+            f"losses has shape {table.shape}; give a row and a column for each of the {n_outputs} "
             "outputs."
         )
-    if not (np.isfinite(given) & (given >= 0)).all() or np.diag(given).any():
+    if not (np.isfinite(table) & (table >= 0)).all() or np.diag(table).any():
         raise TaskError("losses must be finite, not negative, and 0 on the diagonal.")
-    return given
+    return table

@@ -29,7 +29,7 @@ class LabelTree:
 
     @property
     def paths(self) -> list[list[int]]:
-        """Nodes from each class up to the root, itself included."""
+        """Nodes from each class up to the root, both included."""
         out = []
         for leaf in range(self.n_classes):
             path = [leaf]
@@ -39,10 +39,13 @@ class LabelTree:
         return out
 
     def codes(self) -> NDArray[np.int8]:
-        """Label codes with ancestors, shape (n_classes, n_channels): (20) of StructBoost.
+        """Make label codes with ancestors, (20) of StructBoost.
 
-        A channel is a node: the classes, then the inner nodes. The root is left out, for all
-        classes have it in common.
+        Returns
+        -------
+        code : ndarray of int8, shape (n_classes, n_channels)
+            1 on a class and its ancestors.  A channel is a node: the classes, then the inner nodes
+            but the root, which all classes have in common.
         """
         root = int(np.flatnonzero(self.parents < 0)[0])
         code = np.zeros((self.n_classes, len(self.parents)), np.int8)
@@ -51,7 +54,7 @@ class LabelTree:
         return np.delete(code, root, axis=1)
 
     def losses(self) -> FloatArray:
-        """Tree loss of each pair of classes: the height of their first common ancestor."""
+        """Compute the loss of each pair of classes: the height of their first common ancestor."""
         heights = np.zeros(len(self.parents))
         for path in self.paths:
             heights[path] = np.maximum(heights[path], np.arange(len(path)))
@@ -64,17 +67,22 @@ class LabelTree:
 
 
 def label_tree(taxonomy: Any, classes: Sequence[Hashable]) -> LabelTree:
-    """Tree of ``classes`` from what a user gives.
+    """Make the tree of ``classes`` in a taxonomy.
 
     Parameters
     ----------
     taxonomy : nested sequences, parent array or networkx.DiGraph
         Nested lists or tuples of labels, an inner list for each inner node: ``[["car", "bus"],
-        ["cat", "dog"]]``. A parent array: the parent of each node by number, -1 for the root; nodes
-        0..n_classes-1 are the classes in the order of ``classes``.  A directed graph from parents
-        to children whose leaves are the labels.
+        ["cat", "dog"]]``.  A parent array: the index of the parent of each node, -1 for the root;
+        nodes 0..n_classes-1 are the classes in the order of ``classes``.  A directed graph from
+        parents to children whose leaves are the labels.
     classes : sequence
         The labels; other leaves are cut off.
+
+    Returns
+    -------
+    tree : LabelTree
+        Tree without inner nodes that have no class below them.
 
     Raises
     ------
@@ -98,7 +106,7 @@ class _Inner:
 
 
 def _is_parent_array(taxonomy: Any) -> bool:
-    """Whether it is one-dimensional, of whole numbers, with exactly one -1."""
+    """Return whether it is one-dimensional, of whole numbers, with exactly one -1."""
     try:
         array = np.asarray(taxonomy)
     except ValueError:
@@ -159,8 +167,8 @@ def _of_nested(taxonomy: Any) -> tuple[Children, Any]:
 
 
 def _assemble(children: Children, root: Any, classes: list[Any]) -> LabelTree:
-    """Number the nodes that have a class below them, classes first."""
-    number = {label: i for i, label in enumerate(classes)}
+    """Index the nodes that have a class below them, classes first."""
+    index = {label: i for i, label in enumerate(classes)}
     parents: dict[int, int] = {}
     inner: list[Any] = []
     reached: set[Any] = set()
@@ -171,18 +179,18 @@ def _assemble(children: Children, root: Any, classes: list[Any]) -> LabelTree:
         reached.add(node)
         below = children.get(node, [])
         if not below:
-            if node in number:
-                parents[number[node]] = above
+            if node in index:
+                parents[index[node]] = above
             return
-        if node in number:
+        if node in index:
             raise ValueError(
                 f"taxonomy: the class {node!r} has nodes below it; classes must be leaves."
             )
         inner.append(node)
-        own = len(classes) + len(inner) - 1
-        parents[own] = above
+        here = len(classes) + len(inner) - 1
+        parents[here] = above
         for child in below:
-            visit(child, own)
+            visit(child, here)
 
     visit(root, -1)
     missing = [label for i, label in enumerate(classes) if i not in parents]
@@ -194,13 +202,13 @@ def _assemble(children: Children, root: Any, classes: list[Any]) -> LabelTree:
 
 
 def _pruned(parents: dict[int, int], n_classes: int) -> LabelTree:
-    """Without inner nodes that have no class below them."""
+    """Leave out inner nodes that have no class below them."""
     used = set(range(n_classes))
     for leaf in range(n_classes):
         node = parents[leaf]
         while node >= 0:
             used.add(node)
             node = parents[node]
-    kept = sorted(used)
-    place = {node: i for i, node in enumerate(kept)} | {-1: -1}
-    return LabelTree(np.array([place[parents[node]] for node in kept], np.int64), n_classes)
+    nodes = sorted(used)
+    place = {node: i for i, node in enumerate(nodes)} | {-1: -1}
+    return LabelTree(np.array([place[parents[node]] for node in nodes], np.int64), n_classes)

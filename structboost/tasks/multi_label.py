@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
 from structboost.inference.label_sets import (
     best_expected_f1,
     most_violated_f1,
     most_violated_subset,
 )
-from structboost.task import Marginals, Measure, PartKind, Separation, StackedParts, Task
-from structboost.tasks.tables import stack_table
+from structboost.tasks.checks import checked_size
+from structboost.tasks.tables import TableTask
 from structboost.validation import checked_choice, shown
 
 LOSSES = ("hamming", "subset", "f1")
@@ -28,31 +31,31 @@ _MOST_LABELS_IN_PAIRS = 10
 _MOST_LOSSES = 1 << 22
 
 
-class MultiLabelTask(Task):
-    """An input has any of ``n_labels`` labels.
+class MultiLabelTask(TableTask):
+    """Sets of any of ``n_labels`` labels.
 
     An input is a feature vector; its one part is the input itself.  A channel is a label, and a set
     scores the sum of its labels.  With ``pairs`` each pair of labels is a channel, too, and scores
     where both are there.  An output is an array (n_labels,) of 0 and 1.
 
-    The argmax is exact for every loss: without ``pairs`` and ``sets`` by a search of its own,
-    otherwise by trying all sets.
+    The argmax is exact for every loss, as :func:`~structboost.inference.most_violated_label_set`
+    is; with ``pairs`` or ``sets`` all sets are tried.
 
     Parameters
     ----------
     n_labels : int
         At least 2.
     loss : {"hamming", "subset", "f1"}
-        Share of the labels that are wrong; 1 unless the sets are equal; or 1 minus the F1 of the
+        Fraction of the labels that are wrong; 1 unless the sets are equal; or 1 minus the F1 of the
         two sets, ``2 |y and z| / (|y| + |z|)``, which is 1 if both are empty.
     pairs : bool
         Whether pairs of labels have channels.  Without ``sets``, for at most 10 labels.
     sets : array-like, shape (n_sets, n_labels), optional
         The only sets that are predicted, such as those seen in training.  Default: all.
     costs : array-like, shape (n_labels,) or (2, n_labels), optional
-        What a wrong label costs, with ``"hamming"`` only: the loss is the mean cost over the
-        labels.  In two rows: what it costs where it is missing, and where it is too many.  Default:
-        1 each.
+        Cost of each wrong label, with ``"hamming"`` only: the loss is the mean cost over the
+        labels.  In two rows: the cost where it is missing, and where it is too many.  Default: 1
+        each.
 
     Raises
     ------
@@ -65,7 +68,7 @@ class MultiLabelTask(Task):
     intractable, ICML 2008.
     """
 
-    reads_inputs: ClassVar[bool] = False
+    separates_in_batches = True
 
     def __init__(
         self,
@@ -76,12 +79,10 @@ class MultiLabelTask(Task):
         sets: Any = None,
         costs: Any = None,
     ) -> None:
-        if isinstance(n_labels, bool) or int(n_labels) != n_labels or n_labels < 2:
-            raise TaskError(f"n_labels is {n_labels!r}; give a whole number from 2.")
-        self.n_labels = int(n_labels)
+        self.n_labels = checked_size(n_labels, "n_labels")
         self.loss_name = checked_choice(loss, "loss", LOSSES)
-        # Shares of the loss: of labels that are missing, and of those that are too many.
-        self._shares = None if costs is None else self._checked_costs(costs) / self.n_labels
+        # Parts of the loss: of labels that are missing, and of those that are too many.
+        self._costs = None if costs is None else self._checked_costs(costs) / self.n_labels
         self.pairs = pairs
         self.sets: IntArray | None = None
         if sets is not None:
@@ -96,81 +97,51 @@ class MultiLabelTask(Task):
         self._first, self._second = np.triu_indices(self.n_labels if pairs else 0, 1)
         self.kinds = {"x": PartKind(self.n_labels + len(self._first))}
 
-    def parts(self, x: Any) -> NDArray[Any]:
-        """The input as one row."""
-        return np.asarray(x).reshape(1, -1)
-
+    @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        """One on each label of the set, and on each pair of its labels."""
         return self._codes(self._checked(y)[None]).astype(np.float64)
 
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        """The loss chosen."""
         return float(self._losses(self._checked(y)[None], self._checked(y_pred)[None])[0])
 
+    @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> IntArray:
-        """The best set; if ``y`` is given, each set gains its loss."""
-        truth = None if y is None else self._checked(y)[None]
-        found: IntArray = self._best(scores, truth)[0]
-        return found
+        best: IntArray = self._best(scores, None if y is None else self._checked(y)[None])[0]
+        return best
 
+    @override
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[IntArray]:
-        """The best set of each example."""
         return list(self._best(scores.rows["x"], None if Y is None else self._truth(Y)))
 
+    @override
     def outputs(self, x: Any) -> Iterator[IntArray]:
-        """All sets that may be predicted."""
         if self.sets is not None:
             return iter(self.sets)
         return (np.array(labels) for labels in product((0, 1), repeat=self.n_labels))
 
+    @override
     def is_valid(self, x: Any, y: Any) -> bool:
-        """Whether ``y`` is a set that may be predicted."""
         try:
             labels = self._checked(y)
         except TaskError:
             return False
         return self.sets is None or bool((self.sets == labels).all(axis=1).any())
 
-    def stack(self, X: Sequence[Any]) -> StackedParts:
-        """All inputs as the rows of one table."""
-        return stack_table(X)
-
+    @override
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        """Most violated set of every example, in one pass."""
         truth = self._truth(Y)
-        found = self._best(scores.rows["x"], truth)
-        change = self._codes(truth) - self._codes(found)
+        best = self._best(scores.rows["x"], truth)
+        change = self._codes(truth) - self._codes(best)
         rows, channels = np.nonzero(change)
         difference = Measure(rows, channels, change[rows, channels].astype(np.float64))
         indptr = np.searchsorted(rows, np.arange(len(truth) + 1)).astype(np.int64)
-        return Separation(self._losses(truth, found), {"x": difference}, {"x": indptr})
+        return Separation(self._losses(truth, best), {"x": difference}, {"x": indptr})
 
-    def marginals(self, x: Any, scores: Any) -> FloatArray:
-        """Probabilities of labels where a set has probability ``~ exp(score)``.
-
-        Parameters
-        ----------
-        x : array
-            One input.
-        scores : ndarray, shape (1, n_channels)
-            Scores of the labels, and of pairs of labels.
-
-        Returns
-        -------
-        marginals : ndarray, shape (1, n_channels)
-            With ``pairs`` those of pairs of labels stand behind those of labels.
-        """
-        return self.marginals_batch([x], StackedParts({"x": scores}, {})).expected["x"]
-
-    def log_sum(self, x: Any, scores: Any) -> float:
-        """Logarithm of the sum of ``exp(score)`` over all sets that may be predicted."""
-        return float(self.marginals_batch([x], StackedParts({"x": scores}, {})).log_sums[0])
-
+    @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        """Marginals of every input: labels by themselves, or over the sets that are listed."""
         rows = np.asarray(scores.rows["x"], np.float64)
         if self.sets is None:
             return Marginals({"x": expit(rows)}, np.logaddexp(0.0, rows).sum(axis=1))
@@ -180,7 +151,7 @@ class MultiLabelTask(Task):
         return Marginals({"x": np.exp(by_set - log_sums[:, None]) @ codes}, log_sums)
 
     def least_expected_loss(self, scores: FloatArray) -> IntArray:
-        """Sets of the least expected loss where a set has probability ``~ exp(score)``.
+        """Find the sets of the least expected loss where a set has probability ``~ exp(score)``.
 
         Parameters
         ----------
@@ -190,27 +161,26 @@ class MultiLabelTask(Task):
         Returns
         -------
         sets : ndarray of int64, shape (n, n_labels)
+            1 on the labels of each set.
         """
-        if self.sets is None and self._shares is not None:
-            missing, excess = self._shares
+        if self.sets is None and self._costs is not None:
+            missing, excess = self._costs
             is_cheaper = expit(scores) * missing > expit(-scores) * excess
             return np.asarray(is_cheaper, np.int64)
         if self.loss_name == "subset" or (self.sets is None and self.loss_name == "hamming"):
             return self._best(scores, None)
         if self.sets is None:
-            found = np.empty(scores.shape, np.int64)
-            best_expected_f1(expit(np.asarray(scores, np.float64)), found)
-            return found
-        chances = softmax(scores @ self._codes(self.sets).T, axis=1)
+            best = np.empty(scores.shape, np.int64)
+            best_expected_f1(expit(np.asarray(scores, np.float64)), best)
+            return best
+        probabilities = softmax(scores @ self._codes(self.sets).T, axis=1)
         at_once = max(1, _MOST_LOSSES // self.sets.size)
-        expected = [
-            chances @ self._losses(self.sets[:, None], self.sets[None, first : first + at_once])
-            for first in range(0, len(self.sets), at_once)
-        ]
+        blocks = np.split(self.sets[None], range(at_once, len(self.sets), at_once), axis=1)
+        expected = [probabilities @ self._losses(self.sets[:, None], block) for block in blocks]
         return np.asarray(self.sets[np.argmin(np.hstack(expected), axis=1)])
 
     def _best(self, scores: FloatArray, truth: IntArray | None) -> IntArray:
-        """Sets of highest score, plus loss where there is a truth."""
+        """Find the sets of highest score, plus loss where there is a truth."""
         if self.sets is not None:
             by_set = scores @ self._codes(self.sets).T
             if truth is not None:
@@ -222,38 +192,38 @@ class MultiLabelTask(Task):
             return (scores + self._gains(truth) > 0).astype(np.int64)
         if self.loss_name == "subset":
             return most_violated_subset(scores, truth)
-        found = np.empty_like(truth)
-        most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, found)
-        return found
+        best = np.empty_like(truth)
+        most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, best)
+        return best
 
     def _gains(self, truth: IntArray) -> FloatArray:
-        """What taking each label adds to the Hamming loss, less what leaving it out does."""
-        if self._shares is None:
+        """Compute the Hamming loss of taking each label less that of leaving it out."""
+        if self._costs is None:
             return np.asarray((1 - 2 * truth) / self.n_labels)
-        missing, excess = self._shares
+        missing, excess = self._costs
         return np.asarray(np.where(truth == 1, -missing, excess))
 
-    def _losses(self, truth: IntArray, found: IntArray) -> FloatArray:
-        """Losses over the last axis."""
-        if self._shares is not None:
-            missing, excess = self._shares
-            return np.asarray((truth > found) @ missing + (truth < found) @ excess)
+    def _losses(self, truth: IntArray, sets: IntArray) -> FloatArray:
+        """Compute the losses over the last axis."""
+        if self._costs is not None:
+            missing, excess = self._costs
+            return np.asarray((truth > sets) @ missing + (truth < sets) @ excess)
         if self.loss_name == "hamming":
-            return np.asarray(np.mean(truth != found, axis=-1))
+            return np.asarray(np.mean(truth != sets, axis=-1))
         if self.loss_name == "subset":
-            return np.asarray((truth != found).any(axis=-1).astype(np.float64))
-        size = truth.sum(axis=-1) + found.sum(axis=-1)
-        both = (truth * found).sum(axis=-1)
+            return np.asarray((truth != sets).any(axis=-1).astype(np.float64))
+        size = truth.sum(axis=-1) + sets.sum(axis=-1)
+        both = (truth * sets).sum(axis=-1)
         return np.asarray(np.where(size > 0, 1.0 - 2.0 * both / np.maximum(size, 1), 0.0))
 
     def _codes(self, sets: IntArray) -> IntArray:
-        """Labels and pairs of labels of each set, shape (n_sets, n_channels)."""
+        """List the labels and pairs of labels of each set, shape (n_sets, n_channels)."""
         if not self.pairs:
             return sets
         return np.hstack((sets, sets[:, self._first] * sets[:, self._second]))
 
     def _truth(self, Y: Sequence[Any]) -> IntArray:
-        """True sets as a table; they are looked at one by one if one is wrong."""
+        """Return true sets as a table, or raise the error of the first wrong one."""
         try:
             return self._checked_sets(Y, "Y")
         except (TaskError, ValueError):
@@ -271,7 +241,7 @@ class MultiLabelTask(Task):
         return labels.astype(np.int64)
 
     def _checked_costs(self, costs: Any) -> FloatArray:
-        """Costs in two rows."""
+        """Return costs in two rows."""
         if self.loss_name != "hamming":
             raise TaskError(
                 f"costs goes with loss='hamming', and loss is {self.loss_name!r}; give one of them."

@@ -1,11 +1,11 @@
-"""Multi-class classification (StructBoost, section 3.3; MultiBoost of Shen and Hao)."""
+"""Multi-class classification (StructBoost, section 3.3, and MultiBoost of Shen and Hao)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from structboost._typing import FloatArray
-from structboost.exceptions import TaskError
+from structboost._typing import FloatArray, override
+from structboost.tasks.checks import checked_size
 from structboost.tasks.code import CodeTask
 
 
@@ -21,12 +21,8 @@ class MulticlassTask(CodeTask):
     """
 
     def __init__(self, n_classes: int) -> None:
-        if int(n_classes) != n_classes or n_classes < 2:
-            raise TaskError(
-                f"n_classes is {n_classes!r}; a multi-class task needs at least 2 classes."
-            )
-        super().__init__(np.eye(int(n_classes), dtype=np.int8))
+        super().__init__(np.eye(checked_size(n_classes, "n_classes"), dtype=np.int8))
 
+    @override
     def class_scores(self, scores: FloatArray) -> FloatArray:
-        """The scores themselves: a channel is a class."""
         return scores

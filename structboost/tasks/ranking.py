@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
-from structboost.contract.parts import stack_parts
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts, stack_parts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError, on_example
 from structboost.inference.graded_lists import most_violated_graded_order, value_of_graded_order
 from structboost.inference.pair_sorting import (
@@ -19,21 +22,26 @@ from structboost.inference.pair_sorting import (
     weigh_pairs,
 )
 from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
+from structboost.tasks.indicators import exchange
 from structboost.validation import SparseRows, shown
 
 # Largest relevance that is a grade, of exponential gain.
 _LARGEST_GRADE = 30
 
-# Most items of a query whose order is found by an assignment: it takes their number squared.
+# Most items of a query whose order is an assignment problem: its memory grows with their square.
 _LONGEST_GRADED_LIST = 3000
 
 
 class PairOrder(NamedTuple):
-    """An order of the items of a query, given as what a cut needs of it.
+    """An order of the items of a query, as a cut needs it, without a list of its pairs.
 
-    ``counts`` is the signed share of swapped pairs of each item (better half minus worse half),
-    ``loss`` the share of pairs swapped; the pairs themselves are never listed.
+    Parameters
+    ----------
+    counts : ndarray, shape (n_items,)
+        Fraction of the pairs that are swapped with the item as the better half, minus that with the
+        item as the worse half.
+    loss : float
+        Fraction of the pairs that are swapped.
     """
 
     counts: FloatArray
@@ -46,7 +54,9 @@ class WeightedRelevance(NamedTuple):
     Parameters
     ----------
     relevance : array-like, shape (n_items,)
+        Relevance of each item, larger for better.
     weights : ndarray of float64, shape (n_items,)
+        Weight of each item.
     """
 
     relevance: Any
@@ -62,7 +72,7 @@ class _Judged(NamedTuple):
     all_pairs: float
 
     def violated(self, scores: FloatArray, margin: float) -> tuple[FloatArray, float]:
-        """Shares of the violated pairs: signed of each item, and in all."""
+        """Compute the fractions of violated pairs: signed for each item, and in all."""
         signed, violated = violated_pair_weights(
             scores, self.levels, self.n_levels, self.weights, margin
         )
@@ -73,9 +83,12 @@ class RankingTask(Task):
     """Order the items of a query so that better ones score higher.
 
     An example is a query: its input a table (n_items, n_features), its true output the relevance of
-    each item (two levels: the AUC), or a :class:`WeightedRelevance`.  The loss is the share of
-    pairs of different relevance in the wrong order, so a query counts the same whatever its size;
-    with one query this is (14).  Queries without two levels of relevance have no pairs and no loss.
+    each item (two levels: the AUC), or a :class:`WeightedRelevance`.  The loss is the fraction of
+    pairs of different relevance in the wrong order, tied pairs counting half, so a query counts the
+    same whatever its size; with one query this is (14).  Queries without two levels of relevance
+    have no pairs and no loss.  The argmax without ``y`` is the rank of each item by its score; with
+    ``y`` it is the most violated :class:`PairOrder`, in which a pair is swapped where its margin is
+    below 1 (line 8 of Algorithm 2).  A prediction is the scores of the items.
 
     Other losses look at the top of the list.  With ``loss="ndcg"`` the loss is 1 minus the
     normalised discounted gain of the query, with ``"ndcg@10"`` that of the first 10 places.  An
@@ -83,7 +96,8 @@ class RankingTask(Task):
     otherwise the rank of its level.  With ``"map"`` the loss is 1 minus the average precision, and
     with ``"precision@10"`` 1 minus the number of relevant items among the first 10, over the
     largest number that can be there (10, or all that are relevant); these two take two levels of
-    relevance.
+    relevance.  Their argmax is that of :func:`~structboost.inference.most_violated_ranking`, and a
+    query has one slack, as they are no sums over pairs.
 
     Parameters
     ----------
@@ -102,18 +116,20 @@ class RankingTask(Task):
     """
 
     reads_inputs: ClassVar[bool] = False
+    separates_in_batches = True
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
     def __init__(self, loss: str = "pairs") -> None:
         self.loss_name = loss
         self._measure = _measure_of(loss)
 
+    @override
     def parts(self, x: Any) -> NDArray[Any]:
-        """The items of the query."""
         return x if sparse.issparse(x) else np.asarray(x)
 
+    @override
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        """Batch form of :meth:`parts`; features may be missing (NaN), or sparse in all queries."""
+        # Features may be missing (NaN), or sparse in all queries.
         if len(X) and all(sparse.issparse(x) for x in X):
             tables = [sparse.csr_array(x) for x in X]
             starts = np.cumsum([0, *(x.shape[0] for x in X)], dtype=np.int64)
@@ -124,11 +140,9 @@ class RankingTask(Task):
             missing=True,
         )
 
+    @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        """Signed share of pairs of each item: +1 as the better half, -1 as the worse.
-
-        ``y`` is a relevance vector or the order that :meth:`argmax` found.
-        """
+        # The truth, or an order that the argmax returned.
         if isinstance(y, PairOrder):
             return y.counts.reshape(-1, 1)
         judged = _judged(y)
@@ -137,8 +151,8 @@ class RankingTask(Task):
         signed, _ = judged.violated(np.zeros(len(judged.levels)), 1.0)
         return (0.5 * signed).reshape(-1, 1)
 
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        """The loss of the order ``y_pred``; tied pairs count half."""
         if isinstance(y_pred, PairOrder):
             return y_pred.loss
         order = y_pred.relevance if isinstance(y_pred, WeightedRelevance) else y_pred
@@ -156,12 +170,8 @@ class RankingTask(Task):
         levels = _two_levels(judged, self.loss_name)
         return max(0.0, 1.0 - value_of_order(flat, levels, self._measure))
 
+    @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
-        """Ranks of the items by score; with ``y`` the most violated :class:`PairOrder`.
-
-        For the loss ``"pairs"`` a pair is swapped where its margin is below 1, the rule of line 8
-        of Algorithm 2.
-        """
         flat = np.ascontiguousarray(scores[:, 0])
         if y is None:
             return np.unique(flat, return_inverse=True)[1].astype(np.float64)
@@ -172,12 +182,12 @@ class RankingTask(Task):
         signed, loss = self._violated(y, judged, flat)
         return PairOrder(true - signed, loss)
 
+    @override
     def predict(self, x: Any, scores: FloatArray) -> FloatArray:
-        """The scores of the items."""
         return np.array(scores[:, 0])
 
+    @override
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        """Most violated order of every query, by sorting."""
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
         losses = np.zeros(len(Y))
@@ -185,20 +195,17 @@ class RankingTask(Task):
         for i in range(len(Y)):
             judged = _judged(Y[i], int(offsets[i + 1] - offsets[i]), i)
             if judged.all_pairs:
-                own = slice(offsets[i], offsets[i + 1])
-                scored = np.ascontiguousarray(flat[own])
-                weights[own], losses[i] = self._violated(Y[i], judged, scored, i)
-        rows = np.flatnonzero(weights)
-        difference = Measure(rows, np.zeros(len(rows), np.int64), weights[rows])
-        return Separation(losses, {"x": difference}, {"x": np.searchsorted(rows, offsets)})
+                rows = slice(offsets[i], offsets[i + 1])
+                scored = np.ascontiguousarray(flat[rows])
+                weights[rows], losses[i] = self._violated(Y[i], judged, scored, i)
+        items = np.flatnonzero(weights)
+        difference = Measure(items, np.zeros(len(items), np.int64), weights[items])
+        return Separation(losses, {"x": difference}, {"x": np.searchsorted(items, offsets)})
 
+    @override
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
-        """Violated pairs, each with the slack that (14) gives it; at most about ``limit``.
-
-        Other losses are no sums over pairs: then a query has one slack.
-        """
         if self._measure is not None:
             return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]
@@ -209,42 +216,34 @@ class RankingTask(Task):
             judged = _judged(Y[i], int(offsets[i + 1] - offsets[i]), i)
             if judged.all_pairs:
                 start = offsets[i]
-                own = np.ascontiguousarray(flat[start : offsets[i + 1]])
-                per_item = max(1, limit // len(own))
-                upper, lower = most_violated_pairs(own, judged.levels, 1.0, per_item)
+                scored = np.ascontiguousarray(flat[start : offsets[i + 1]])
+                per_item = max(1, limit // len(scored))
+                upper, lower = most_violated_pairs(scored, judged.levels, 1.0, per_item)
                 better.append(upper + start)
                 worse.append(lower + start)
                 pairs = judged.weights[upper] * judged.weights[lower]
                 weights.append(pairs / (judged.all_pairs * len(Y)))
                 queries.append(np.full(len(upper), i))
         upper, lower, query = (
-            np.concatenate(own) if own else np.zeros(0, np.int64)
-            for own in (better, worse, queries)
+            np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+            for blocks in (better, worse, queries)
         )
         weight = np.concatenate(weights) if weights else np.zeros(0)
         violation = 1.0 - (flat[upper] - flat[lower])
-        taken = np.sort(np.argsort(-violation, kind="stable")[:limit])
-        upper, lower = upper[taken], lower[taken]
-        n = len(taken)
-        difference = Measure(
-            np.column_stack((upper, lower)).ravel(),
-            np.zeros(2 * n, np.int64),
-            np.tile((1.0, -1.0), n),
-        )
+        most = np.sort(np.argsort(-violation, kind="stable")[:limit])
+        upper, lower = upper[most], lower[most]
+        n = len(most)
         return Separation(
             losses=np.ones(n),
-            differences={"x": difference},
+            differences={"x": exchange((upper, lower))},
             indptr={"x": 2 * np.arange(n + 1, dtype=np.int64)},
             slacks=upper * n_rows + lower,
-            weights=weight[taken],
-            examples=query[taken],
+            weights=weight[most],
+            examples=query[most],
         )
 
     def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-        """``2^relevance - 1`` where all grades are whole numbers from 0 to 30, else dense ranks.
-
-        Two levels have the same pairs either way.
-        """
+        """Return what each item is worth at the first rank, and its weight."""
         judged = [_judged(y, None, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
         grades = np.concatenate([_relevance(y) for y in Y])
@@ -254,7 +253,7 @@ class RankingTask(Task):
     def _violated(
         self, y: Any, judged: _Judged, flat: FloatArray, sample: int | None = None
     ) -> tuple[FloatArray, float]:
-        """Signed shares of the swapped pairs of the most violated order, and its loss."""
+        """Return the signed fractions of swapped pairs of the most violated order, and its loss."""
         if self._measure is None:
             return judged.violated(flat, 1.0)
         gains = self._graded_gains(y, judged, sample)
@@ -269,7 +268,7 @@ class RankingTask(Task):
     def _graded_gains(
         self, y: Any, judged: _Judged, sample: int | None = None
     ) -> FloatArray | None:
-        """Gain of each item, where the loss is an NDCG that two sorted lists do not answer."""
+        """Return the gain of each item where the loss is an NDCG that needs more than two lists."""
         if self._measure is None or self._measure.name != "ndcg":
             return None
         gains = _gains(_relevance(y), judged.levels)
@@ -287,7 +286,7 @@ class RankingTask(Task):
 
 
 def _measure_of(loss: Any) -> TopMeasure | None:
-    """What a loss measures at the top of the list; None for the share of swapped pairs."""
+    """Return the measure at the top of the list, None for the fraction of swapped pairs."""
     if isinstance(loss, str):
         name, at, k = loss.partition("@")
         if name in ("precision", "ndcg") and k.isdecimal() and int(k) > 0:
@@ -303,7 +302,7 @@ def _measure_of(loss: Any) -> TopMeasure | None:
 
 
 def _two_levels(judged: _Judged, loss: str, sample: int | None = None) -> IntArray:
-    """Levels 0 and 1; TaskError where there are more, or items differ in weight."""
+    """Return levels, after a check that there are two, and that items do not differ in weight."""
     if judged.n_levels > 2:
         raise TaskError(
             f"{_name(sample)} has {judged.n_levels} levels; loss={loss!r} takes two: relevant, or "
@@ -328,19 +327,19 @@ def _name(sample: int | None) -> str:
 
 
 def _relevance(y: Any) -> FloatArray:
-    """The relevance of the items of a query as numbers."""
+    """Return the relevance of the items of a query as numbers."""
     return np.asarray(y.relevance if isinstance(y, WeightedRelevance) else y, np.float64).ravel()
 
 
 def _gains(relevance: FloatArray, levels: IntArray) -> FloatArray:
-    """``2^relevance - 1`` of grades, whole numbers from 0 to 30; else ``levels``."""
+    """Return ``2^relevance - 1`` of grades, whole numbers from 0 to 30, else ``levels``."""
     if ((relevance >= 0) & (relevance <= _LARGEST_GRADE) & (relevance % 1 == 0)).all():
         return np.exp2(relevance) - 1.0
     return levels.astype(np.float64)
 
 
 def _judged(y: Any, n_items: int | None = None, sample: int | None = None) -> _Judged:
-    """A true output as a cut needs it; TaskError unless it is one of ``n_items``, if given."""
+    """Return a true output as a cut needs it, after a check of its number of items."""
     relevance = y.relevance if isinstance(y, WeightedRelevance) else y
     levels, n_levels = _levels(relevance, sample)
     if n_items is not None and len(levels) != n_items:
@@ -363,7 +362,7 @@ def _judged(y: Any, n_items: int | None = None, sample: int | None = None) -> _J
 
 
 def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
-    """Relevance as dense ranks 0..n_levels-1.
+    """Return relevance as dense ranks 0..n_levels-1, and their number.
 
     Raises
     ------

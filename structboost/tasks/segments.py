@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.inference.segments import best_segments
-from structboost.task import Measure, PartKind, StackedParts, Task
+from structboost.inference.segments import best_segments, cut_of
+from structboost.tasks.batch_task import alone
+from structboost.tasks.checks import checked_size
+from structboost.tasks.indicators import indicator
 from structboost.validation import shown
 
 _LOSSES = ("tokens", "segments")
@@ -23,10 +27,10 @@ class SegmentTask(Task):
 
     An input is an array (n_tokens, n_features).  An output is an array (n_segments, 3) of int with
     a row ``(start, end, label)`` for each segment: its first token, the token after its last one,
-    and its label.  A segment scores what its tokens score for its label (kind ``"token"``), what
-    its first token scores besides (``"begin"``), and what its length scores (``"span"``, whose one
-    feature is the length).  Two neighbours score by their labels (``"pair"``).  The argmax is
-    exact, compiled, for all sequences at once, in ``n_tokens * max_length * n_labels`` steps.
+    and its label.  A segment scores the sum of its tokens for its label (kind ``"token"``), of its
+    first token (``"begin"``), and of its length (``"span"``, whose one feature is the length).  Two
+    neighbours score by their labels (``"pair"``).  The argmax is exact, as
+    :func:`~structboost.inference.semi_markov_viterbi` is, for all sequences at once.
 
     With ``span_features`` an input is a pair of the tokens and an array (n_tokens, max_length,
     n_span_features), where ``[start, length - 1]`` describes a possible segment as a whole; rows
@@ -67,13 +71,10 @@ class SegmentTask(Task):
         span_features: bool = False,
         forbidden: Iterable[tuple[int, int]] = (),
     ) -> None:
-        for name, value in (("n_labels", n_labels), ("max_length", max_length)):
-            if isinstance(value, bool) or int(value) != value or value < 1:
-                raise TaskError(f"{name} is {value!r}; give a whole number from 1.")
+        self.n_labels = checked_size(n_labels, "n_labels", 1)
+        self.max_length = checked_size(max_length, "max_length", 1)
         if loss not in _LOSSES:
             raise TaskError(f"loss is {shown(loss)}; choose 'tokens' or 'segments'.")
-        self.n_labels = int(n_labels)
-        self.max_length = int(max_length)
         self.loss_name = loss
         self.span_features = span_features
         self._forbidden = np.zeros(self.n_labels**2)
@@ -91,14 +92,8 @@ class SegmentTask(Task):
             "pair": PartKind(self.n_labels**2),
         }
 
+    @override
     def parts(self, x: Any) -> dict[str, NDArray[Any]]:
-        """Features of the tokens, twice, of the lengths or possible segments, and a constant.
-
-        Raises
-        ------
-        TaskError
-            If the features of segments have not the shape (n_tokens, max_length, n_span_features).
-        """
         tokens = np.asarray(x[0] if self.span_features else x)
         if not self.span_features:
             spans = np.arange(1.0, self.max_length + 1.0).reshape(-1, 1)
@@ -112,14 +107,8 @@ class SegmentTask(Task):
             spans = spans.reshape(len(tokens) * self.max_length, spans.shape[-1])
         return {"token": tokens, "begin": tokens, "span": spans, "pair": np.ones((1, 1))}
 
+    @override
     def joint_feature(self, x: Any, y: Any) -> dict[str, Measure]:
-        """One on the label of each token, first token, segment, and pair of neighbours.
-
-        Raises
-        ------
-        TaskError
-            If ``y`` is no allowed cut into segments.
-        """
         segments = self._checked(y)
         if not self._is_allowed(segments):
             raise TaskError(f"The segments {shown(segments.tolist())} have forbidden neighbours.")
@@ -128,39 +117,31 @@ class SegmentTask(Task):
         pairs = label[:-1] * self.n_labels + label[1:]
         rows = end - start - 1 + start * self.max_length * self.span_features
         return {
-            "token": _ones(np.arange(n_tokens), np.repeat(label, end - start)),
-            "begin": _ones(start, label),
-            "span": _ones(rows, label),
-            "pair": _ones(np.zeros(len(pairs), np.int64), pairs),
+            "token": indicator(np.arange(n_tokens), np.repeat(label, end - start)),
+            "begin": indicator(start, label),
+            "span": indicator(rows, label),
+            "pair": indicator(np.zeros(len(pairs), np.int64), pairs),
         }
 
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Number of tokens of another label, or of segments that only one output has.
-
-        Raises
-        ------
-        TaskError
-            If an output is no cut into segments, or the two cover sequences of different length.
-        """
-        true, found = self._checked(y), self._checked(y_pred)
-        if (true[-1:, 1] != found[-1:, 1]).any() or (len(true) == 0) != (len(found) == 0):
+        true, predicted = self._checked(y), self._checked(y_pred)
+        if (true[-1:, 1] != predicted[-1:, 1]).any() or (len(true) == 0) != (len(predicted) == 0):
             raise TaskError("Two outputs cover sequences of different length.")
         if self.loss_name == "tokens":
-            tags = (np.repeat(own[:, 2], own[:, 1] - own[:, 0]) for own in (true, found))
+            tags = (np.repeat(cut[:, 2], cut[:, 1] - cut[:, 0]) for cut in (true, predicted))
             return float(np.sum(np.not_equal(*tags)))
-        return float(len(set(map(tuple, true.tolist())) ^ set(map(tuple, found.tolist()))))
+        return float(len(set(map(tuple, true.tolist())) ^ set(map(tuple, predicted.tolist()))))
 
+    @override
     def argmax(self, x: Any, scores: Any, y: Any = None) -> IntArray:
-        """Segments of the highest score; with ``y`` of the highest score plus loss."""
-        stacked = StackedParts(
-            scores, {kind: np.array([0, len(rows)], np.int64) for kind, rows in scores.items()}
-        )
+        stacked = alone(self.kinds, scores)
         return self.argmax_batch([x], stacked, None if y is None else [y])[0]
 
+    @override
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[IntArray]:
-        """Segments of every sequence, in one compiled pass."""
         starts = np.ascontiguousarray(scores.offsets["token"], np.int64)
         rows = {
             kind: np.ascontiguousarray(of_kind, np.float64) for kind, of_kind in scores.rows.items()
@@ -169,10 +150,11 @@ class SegmentTask(Task):
         if Y is not None:
             self._add_loss(Y, starts, rows, rewarded)
         lengths, labels = np.zeros((2, len(rows["token"])), np.int64)
+        span_rows = np.ascontiguousarray(scores.offsets["span"][:-1], np.int64)
+        step = self.max_length * self.span_features
         impossible = best_segments(
-            rows["token"], rows["begin"], rows["span"], rows["pair"] + self._forbidden, starts,
-            np.ascontiguousarray(scores.offsets["span"][:-1], np.int64),
-            self.max_length * self.span_features, self.max_length, rewarded, -2.0, lengths, labels,
+            (rows["token"], rows["begin"], rows["span"], rows["pair"] + self._forbidden),
+            (starts, span_rows, step, self.max_length), (rewarded, -2.0), lengths, labels,
         )  # fmt: skip
         if impossible >= 0:
             raise TaskError(
@@ -180,22 +162,18 @@ class SegmentTask(Task):
                 "forbid less, or take a larger max_length.",
                 impossible,
             )
-        found = []
-        for first, stop in pairwise(starts):
-            start = np.flatnonzero(lengths[first:stop])
-            at = start + first
-            found.append(np.column_stack((start, start + lengths[at], labels[at])))
-        return found
+        pieces = (np.split(array, starts[1:-1]) for array in (lengths, labels))
+        return [cut_of(*piece) for piece in zip(*pieces, strict=True)]
 
+    @override
     def outputs(self, x: Any) -> Iterator[IntArray]:
-        """All allowed cuts into labelled segments."""
         for cut in self._cuts(0, len(self.parts(x)["token"])):
             segments = np.array(cut, np.int64).reshape(-1, 3)
             if self._is_allowed(segments):
                 yield segments
 
+    @override
     def is_valid(self, x: Any, y: Any) -> bool:
-        """Whether ``y`` is an allowed cut of ``x``."""
         try:
             segments = self._checked(y, len(self.parts(x)["token"]))
         except TaskError:
@@ -207,7 +185,7 @@ class SegmentTask(Task):
     ) -> None:
         """Raise scores by the loss: by one for each wrong token or segment.
 
-        A segment of the true output is missing from the others, so finding it saves two.
+        The others lack a segment of the true output, so such a segment saves two.
         """
         for i, y in enumerate(Y):
             try:
@@ -239,7 +217,7 @@ class SegmentTask(Task):
         return not self._forbidden[label[:-1] * self.n_labels + label[1:]].any()
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
-        """Segments as an array; TaskError unless they cover the tokens one after the other."""
+        """Return segments as an array, after a check that they cover the tokens in turn."""
         segments = np.asarray(y)
         if segments.size == 0:
             segments = np.zeros((0, 3), np.int64)
@@ -251,7 +229,7 @@ class SegmentTask(Task):
         length = end - start
         if len(segments) and not (start[0] == 0 and np.array_equal(start[1:], end[:-1])):
             raise TaskError(
-                f"The segments {shown(segments.tolist())} leave out tokens or overlap; each starts "
+                f"The segments {shown(segments.tolist())} leave out tokens or overlap; begin each "
                 "where the one before it ends, and the first at 0."
             )
         if len(segments) and not 1 <= length.min() <= length.max() <= self.max_length:
@@ -268,7 +246,3 @@ class SegmentTask(Task):
         if n_tokens is not None and covered != n_tokens:
             raise TaskError(f"The segments end at {covered}; the sequence has {n_tokens} tokens.")
         return segments.astype(np.int64, copy=False)
-
-
-def _ones(parts: IntArray, channels: IntArray) -> Measure:
-    return Measure(parts, channels, np.ones(len(parts)))

@@ -19,7 +19,7 @@ class TaxonomyTask(CodeTask):
     Parameters
     ----------
     taxonomy : LabelTree, nested lists, parent array or networkx.DiGraph
-        The leaves are the numbers of the classes: ``[[0, 1], [2, [3, 4]]]``
+        Tree whose leaves are the indices of the classes: ``[[0, 1], [2, [3, 4]]]``
         (:func:`structboost.tasks.label_tree.label_tree`).
     n_classes : int, optional
         Number of classes.  Default: the leaves of nested lists; other forms need it.
@@ -37,7 +37,7 @@ class TaxonomyTask(CodeTask):
 
 
 def _leaves(taxonomy: Any) -> list[Any]:
-    """Leaves of nested lists."""
+    """List the leaves of nested lists."""
     if not isinstance(taxonomy, (list, tuple)):
         return [taxonomy]
     return [leaf for node in taxonomy for leaf in _leaves(node)]

@@ -6,10 +6,10 @@ from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import contact_sheet, draw_box
-from structboost.tracking.made_clip import made_clip
-from structboost.tracking.measures import TrackingMeasures, evaluate
+from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
+from structboost.tracking.synthetic_clip import made_clip
 from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
 from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structboost.files.whole_file import whole_file
+from structboost.files.atomic_write import whole_file
 
 _WANTED = "four finite numbers, or four NaN where the box is unknown"
 _SEPARATORS = re.compile(r"\s*,\s*|\s+")

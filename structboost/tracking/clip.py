@@ -13,7 +13,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.tracking.boxes_file import numbers_of, read_boxes
-from structboost.tracking.made_clip import made_clip
+from structboost.tracking.synthetic_clip import made_clip
 from structboost.tracking.tracks_file import box_text
 from structboost.tracking.video import open_frames
 from structboost.tracking.window import box_drawn_by_mouse

@@ -20,7 +20,7 @@ from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.clip import Clip, opened_clip
 from structboost.tracking.drawing import draw_tracks
-from structboost.tracking.measures import TrackingMeasures, evaluate
+from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.tracked_frames import (

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
 from structboost.tracking.drawing import tracker_colours
-from structboost.tracking.measures import (
+from structboost.tracking.metrics import (
     PRECISION_THRESHOLDS,
     SUCCESS_THRESHOLDS,
     TrackingMeasures,

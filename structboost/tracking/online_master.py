@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.masters.bundle import Bundle
-from structboost.masters.cut_pool import CutPool
-from structboost.masters.products import ordered_product, ordered_times_vector
+from structboost.contract.parts import StackedParts
 from structboost.runtime.compiled import compiled
-from structboost.task import StackedParts
+from structboost.solvers.bundle import Bundle
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.products import ordered_product, ordered_times_vector
 from structboost.tasks.boxes import BoxOverlapTask
 from structboost.tracking.kept_frames import KeptFrames
 

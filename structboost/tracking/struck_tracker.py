@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.box_search import overlaps
-from structboost.masters.products import ordered_times_vector
 from structboost.runtime.compiled import compiled
+from structboost.solvers.products import ordered_times_vector
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.validation import checked_positive, checked_whole_number

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.files.whole_file import write_whole
+from structboost.files.atomic_write import write_whole
 from structboost.tracking.boxes_file import write_boxes
-from structboost.tracking.measures import TrackingMeasures
+from structboost.tracking.metrics import TrackingMeasures
 from structboost.tracking.tracked_frames import TrackedFrames
 
 TABLE_SUFFIX = ".csv"

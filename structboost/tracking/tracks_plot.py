@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from structboost.files.whole_file import write_whole
-from structboost.tracking.measures import TrackingMeasures
+from structboost.files.atomic_write import write_whole
+from structboost.tracking.metrics import TrackingMeasures
 from structboost.tracking.tracked_frames import TrackedFrames
 from structboost.vision.drawing import COLOURS
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import av
 from av.video.stream import VideoStream
 
+from structboost.files.atomic_write import whole_file
 from structboost.files.outputs import check_writable
-from structboost.files.whole_file import whole_file
 from structboost.tracking.video import VideoError
 from structboost.validation import checked_positive
 from structboost.vision.images import checked_image, letter_boxed

@@ -28,8 +28,8 @@ from structboost.masters.registry import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.synthetic_images import made_images
 from structboost.tracking.tracked_frames import warm_up
 from structboost.weak.active_feature import active_features
 from structboost.weak.registry import FAMILIES

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
@@ -94,6 +94,12 @@ class ActiveFeatureTable(LearnerTable):
     def responses(self, features: NDArray[Any]) -> FloatArray:
         """Answers, shape (n_learners, n_parts)."""
         return np.ascontiguousarray(self.scorer(np.eye(len(self)), 0).raw_scores(features).T)
+
+    @override
+    def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
+        # A part may have more active features than any part of training.
+        width = features.shape[1] if getattr(features, "ndim", 0) == 2 else n_features
+        return super().checked_rows(features, width)
 
     def feature_shares(self, n_features: int) -> FloatArray:
         """The same for all columns: which of them holds a feature depends on the row."""

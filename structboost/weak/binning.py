@@ -13,8 +13,8 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.runtime.blocks import blocks_of_rows
 from structboost.runtime.compiled import compiled
-from structboost.shards.blocks import blocks_of_rows
 from structboost.weak.category_sets import HALF, MOST_CATEGORIES
 
 MAX_BINS = 256

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any, Protocol
 
 from scipy import sparse
 
 from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
-from structboost.task import PartKind, StackedParts
+from structboost.contract.parts import PartKind, StackedParts
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
@@ -120,13 +121,46 @@ def takes_missing(weak_learner: Any) -> bool:
     return bool(_declared(weak_learner, "takes_missing"))
 
 
-def _declared(weak_learner: Any, flag: str) -> Any:
-    """What the family that a name or a callable makes declares; None if it declares nothing."""
+def takes_sparse(weak_learner: Any) -> bool:
+    """Whether all families that ``weak_learner`` names take sparse features."""
+    if isinstance(weak_learner, list | tuple):
+        return all(map(takes_sparse, weak_learner))
+    if isinstance(weak_learner, str):
+        return weak_learner in SPARSE
+    family = _maker(weak_learner)
+    name = getattr(family, "name", None)
+    return name in SPARSE and isinstance(family, type) and issubclass(family, SPARSE[name])
+
+
+def check_takes_sparse(weak_learner: Any) -> None:
+    """Raise ValueError unless weak learners take sparse features; it says which do."""
+    if not takes_sparse(weak_learner):
+        raise ValueError(
+            f"X is sparse, which weak_learner={shown(weak_learner)} cannot take; write X.toarray() "
+            "in place of X, or take weak_learner='tree', 'stump' or 'linear', which read sparse "
+            "rows."
+        )
+
+
+def _maker(weak_learner: Any) -> Any:
+    """Class of a name, or the callable behind partial ones; None if there is none."""
     while isinstance(weak_learner, partial):
         weak_learner = weak_learner.func
     if isinstance(weak_learner, str):
-        weak_learner = FAMILIES[weak_learner] if weak_learner in FAMILIES else None
-    return getattr(weak_learner, flag, None)
+        return FAMILIES[weak_learner] if weak_learner in FAMILIES else None
+    return weak_learner
+
+
+def _declared(weak_learner: Any, name: str) -> Any:
+    """Attribute of the family that a name or a callable makes; None if it has none."""
+    return getattr(_maker(weak_learner), name, None)
+
+
+def _takes(weak_learner: Any, keyword: str) -> bool:
+    """Whether a family is made with a keyword, which is not given yet."""
+    maker = _maker(weak_learner)
+    is_given = keyword in getattr(weak_learner, "keywords", ())
+    return callable(maker) and not is_given and keyword in signature(maker).parameters
 
 
 def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
@@ -139,7 +173,7 @@ def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
     """The weak learners, whose answers rise or fall with features as ``directions`` say."""
     if isinstance(weak_learner, list | tuple):
         return [with_directions(member, directions) for member in weak_learner]
-    if not _declared(weak_learner, "takes_directions"):
+    if not _takes(weak_learner, "directions"):
         raise ValueError(
             f"monotonic_cst needs stumps or trees, and weak_learner is {shown(weak_learner)}; take "
             "weak_learner='stump' or 'tree'."
@@ -155,7 +189,7 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
     members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
     made: list[Any] = []
     for member in members:
-        if _declared(member, "takes_categories"):
+        if _takes(member, "categorical"):
             made.append(_with(member, categorical=categorical))
         else:
             made.append(member)
@@ -209,16 +243,10 @@ def families_of(
                 stack = StackedParts(features.rows, features.offsets)
                 check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
         is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
-        by_itself = is_sparse and all(_declared(member, "takes_sparse") for member in of_kind)
-        if is_sparse and not by_itself and not (len(of_kind) == 1 and of_kind[0] in SPARSE):
-            raise ValueError(
-                f"X is sparse, which weak_learner={shown(of_kind)} cannot take; give a dense "
-                f"array, or take weak_learner={' or '.join(map(repr, (*SPARSE, 'tree')))}."
-            )
+        if is_sparse:
+            check_takes_sparse(of_kind[0] if len(of_kind) == 1 else of_kind)
         own: list[Any]
-        if is_sparse and not by_itself and features.rows is not None:
-            own = [SPARSE[of_kind[0]](features.rows[kind], response)]
-        elif in_shards and all(member in IN_SHARDS for member in of_kind):
+        if in_shards and not is_sparse and all(member in IN_SHARDS for member in of_kind):
             own = [
                 IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
                 for member in of_kind
@@ -231,10 +259,13 @@ def families_of(
             )
         else:
             rows = features.rows[kind]
-            own = [
-                family_maker(member, exact=exact)(rows, response, exact=exact, n_threads=n_threads)
+            makers = [
+                SPARSE[member]
+                if is_sparse and member in SPARSE
+                else family_maker(member, exact=exact)
                 for member in of_kind
             ]
+            own = [maker(rows, response, exact=exact, n_threads=n_threads) for maker in makers]
         for family in own:
             if not isinstance(family, WeakLearnerFamily):
                 raise TypeError(
@@ -243,8 +274,3 @@ def families_of(
                 )
         made[kind] = own[0] if len(own) == 1 else UnionFamily(own)
     return made
-
-
-def ridge_of(families: Mapping[str, WeakLearnerFamily]) -> float:
-    """The largest ridge that families of several kinds ask for."""
-    return max((family.ridge for family in families.values()), default=0.0)

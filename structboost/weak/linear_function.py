@@ -13,17 +13,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, finite_number
+from structboost.runtime.compiled import compiled
+from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.weak.base import Candidate, TrainingFeatures, WeakLearnerFamily
+from structboost.weak.block_measures import BlockMeasure, entry_values
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
+from structboost.weak.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
+from structboost.weak.terms import Terms
 
 # Norm of a linear function of weight 1, beside stumps that answer -1 and 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.
@@ -76,9 +82,12 @@ class LinearFunctionTable(LearnerTable):
     centers: FloatArray
     scales: FloatArray
 
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: Any) -> FloatArray:
         """Answers of all functions on ``features``, shape (n_learners, n_parts)."""
-        linear = self.coefficients @ np.asarray(features, np.float64).T
+        if sparse.issparse(features):
+            linear = np.asarray(features @ self.coefficients.T).T
+        else:
+            linear = self.coefficients @ np.asarray(features, np.float64).T
         return np.asarray(linear + self.intercept[:, None])
 
     def feature_shares(self, n_features: int) -> FloatArray:
@@ -214,11 +223,94 @@ class LinearFunctionFamily(LinearFunctionSearch):
         return np.asarray(self._rows.T @ duals)
 
 
-class DualSums(Protocol):
-    """Signed weights of all parts and channels, known by sums of standardised features."""
+class SparseLinearFunctions(LinearFunctionSearch):
+    """Linear functions on sparse features, which are standardised in no more memory than theirs.
 
-    def standardised_sums(self) -> FloatArray:
-        """Sums of the standardised features times the weights, shape (width, n_channels)."""
+    Parameters
+    ----------
+    features : sparse array by rows, shape (n_parts, n_features)
+    response : (float, float)
+        Whether answers may be negative (:class:`structboost.PartKind`).
+    exact, n_threads
+        Ignored.
+
+    Raises
+    ------
+    TaskError
+        If answers must not be negative, and a feature is.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(Standardisation.of(features, response))
+        self.standardisation.check_signs(features)
+        self._rows = sparse.csr_array(features, dtype=np.float64)
+        self._columns = self._rows.T.tocsr()
+
+    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        """Answers on the training parts."""
+        return np.asarray(self.table(learners).responses(self._rows), np.float32)
+
+    def _sums(self, duals: FloatArray) -> FloatArray:
+        z, totals = self.standardisation, duals.sum(axis=0)
+        shift = z.centers / z.scales
+        sums = (self._columns @ duals) / z.scales[:, None] - shift[:, None] * totals
+        return np.vstack((sums, totals)) if z.bias else np.asarray(sums)
+
+
+class FunctionResponses(ResponsesInShard):
+    """Linear functions of standardised features: nothing is kept for a learner but itself."""
+
+    def __init__(self, features: FloatArray, starts: IntArray) -> None:
+        super().__init__(features, starts)
+        self._functions = GrowingMatrix(features.shape[1], np.float64)
+
+    @override
+    def add(self, new: FunctionCodes) -> int:
+        return self._functions.append(new.coefficients)
+
+    @override
+    def block_sums(self, duals: FloatArray, rows: slice) -> FloatArray:
+        return np.asarray(self.features[rows].T @ duals)
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        if len(terms.learners):
+            weights = np.zeros((len(out), self.features.shape[1]))
+            functions = self._functions.rows[terms.learners] * terms.coefficients[:, None]
+            np.add.at(weights, terms.channels, functions)
+            out += weights @ self.features[first : first + out.shape[1]].T
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        if len(terms.learners):
+            n_channels, width = len(measure.indptr) - 1, self.features.shape[1]
+            sums = np.zeros((n_channels, width))
+            _add_measured_rows(self.features, *measure, first, sums)
+            out += np.einsum("tf,tf->t", self._functions.rows[terms.learners], sums[terms.channels])
+
+
+class StandardisedRows(NamedTuple):
+    """Features on one scale that each shard makes of its own."""
+
+    standardisation: Standardisation
+
+    @property
+    def identity(self) -> tuple[FloatArray, FloatArray]:
+        """Centers and scales."""
+        return self.standardisation.centers, self.standardisation.scales
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> FunctionResponses:
+        """Standardise the features of a shard."""
+        return FunctionResponses(self.standardisation.rows(features.rows()), starts)
 
 
 class ShardedLinearFunctions(LinearFunctionSearch):
@@ -231,7 +323,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
 
     def __init__(self, standardisation: Standardisation) -> None:
         super().__init__(standardisation)
-        self.shard_features = (standardisation,)
+        self.shard_features = StandardisedRows(standardisation)
 
     @classmethod
     def of_kind(
@@ -244,9 +336,27 @@ class ShardedLinearFunctions(LinearFunctionSearch):
         """The functions themselves: the shards compute the answers."""
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 
-    def _sums(self, duals: DualSums) -> FloatArray:
-        return duals.standardised_sums()
+    def _sums(self, duals: DualsInShards) -> FloatArray:
+        return duals.sums()
 
 
 def _matrix(functions: Sequence[LinearFunction], width: int) -> FloatArray:
     return np.array([f.coefficients for f in functions], np.float64).reshape(-1, width)
+
+
+@compiled
+def _add_measured_rows(
+    features: FloatArray,
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    values = entry_values(codes, levels)
+    for c in range(len(out)):
+        for e in range(indptr[c], indptr[c + 1]):
+            row = first + parts[e]
+            for f in range(features.shape[1]):
+                out[c, f] += values[e] * features[row, f]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
@@ -38,12 +39,12 @@ class Standardisation(NamedTuple):
     dimension: float
 
     @classmethod
-    def of(cls, features: NDArray[Any], response: tuple[float, float]) -> Standardisation:
+    def of(cls, features: Any, response: tuple[float, float]) -> Standardisation:
         """Mean 0 and standard deviation 1; where answers must not be negative, root mean square 1.
 
         Parameters
         ----------
-        features : ndarray, shape (n_parts, n_features)
+        features : ndarray or sparse array by rows, shape (n_parts, n_features)
             Of more than 262,144 parts a sample is looked at.
         response : (float, float)
             Whether answers may be negative.
@@ -61,18 +62,20 @@ class Standardisation(NamedTuple):
             features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
         with np.errstate(over="ignore", invalid="ignore"):
             centers, scales = _moments(features, bias)
-        constant = features.max(axis=0) == (features.min(axis=0) if bias else 0)
+        lows, highs = _extremes(features)
+        constant = highs == (lows if bias else 0)
         odd = ~(np.isfinite(centers) & (constant | ((scales > _TINY) & (scales < 1 / _TINY))))
         if odd.any():
             # Their squares overflow or vanish.
-            sizes = np.abs(features[:, odd]).max(axis=0)
-            moments = _moments(features[:, odd] / sizes, bias)
+            sizes = np.maximum(np.abs(lows[odd]), np.abs(highs[odd]))
+            moments = _moments(_dense(features[:, odd]) / sizes, bias)
             centers[odd], scales[odd] = (own * sizes for own in moments)
         scales = np.where(constant, np.inf, scales)
-        _check_sizes(features, scales)
-        if len(features) > _ROWS_OF_DIMENSION:
-            features = features[sampled_rows(len(features), _ROWS_OF_DIMENSION)]
-        return cls(centers, scales, bias, _dimension((features - centers) / scales))
+        _check_sizes(np.maximum(np.abs(lows), np.abs(highs)), scales)
+        n_rows = features.shape[0]
+        if n_rows > _ROWS_OF_DIMENSION:
+            features = features[sampled_rows(n_rows, _ROWS_OF_DIMENSION)]
+        return cls(centers, scales, bias, _dimension(features, centers, scales))
 
     @property
     def width(self) -> int:
@@ -87,25 +90,55 @@ class Standardisation(NamedTuple):
         TaskError
             If answers must not be negative, and a feature is.
         """
-        if not self.bias and len(features):
-            _check_not_negative(features)
+        self.check_signs(features)
         out = np.ones((len(features), self.width))
         own = out[:, : len(self.scales)]
         np.subtract(features, self.centers, out=own)
         own /= self.scales
         return out
 
+    def check_signs(self, features: Any) -> None:
+        """Raise TaskError if answers must not be negative, and a feature is."""
+        if not self.bias and features.shape[0]:
+            _check_not_negative(features)
 
-def _moments(features: NDArray[Any], bias: bool) -> tuple[FloatArray, FloatArray]:
+
+def _dense(features: Any) -> NDArray[Any]:
+    return np.asarray(features.toarray() if sparse.issparse(features) else features)
+
+
+def _extremes(features: Any) -> tuple[FloatArray, FloatArray]:
+    """Least and largest value of each feature."""
+    found = features.min(axis=0), features.max(axis=0)
+    lows, highs = (_dense(own).ravel().astype(np.float64) for own in found)
+    return lows, highs
+
+
+def _moments(features: Any, bias: bool) -> tuple[FloatArray, FloatArray]:
     """Means, or 0 without a bias, and root mean square differences from them."""
+    if sparse.issparse(features):
+        return _moments_of_sparse(features, bias)
     centers = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
     return centers, np.sqrt(np.square(features - centers).mean(axis=0))
 
 
-def _check_sizes(features: NDArray[Any], scales: FloatArray) -> None:
+def _moments_of_sparse(features: Any, bias: bool) -> tuple[FloatArray, FloatArray]:
+    """Moments from the entries; those that are not there differ from the means by the means."""
+    n_rows, n_features = features.shape
+    columns, values = features.tocoo().col, features.tocoo().data.astype(np.float64)
+
+    def sums(of: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(columns, of, n_features), np.float64)
+
+    centers = sums(values) / n_rows if bias else np.zeros(n_features)
+    n_absent = n_rows - np.bincount(columns, minlength=n_features)
+    squares = sums(np.square(values - centers[columns])) + n_absent * np.square(centers)
+    return centers, np.sqrt(squares / n_rows)
+
+
+def _check_sizes(sizes: FloatArray, scales: FloatArray) -> None:
     """Raise TaskError if a coefficient, or a difference of two values, would be infinite."""
     varies = np.isfinite(scales)
-    sizes = np.abs(features).max(axis=0).astype(np.float64)
     bad = np.flatnonzero(varies & ((scales < 1 / _LARGEST) | (sizes > _LARGEST)))
     if len(bad):
         raise TaskError(
@@ -115,21 +148,40 @@ def _check_sizes(features: NDArray[Any], scales: FloatArray) -> None:
         )
 
 
-def _dimension(rows: FloatArray) -> float:
+def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
     """Participation ratio of the eigenvalues of ``rows'rows``: their sum squared by their squares.
 
-    The squares of a sample are too large by about the sum squared, divided by the number of rows.
+    The rows are the standardised features.  The squares of a sample are too large by about the sum
+    squared, divided by the number of rows.
     """
-    of_rows = rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows
+    n_rows, n_features = features.shape
+    products = _products_of_rows if n_rows < n_features else _products_of_features
+    of_rows = products(features, centers, scales)
     total = float(np.trace(of_rows))
     if not total:
         return 1.0
-    share = float(np.square(of_rows).sum()) / total**2 - 1.0 / len(rows)
-    return float(1.0 / min(max(share, 1.0 / rows.shape[1]), 1.0))
+    share = float(np.square(of_rows).sum()) / total**2 - 1.0 / n_rows
+    return float(1.0 / min(max(share, 1.0 / n_features), 1.0))
 
 
-def _check_not_negative(features: NDArray[Any]) -> None:
-    negative = np.flatnonzero(features.min(axis=0) < 0)
+def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
+    """Products of the standardised rows with each other, shape (n_rows, n_rows)."""
+    if not sparse.issparse(features):
+        rows = (features - centers) / scales
+        return np.asarray(rows @ rows.T)
+    scaled, shift = features.multiply(1.0 / scales).tocsr(), centers / scales
+    along = np.asarray(scaled @ shift)
+    return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + shift @ shift)
+
+
+def _products_of_features(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
+    """Products of the standardised columns, shape (n_features, n_features)."""
+    rows = (_dense(features) - centers) / scales
+    return np.asarray(rows.T @ rows)
+
+
+def _check_not_negative(features: Any) -> None:
+    negative = np.flatnonzero(_extremes(features)[0] < 0)
     if len(negative):
         raise TaskError(
             f"Feature {negative[0]} of a kind whose scores must not be negative is negative in "

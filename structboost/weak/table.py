@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
+from structboost.validation import checked_features
 
 
 class Scorer(Protocol):
@@ -79,6 +80,29 @@ class LearnerTable(ABC):
             The same on the training parts as :meth:`structboost.WeakLearnerFamily.responses`,
             unless the family declares ``cross_fitted``.
         """
+
+    def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
+        """Features of parts, checked.
+
+        Parameters
+        ----------
+        features : array-like or sparse array, shape (n_parts, n_features)
+            Features of the parts, as a user gave them.
+        n_features : int
+            Number of features in training.
+
+        Returns
+        -------
+        rows : ndarray or sparse array, shape (n_parts, n_features)
+            Features that :meth:`responses` takes.
+
+        Raises
+        ------
+        ValueError
+            If they have another width, or are infinite, or are NaN where the table does not
+            declare ``takes_missing``.
+        """
+        return checked_features(features, n_features, missing=self.takes_missing)
 
     @abstractmethod
     def feature_shares(self, n_features: int) -> FloatArray:

@@ -121,7 +121,7 @@ def test_a_union_is_fitted_as_the_library_chose_it_on_the_validation_part(kept, 
         assert weak_learner == ["linear", "stump"]
         return [kept.split("+")]
 
-    monkeypatch.setattr("structboost.boosting.alternatives", alternatives)
+    monkeypatch.setattr("structboost.training.boosting.alternatives", alternatives)
     tables = class_tables()
     union = unions.methods("glass")[2]
     result = protocol.measure(union, protocol.ERROR, tables, 6)

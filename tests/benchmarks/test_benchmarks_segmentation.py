@@ -11,7 +11,7 @@ from benchmarks.papers import segmentation
 from benchmarks.runner.commands import main
 from structboost.segmentation.crf_training import superpixel_scores
 from structboost.segmentation.image_files import write_png
-from structboost.segmentation.made_images import made_images
+from structboost.segmentation.synthetic_images import made_images
 from structboost.segmentation.unaries import combined
 
 

@@ -10,7 +10,7 @@ from benchmarks.papers import structures
 from benchmarks.structures import chains, chunks, hierarchies, label_sets, pairs, whole_sets
 from benchmarks.structures.rows import Row
 from structboost import HierarchicalMultiLabelTask, MatchingTask, check_task
-from structboost.task import StackedParts
+from structboost.contract.parts import StackedParts
 
 
 def test_the_rows_of_a_unit_become_records_and_a_table():

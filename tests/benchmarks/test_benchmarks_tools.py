@@ -13,7 +13,7 @@ from benchmarks.papers import tools
 from benchmarks.runner.commands import main
 from benchmarks.runner.units import Unit
 from structboost.segmentation.image_files import write_png
-from structboost.segmentation.made_images import made_images
+from structboost.segmentation.synthetic_images import made_images
 from structboost.tracking import made_clip
 
 

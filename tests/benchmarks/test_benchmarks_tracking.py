@@ -14,7 +14,7 @@ from benchmarks.ours.trackers import load_sequence
 from benchmarks.papers import tracking
 from benchmarks.runner import commands as command_line
 from structboost.tracking.boxes_file import write_boxes
-from structboost.tracking.made_clip import made_clip
+from structboost.tracking.synthetic_clip import made_clip
 
 N_FRAMES = 8
 

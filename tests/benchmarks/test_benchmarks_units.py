@@ -229,7 +229,9 @@ def test_a_version_does_not_depend_on_where_the_checkout_lies(tmp_path, monkeypa
     versions = set()
     for folder in ("one", "another"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "somewhere.py").write_text("from structboost.task import Task")
+        (tmp_path / folder / "somewhere.py").write_text(
+            "from structboost.contract.task import Task"
+        )
         with monkeypatch.context() as here:
             here.syspath_prepend(tmp_path / folder)
             versions.add(code_version(["somewhere"]))
@@ -241,11 +243,11 @@ def test_imports_are_followed():
         return {"/".join(path.parts[-2:]) for path in imported_sources(*modules).values()}
 
     of_task = names("structboost.tasks.multiclass")
-    assert {"tasks/multiclass.py", "structboost/task.py", "tasks/tables.py"} <= of_task
+    assert {"tasks/multiclass.py", "contract/task.py", "tasks/tables.py"} <= of_task
     assert not any("masters" in name or "__init__" in name for name in of_task)
     # What is imported from the package itself, or only named in a registry, counts too.
     of_ours = names("benchmarks.ours.methods")
-    assert {"runner/protocol.py", "structboost/loop.py", "masters/one_slack.py"} <= of_ours
+    assert {"runner/protocol.py", "training/loop.py", "masters/one_slack.py"} <= of_ours
     assert {"masters/m_slack.py", "weak/stump.py", "weak/linear.py"} <= of_ours
     assert {"engines/processes.py", "weak/histogram.py", "tasks/ranking.py"} <= of_ours
     assert {"runner/protocol.py", "runner/datasets.py"} <= of_ours

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from structboost.conformance.check_task import check_task
-from structboost.contract.parts import stack_parts
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts, stack_parts
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import Measure, PartKind, Separation, StackedParts, Task
 from tests.helpers.listed_outputs import Batched, Choose, FirstTwoOnly, Listed, candidates, is_third
 
 

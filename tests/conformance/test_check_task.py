@@ -15,8 +15,10 @@ from structboost import StructBoost
 from structboost.conformance.check_task import check_task
 from structboost.contract.calls import predictions, separation
 from structboost.contract.equality import deeply_equal
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
 from structboost.exceptions import TaskError
-from structboost.task import KeptTruth, PartKind, StackedParts, Task
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 from structboost.tasks.ranking import PairOrder
 from tests.helpers.listed_outputs import (
@@ -95,6 +97,7 @@ def test_ranking_beats_every_set_of_swapped_pairs():
     check_task(RankingTask(), [x], [y], outputs=[orders], comparable_outputs=False)
 
 
+@pytest.mark.slow
 def test_beyond_200_examples_a_part_is_tried():
     rng = np.random.default_rng(0)
     check_task(MulticlassTask(3), rng.normal(size=(230, 2)), rng.integers(0, 3, 230))

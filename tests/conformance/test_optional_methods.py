@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from structboost.conformance.check_task import check_task
+from structboost.contract.listed_outputs import Marginals
 from structboost.exceptions import TaskError
-from structboost.task import Marginals
 from structboost.tasks import BinaryTask, MulticlassTask
 from structboost.tasks.chain import ChainTask
 

@@ -5,8 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from structboost.contract.equality import deep_copy, deeply_equal
-from structboost.task import Measure, StackedParts
+from structboost.contract.equality import deep_copy, deep_hash, deeply_equal
+from structboost.contract.measures import Measure
+from structboost.contract.parts import StackedParts
 
 
 class Holder:
@@ -48,3 +49,29 @@ def test_deep_equality(a, b, equal):
 
 def test_deep_copy_of_what_has_none():
     assert deep_copy(threading.Lock()) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "equal", "other"),
+    [
+        ([0, 1, 1], np.array([0.0, 1.0, 1.0], np.float32), [0, 1, 0]),
+        ([[0, 1], [1]], (np.array([0, 1]), [True]), [[0], [1, 1]]),
+        (["a", None], np.array(["a", None], object), ["a", "None"]),
+        ({"x": 1, "y": [2]}, {"y": [2.0], "x": 1}, {"x": 1, "y": [3]}),
+        ({"b", "a"}, {"a", "b"}, {"a"}),
+        (np.str_("a"), "a", b"a"),
+    ],
+)
+def test_hashes_are_equal_where_values_are(value, equal, other):
+    assert deep_hash(value) == deep_hash(equal)
+    assert deep_hash(value) != deep_hash(other)
+
+
+def test_hashes_of_objects_are_those_of_what_they_hold():
+    class Held:
+        def __init__(self, value):
+            self.value = value
+
+    assert deep_hash(Held([1])) == deep_hash(Held([1]))
+    assert deep_hash(Held([1])) != deep_hash(Held([2]))
+    assert deep_hash(object()) == deep_hash(object())

@@ -21,7 +21,7 @@ from structboost import (
 from structboost.contract.parts import stack_parts
 from structboost.engines.failure import Failure
 from structboost.exceptions import ExampleNote, count_examples_from, note_examples
-from structboost.shards import blocks
+from structboost.runtime import blocks
 from tests.engines.test_engines import ChainTask, problem
 from tests.helpers.listed_outputs import Listed
 
@@ -109,6 +109,7 @@ def test_an_error_in_fit_names_example_and_method(method, engine, chains):
     check_note(caught.value, method, 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [FussyTask("argmax"), FussyInBatchesTask("separate")])
 def test_an_error_of_another_process_names_example_and_method(task, chains):
     with pytest.raises(OddChainError) as caught:

@@ -24,11 +24,12 @@ from structboost import (
     MulticlassTask,
     check_task,
 )
-from structboost.columns import Terms
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.norm_bounded import NormBoundedMaster
-from structboost.masters.stage_wise import StageWiseMaster
+from structboost.masters.stage_wise import StageWiseBooster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
 from structboost.weak.stump import StumpFamily
+from structboost.weak.terms import Terms
 from tests.helpers.problems import problem_of
 from tests.helpers.scikit_learn import check_battery
 
@@ -185,8 +186,8 @@ def test_another_theta_keeps_the_proportions_and_reaches_its_optimum(pairs, star
 @pytest.mark.filterwarnings("error")
 def test_a_stage_that_tells_no_pair_apart_changes_nothing():
     y = np.arange(12) % 3
-    master = StageWiseMaster(problem_of(MulticlassTask(3), y), np.inf, "outputs")
-    first = master.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
+    booster = StageWiseBooster(problem_of(MulticlassTask(3), y), "outputs")
+    first = booster.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
     # The same sign for all classes, then the first class against the others.
     terms = Terms(
         np.repeat([0, 1], 3),
@@ -194,13 +195,13 @@ def test_a_stage_that_tells_no_pair_apart_changes_nothing():
         np.tile(np.arange(3), 2),
         np.array([1.0, 1, 1, 1, -1, -1]),
     )
-    master.add_columns({"x": terms}, 2)
-    before = master.primal
-    master.solve(0.0, np.array([0]))
-    assert (master.primal, master.weights.tolist()) == (before, [0.0, 0.0])
-    master.solve(0.0, np.array([0, 1]))
-    assert master.primal < before
-    assert master.weights[0] == 0.0 < master.weights[1]
+    booster.add_columns({"x": terms}, 2)
+    before = booster.primal
+    booster.step(np.array([0]))
+    assert (booster.primal, booster.weights.tolist()) == (before, [0.0, 0.0])
+    booster.solve(0.0, np.array([0, 1]))
+    assert booster.primal < before
+    assert booster.weights[0] == 0.0 < booster.weights[1]
 
 
 def separable_master(theta, seed):
@@ -342,7 +343,7 @@ def test_no_column_is_dropped_for_having_no_weight(face, loss, monkeypatch):
         face.set_params(loss=loss, theta=2.0)
     runs = []
     for idle in (1000, 0):
-        monkeypatch.setattr("structboost.loop._MAX_IDLE_ROUNDS", idle)
+        monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", idle)
         runs.append([record["primal"] for record in face.fit(X, y).history_])
     assert runs[0] == runs[1]
 
@@ -428,6 +429,7 @@ def test_files_round_trip(face, tmp_path):
 
 # Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare
 # class.
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
 def test_the_whole_scikit_learn_battery(face):
     check_battery(face)

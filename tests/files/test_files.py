@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from structboost import ModelFileError, StructBoostClassifier, load_model
-from structboost.files.whole_file import whole_file, whole_folder, write_whole
+from structboost.files.atomic_write import whole_file, whole_folder, write_whole
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.joint_classifier import joint_rows, n_joint_features
@@ -60,7 +60,7 @@ def test_saving_to_a_link_writes_what_it_points_to(tmp_path):
 def test_the_next_save_removes_what_a_killed_one_left_but_not_what_is_being_written(tmp_path):
     program = (
         "import sys, time\n"
-        "from structboost.files.whole_file import whole_file, whole_folder\n"
+        "from structboost.files.atomic_write import whole_file, whole_folder\n"
         "with whole_file(sys.argv[1] + '/file') as file, "
         "whole_folder(sys.argv[1] + '/folder') as folder:\n"
         "    (folder / 'codes').write_bytes(b'1')\n"
@@ -118,6 +118,7 @@ def as_before_checksums(content):
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["stumps", "trees", "pieces", "patches", "taxonomy", "segmenter", "table"]
 )
@@ -266,6 +267,7 @@ def far_features(header, arrays):
     arrays["groups/colour/0/feature"] = np.where(feature >= 0, 10**9, feature)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from structboost import BinnedTable, MulticlassTask, StructBoost, StructBoostClassifier
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.synthetic_images import made_images
 
 FOLDER = Path(__file__).parent / "files_of_0_1"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())

@@ -1,16 +1,32 @@
 """Files that version 0.2 wrote still load, say their objective, and predict as they did then."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import structboost
+from structboost import (
+    ChainTask,
+    Ensemble,
+    GridPath,
+    ModelFileError,
+    MulticlassTask,
+    PredictThenOptimize,
+    StructBoost,
+    StructuredSVM,
+    StructuredSVMClassifier,
+)
 from structboost.estimators.objectives import parameters_of_0_2
+from tests.files.test_files import crafted, put
 
 FOLDER = Path(__file__).parent / "files_of_0_2"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
+LINEAR_FOLDER = FOLDER / "linear"
+LINEAR = json.loads((LINEAR_FOLDER / "answers.json").read_text())
 
 
 def table():
@@ -101,3 +117,59 @@ def test_files_that_do_not_name_an_objective_are_known_by_their_parameters_and_t
 
 def test_every_kept_model_is_tried():
     assert {path.stem for path in FOLDER.glob("*.model")} == set(MODELS) == set(ANSWERS)
+
+
+def active_rows(X):
+    tokens = [csr_array((X[i : i + 4] > 0).astype(int)) for i in range(0, 60, 4)]
+    return [structboost.active_features(rows, 3) for rows in tokens]
+
+
+def test_a_structured_svm_of_0_2_is_read_as_an_ensemble(tmp_path):
+    X, _ = table()
+    for name, task, inputs in (
+        ("structured_svm", MulticlassTask(3), X),
+        ("active_chain", ChainTask(3), active_rows(X)),
+    ):
+        svm = StructuredSVM.load(LINEAR_FOLDER / f"{name}.model", task)
+        assert isinstance(svm.model_, Ensemble)
+        svm.save(tmp_path / "again")
+        for model in (svm, StructuredSVM.load(tmp_path / "again", task)):
+            predicted = [np.asarray(output).tolist() for output in model.predict(inputs)]
+            assert predicted == LINEAR[name]
+            assert model.history_[-1]["certified"]
+            assert (model.ending_, model.C_) == ("gap", model.C)
+        with pytest.raises(ModelFileError, match=r"not written by StructBoost\.save"):
+            StructBoost.load(LINEAR_FOLDER / f"{name}.model", task)
+    assert svm.w_["token"].shape == (4, 3)
+
+
+def test_a_linear_classifier_of_0_2_predicts_as_before():
+    X, _ = table()
+    loaded = StructuredSVMClassifier.load(LINEAR_FOLDER / "svm_classifier.model")
+    assert loaded.predict(X).tolist() == LINEAR["svm_classifier"]
+    assert loaded.coef_.shape == (3, 3)
+
+
+@pytest.mark.parametrize("learner", ["linear", "boosted"])
+def test_decisions_of_0_2_are_decided_as_before(learner, tmp_path):
+    X, _ = table()
+    loaded = PredictThenOptimize.load(LINEAR_FOLDER / f"{learner}_decisions.model", GridPath(3, 3))
+    loaded.save(tmp_path / "again")
+    for model in (loaded, PredictThenOptimize.load(tmp_path / "again", GridPath(3, 3))):
+        assert np.asarray(model.predict(X[:10])).tolist() == LINEAR[f"{learner}_decisions"]
+    if learner == "linear":
+        assert loaded.predict_costs(X[:3]) == pytest.approx(np.array(LINEAR["linear_costs"]))
+
+
+def test_a_damaged_linear_file_of_0_2_is_refused(tmp_path):
+    for change in (
+        put("x/weights", np.nan),
+        lambda header, arrays: arrays.update({"x/weights": np.zeros((0, 3))}),
+        lambda header, arrays: header["kinds"]["x"].update(n_channels=4),
+        lambda header, arrays: header["metadata"]["parameters"].update(C=-1),
+        lambda header, arrays: header["metadata"]["parameters"].pop("tol"),
+    ):
+        shutil.copy(LINEAR_FOLDER / "structured_svm.model", tmp_path / "file")
+        crafted(tmp_path / "file", change)
+        with pytest.raises(ModelFileError, match="train the model again"):
+            StructuredSVM.load(tmp_path / "file", MulticlassTask(3))

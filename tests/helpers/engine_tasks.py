@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 
-from structboost.task import PartKind, Task
+from structboost.contract.parts import PartKind
+from structboost.contract.task import Task
 from structboost.tasks import BinaryTask, MulticlassTask
 
 

@@ -96,7 +96,7 @@ def dask():
 
 def tracker():
     from structboost.tracking import StructBoostTracker
-    from structboost.tracking.made_clip import made_clip
+    from structboost.tracking.synthetic_clip import made_clip
 
     clip = made_clip(40)
     followed = StructBoostTracker()
@@ -115,8 +115,8 @@ def tracker():
 
 
 def segmenter():
-    from structboost.segmentation.made_images import made_images
     from structboost.segmentation.segmenter import Segmenter
+    from structboost.segmentation.synthetic_images import made_images
 
     made = made_images()
     trained = Segmenter(n_segments=60, C=100.0).fit(made.images[:6], made.masks[:6])
@@ -222,9 +222,9 @@ def import_all():
     import skimage.data  # noqa: F401
 
     import structboost.cli
-    import structboost.segmentation.made_images
     import structboost.segmentation.segmenter
-    import structboost.tracking.made_clip
+    import structboost.segmentation.synthetic_images
+    import structboost.tracking.synthetic_clip
     import tests.helpers.slow_task  # noqa: F401
 
     for name in structboost.__all__:

@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 
-from structboost.task import PartKind, Task
+from structboost.contract.parts import PartKind
+from structboost.contract.task import Task
 from tests.helpers import choose
 
 

@@ -10,7 +10,6 @@ from scipy.optimize import linprog
 from sklearn.utils import check_random_state
 
 from structboost import CodedTask, MulticlassTask
-from structboost.columns import Terms
 from structboost.engines.local import Threads
 from structboost.masters.base import Problem
 from structboost.masters.m_slack import MSlack
@@ -19,6 +18,7 @@ from structboost.masters.one_slack import OneSlack
 from structboost.shards.examples import ArrayTrainingSet
 from structboost.shards.oracle import ShardedOracle
 from structboost.tasks.codings import exhaustive_code
+from structboost.weak.terms import Terms
 
 N, N_COLUMNS = 40, 14
 TASKS = {"multiclass": MulticlassTask(3), "coded": CodedTask(exhaustive_code(3))}

@@ -23,9 +23,9 @@ from structboost import (
     StructBoost,
     TaskError,
 )
-from structboost.columns import Terms
-from structboost.masters.coordinate_descent import closed_form
 from structboost.masters.exponential import LARGEST_WEIGHT, ExponentialMaster
+from structboost.solvers.coordinate_descent import closed_form
+from structboost.weak.terms import Terms
 from tests.helpers.problems import problem_of
 from tests.helpers.scikit_learn import check_battery
 
@@ -369,6 +369,7 @@ def test_bad_input_is_named():
         StructBoost(RankingTask(), C=1.0, formulation=Exponential()).fit([X], [y])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [MultiBoostCWClassifier(max_rounds=10), MultiBoostClassifier(max_rounds=10, solver="fcd")],

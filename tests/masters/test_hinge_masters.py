@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 from structboost import EmptyModelWarning, RankingTask, StructBoost
-from structboost.masters.cut_pool import CutPool
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.one_slack import OneSlack
-from structboost.masters.proximal_step import _proximal_step
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.proximal_step import _proximal_step
 from tests.helpers.listed_outputs import Choose
 from tests.masters.hinge_problems import MASTERS, given_columns
 

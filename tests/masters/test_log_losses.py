@@ -7,8 +7,8 @@ import pytest
 from scipy.special import log_softmax
 
 from structboost import MulticlassTask
+from structboost.contract.parts import StackedParts
 from structboost.masters.likelihood import log_losses
-from structboost.task import StackedParts
 
 
 class NoRows:

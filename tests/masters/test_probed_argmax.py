@@ -7,7 +7,8 @@ import pytest
 
 from structboost import NormBoundedHinge, StructBoost, StructuredSVM, TaskError
 from structboost.contract.exactness import probe_argmax
-from structboost.task import PartKind, Task
+from structboost.contract.parts import PartKind
+from structboost.contract.task import Task
 from tests.helpers.choose import Choose
 from tests.helpers.engine_tasks import ChainTask
 

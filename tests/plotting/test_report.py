@@ -60,6 +60,7 @@ def no_figure_stays_open():
     assert plt.get_fignums() == before
 
 
+@pytest.mark.slow
 def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     frame = pd.DataFrame(X, columns=HOSTILE)
     names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
@@ -98,6 +99,7 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
         assert np.ptp(np.asarray(picture)) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model is empty")
 def test_reports_leave_out_what_a_model_has_not(tmp_path):
     def headings(model, *data, **arguments):
@@ -112,7 +114,7 @@ def test_reports_leave_out_what_a_model_has_not(tmp_path):
     assert found == ["Model", "Score", "Importances", "Convergence", "Parameters"]
     assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in (tmp_path / "r.html").read_text()
     linear = StructuredSVMClassifier(tol=0.5).fit(X, Y)
-    assert headings(linear) == ["Model", "Convergence", "Parameters"]
+    assert headings(linear) == ["Model", "Shapes", "Convergence", "Parameters"]
     empty = StructBoostClassifier(objective="hinge", C=1e-3, max_iter=2).fit(X, Y)
     assert headings(empty) == ["Model", "Convergence", "Parameters"]
     trainer = StructBoost(MulticlassTask(3), C=20, max_rounds=3).fit(X, Y)
@@ -126,6 +128,7 @@ def rows_of_the_model(path, model):
     return {name: cells[cells.index(name) + 1] for name in names if name in cells}
 
 
+@pytest.mark.slow
 def test_a_report_says_what_was_minimised_with_which_learners_and_c(tmp_path):
     path = tmp_path / "r.html"
     trees = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
@@ -142,7 +145,8 @@ def test_a_report_says_what_was_minimised_with_which_learners_and_c(tmp_path):
     assert rows_of_the_model(path, hinge)["Minimised"] == "hinge"
     trainer = StructBoost(MulticlassTask(3), C=20, tol=0.3).fit(X, Y)
     assert rows_of_the_model(path, trainer) == {"Weak learners": "stump", "C": "20"}
-    assert rows_of_the_model(path, StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y)) == {"C": "3"}
+    linear = StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y)
+    assert rows_of_the_model(path, linear) == {"Weak learners": "linear", "C": "3"}
 
 
 def test_a_report_that_fails_leaves_the_old_one(tmp_path):

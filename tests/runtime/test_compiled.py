@@ -106,6 +106,7 @@ def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
     assert seen > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Trainer", "parameters"),
     [
@@ -158,11 +159,19 @@ def test_numba_is_used_in_one_way():
         assert module.startswith("structboost.runtime.") or not of_numba, module
 
 
+def test_compiled_functions_take_at_most_ten_arguments():
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                is_compiled = any("compiled" in ast.unparse(by) for by in node.decorator_list)
+                assert not is_compiled or len(node.args.args) <= 10, f"{module}.{node.name}"
+
+
 # -- where neither the package nor the home can be written ---------------------------------------
 
 WHOLE = """
 import numpy as np
-from structboost.shards.blocks import add_to_tree
+from structboost.runtime.blocks import add_to_tree
 sums = np.zeros((1, 1, 2))
 add_to_tree(sums, 0, np.ones((1, 2)), 1)
 assert sums.tolist() == [[[1.0, 1.0]]]
@@ -226,6 +235,7 @@ def test_the_package_works_where_neither_it_nor_the_home_can_be_written(tmp_path
     assert private.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 @without_folders
 def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
     open_to_all = tmp_path / "tmp" / f"structboost-{os.getuid()}"
@@ -234,6 +244,7 @@ def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
     assert not run(tmp_path, square)
 
 
+@pytest.mark.slow
 @without_folders
 def test_the_cache_goes_where_numba_is_told(tmp_path, square):
     chosen = tmp_path / "chosen"

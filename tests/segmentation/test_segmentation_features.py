@@ -16,7 +16,6 @@ from structboost.segmentation.descriptors import (
     word_histograms,
 )
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
 from structboost.segmentation.superpixels import (
     adjacency,
@@ -25,6 +24,7 @@ from structboost.segmentation.superpixels import (
     region_means,
     superpixels,
 )
+from structboost.segmentation.synthetic_images import made_images
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
 HALVES = np.full((40, 50, 3), 30, np.uint8)
@@ -136,6 +136,7 @@ def test_what_is_no_photograph_is_refused(image):
         describe(image)
 
 
+@pytest.mark.slow
 def test_words_are_shares_of_the_neighbourhood():
     images = [describe(image, 40) for image in made_images(3).images]
     codebook = learn_codebook(images, 12)
@@ -185,6 +186,7 @@ def test_the_cache_gives_back_the_same_and_heals(tmp_path):
     assert len(list(path.parent.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_features():
     images = made_images(3).images
     alone = list(describe_in_turn(images, Describing(40)))

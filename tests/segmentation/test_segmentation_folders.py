@@ -16,8 +16,8 @@ from structboost.segmentation.image_files import (
     resized_mask,
     write_png,
 )
+from structboost.segmentation.label_map import n_labels_of
 from structboost.segmentation.labelled_folder import read_folder, read_split
-from structboost.segmentation.meaning import n_labels_of
 
 
 @pytest.fixture

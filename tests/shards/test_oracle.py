@@ -6,7 +6,7 @@ import pytest
 from structboost import RankingTask, StructBoost
 from structboost.contract.calls import stacked
 from structboost.engines.local import Threads
-from structboost.shards import blocks
+from structboost.runtime import blocks
 from tests.masters.hinge_problems import N_COLUMNS, given_columns
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from structboost import MulticlassTask
 from structboost.engines.local import Threads
-from structboost.shards import blocks
+from structboost.runtime import blocks
 from structboost.shards.shard import examples_between
 from structboost.shards.training_sets import training_set
 

@@ -12,7 +12,7 @@ from structboost.tasks.tables import merge_repeated_rows
 
 @pytest.mark.parametrize("n_values", [3, 10**6])
 @pytest.mark.parametrize("keys_at_once", [4, 1 << 16])
-def test_weights_of_repeated_pairs_are_added_up_in_an_order_of_their_own(
+def test_weights_of_repeated_pairs_are_added_up_whatever_the_order_of_rows(
     n_values, keys_at_once, monkeypatch
 ):
     monkeypatch.setattr(tables, "_KEYS_AT_ONCE", keys_at_once)
@@ -43,3 +43,31 @@ def test_repeated_rows_of_sparse_tables_are_merged():
         (1.0, 0, 2.0),
         (2.0, 1, 1.0),
     ]
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 2.0**-130, 2.0**100])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_equal_values_have_one_order_whatever_holds_them(seed, scale):
+    rng = np.random.default_rng(seed)
+    X = scale * rng.integers(-2 * (seed % 2), 5, (40, 3)).astype(np.float64)
+    X[rng.random(X.shape) < 0.2] *= 0.0
+    labels, weights = rng.integers(2, size=40), np.ones(40)
+    expected = merge_repeated_rows(X, labels, weights)
+    minus_zero = np.where(X == 0, -0.0, X)
+    forms = [X.astype(np.float32), X.astype(">f8"), np.asfortranarray(X), minus_zero]
+    if scale == 1.0 and not seed % 2:
+        forms += [X.astype(np.uint8), X.astype(np.int64)]
+    for form in [*forms, sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))]:
+        rows, of_rows, merged = merge_repeated_rows(form, labels, weights)
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        np.testing.assert_array_equal(dense, expected[0])
+        np.testing.assert_array_equal(of_rows, expected[1])
+        np.testing.assert_array_equal(merged, expected[2])
+
+
+def test_missing_values_are_equal_to_each_other():
+    nan = np.frombuffer(np.uint64(0xFFF8000000000001).tobytes(), np.float64)[0]
+    X = np.array([[np.nan, 1.0], [nan, 1.0], [0.0, np.nan]])
+    rows, _, weights = merge_repeated_rows(X, np.zeros(3, int), np.ones(3))
+    assert len(rows) == 2
+    assert sorted(weights) == [1.0, 2.0]

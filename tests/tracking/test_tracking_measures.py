@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structboost.tracking.measures import (
+from structboost.tracking.metrics import (
     PRECISION_THRESHOLDS,
     SUCCESS_THRESHOLDS,
     evaluate,

@@ -16,7 +16,7 @@ from structboost.tracking import video_writer
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
-from structboost.tracking.made_clip import made_clip
+from structboost.tracking.synthetic_clip import made_clip
 from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter
 from structboost.vision.images import letter_boxed

@@ -127,8 +127,6 @@ def test_faces_take_sparse_tables_with_held_out_parts():
 def test_what_a_sparse_table_cannot_have_is_named():
     X, y = labelled()
     rows = sparse.csr_array(X)
-    with pytest.raises(TypeError, match=r"[Ss]parse data was passed"):
-        StructBoostClassifier(objective="hinge", weak_learner="perceptron").fit(rows, y)
     with pytest.raises(ValueError, match="X is sparse, with which categorical_features"):
         StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
     with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
@@ -142,5 +140,5 @@ def test_what_a_sparse_table_cannot_have_is_named():
                 StructBoostClassifier().fit(kind(rows), y)
     rows.data[3] = 0.0
     whole = StructBoostClassifier(objective="hinge", C=1.0)._table(rows)
-    with pytest.raises(ValueError, match=r"weak_learner=\['svm'\] cannot take"):
+    with pytest.raises(ValueError, match=r"weak_learner='svm' cannot take"):
         StructBoost(BinaryTask(), C=1.0, weak_learner="svm").fit(whole, 2 * y - 1)

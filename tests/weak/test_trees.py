@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from structboost import CheckpointError, MulticlassTask, OneSlack, StructBoost
-from structboost.shards.blocks import BLOCK_ROWS
+from structboost.runtime.blocks import BLOCK_ROWS
 from structboost.weak.tree import TreeFamily, TreeTable
 
 
@@ -151,6 +151,7 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
         TreeFamily(X, (-1.0, 1.0), row_share=2)
 
 
+@pytest.mark.slow
 def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
     X, y = load_iris(return_X_y=True)
 
@@ -185,7 +186,7 @@ def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
     fitted("one_slack", checkpoint=tmp_path / "run")
     with pytest.raises(CheckpointError, match="other data or parameters"):
         fitted(OneSlack(ridge=0.5), checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"ridge needs can_spread.*stabilize=True"):
+    with pytest.raises(ValueError, match=r"ridge needs spread.*stabilize=True"):
         fitted(OneSlack(stabilize=False, ridge=1))
     with pytest.raises(ValueError, match="ridge is -1"):
         fitted(OneSlack(ridge=-1))

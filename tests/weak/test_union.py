@@ -22,9 +22,9 @@ from structboost import (
     StructBoostRanker,
     TaskError,
 )
-from structboost.ensemble import load_model
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
+from structboost.model.ensemble import load_model
 from structboost.weak.category import CategoryFamily
 from structboost.weak.families import alternatives
 from structboost.weak.linear_function import LinearFunctionFamily
@@ -349,7 +349,7 @@ def test_lists_that_are_no_union(weak_learner):
 def test_the_exponential_loss_takes_linear_functions_by_quasi_newton_steps():
     X, y = WINE
     model = MultiBoostCWClassifier(C=100.0, tol=0.02, weak_learner=["linear", "stump"])
-    with pytest.raises(TaskError, match="take solver='lbfgs'"):
+    with pytest.raises(TaskError, match=r"take Exponential\(solver='lbfgs'\)"):
         model.fit(X, y)
     last = model.set_params(solver="lbfgs").fit(X, y).history_[-1]
     assert last["certified"]

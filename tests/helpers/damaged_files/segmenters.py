@@ -9,8 +9,8 @@ import numpy as np
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.feature_cache import FeatureCache
-from structboost.segmentation.made_images import made_images
 from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.synthetic_images import made_images
 from structboost.segmentation.unaries import UnarySettings
 from tests.helpers.damaged_files.kind import Kind
 

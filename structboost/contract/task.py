@@ -1,0 +1,559 @@
+"""The contract for a structured prediction problem.
+
+A few methods describe a problem to the library: the *parts* of an input, the signed weight that an
+output puts on each part (its *joint feature*), the *loss* of a wrong output, and the output that
+scores best (the *argmax*).  Everything else is the same for all problems: weak learners, masters
+and the certificate.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.contract.listed_outputs import (
+    Marginals,
+    OutputCodes,
+    best_listed,
+    listed_batch,
+    listed_marginals,
+)
+from structboost.contract.measures import Measure
+from structboost.contract.parts import PartKind, StackedParts, of_kind, stack_parts
+from structboost.contract.separation import KeptTruth, Separation, separation_at
+from structboost.exceptions import TaskError, on_example
+
+# All that the methods of a task take and give.
+__all__ = [
+    "KeptTruth",
+    "Marginals",
+    "Measure",
+    "OutputCodes",
+    "PartKind",
+    "Separation",
+    "StackedParts",
+    "Task",
+]
+
+
+class Task(ABC):
+    """A structured prediction problem.
+
+    A subclass defines :meth:`parts`, :meth:`joint_feature`, :meth:`loss` and :meth:`argmax`, one
+    example at a time, on plain arrays.  If the loss is a sum over parts, :meth:`loss_scores` keeps
+    it out of the argmax; if the outputs are few, :meth:`outputs` replaces the argmax.  For speed,
+    a task may override the batch forms :meth:`stack`, :meth:`argmax_batch` or :meth:`separate`.
+    Instances must be picklable, and every method a pure function of its arguments.
+
+    Attributes
+    ----------
+    kinds : dict of str to PartKind
+        The kinds of parts; tasks whose kinds depend on parameters set it in ``__init__``.
+    exact_argmax : bool
+        Whether :meth:`argmax` always finds the best output.  If False, primal values are estimates
+        and nothing is certified.
+    reads_inputs : bool
+        Whether the loss-augmented argmax and the joint feature read ``x``, beside the scores.  If
+        False, ``x`` and ``X`` may be None, and inputs are not sent to the workers.
+    separates_in_batches : bool
+        Whether :meth:`separate` is compiled code that is proved to be exact.  Training then takes
+        thousands of examples at a time, and does not compare outputs with earlier ones.
+    labelled_kind : str or None
+        Kind of the parts that outputs label (:meth:`part_labels`), where there is one.
+    """
+
+    kinds: Mapping[str, PartKind] = {"x": PartKind()}
+    exact_argmax: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = True
+    separates_in_batches: ClassVar[bool] = False
+    labelled_kind: ClassVar[str | None] = None
+
+    @abstractmethod
+    def parts(self, x: Any) -> Any:
+        """Features of the parts of one input.
+
+        Parameters
+        ----------
+        x : object
+            One input, as a user of the task gives it.
+
+        Returns
+        -------
+        features : ndarray, shape (n_parts, n_features), or dict of str to ndarray
+            Real, finite numbers; by kind if the task has several kinds.  ``n_features`` is the same
+            for all inputs, and at least 1; ``n_parts`` may differ.
+        """
+
+    @abstractmethod
+    def joint_feature(self, x: Any, y: Any) -> Any:
+        """Signed weight that output ``y`` puts on each (part, channel): M(x, y).
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+        y : object
+            A true output, or one that :meth:`argmax` returned.
+
+        Returns
+        -------
+        weights : ndarray, shape (n_parts, n_channels), or (parts, channels, values)
+            Finite numbers, dense or as three equally long arrays, where values of a repeated pair
+            add up.  A dict of either by kind if the task has several kinds.
+        """
+
+    @abstractmethod
+    def loss(self, y: Any, y_pred: Any) -> float:
+        """Loss of predicting ``y_pred`` if ``y`` is true.
+
+        Parameters
+        ----------
+        y : object
+            The true output.
+        y_pred : object
+            An output that :meth:`predict` or :meth:`argmax` returned.
+
+        Returns
+        -------
+        loss : float
+            Finite, >= 0, and 0 for ``y`` itself.
+        """
+
+    def argmax(self, x: Any, scores: Any) -> Any:
+        """Output of highest score ``<M(x, .), scores>``; by default the best of :meth:`outputs`.
+
+        A task that defines neither :meth:`loss_scores` nor :meth:`outputs` takes a third argument:
+        ``argmax(x, scores, y=None)``.  If ``y`` is given, it maximises the score plus
+        ``loss(y, .)`` (StructBoost, (12) with the sign put right).
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+        scores : ndarray, shape (n_parts, n_channels), or dict of str to ndarray
+            Scores of its parts, by kind if there are several; the task must not change them.
+
+        Returns
+        -------
+        y : object
+            An output that :meth:`joint_feature` and :meth:`loss` take.  It is the best one if
+            ``exact_argmax`` is True.
+
+        Raises
+        ------
+        TaskError
+            If the task defines neither ``argmax`` nor ``outputs``, or ``outputs(x)`` is empty.
+        """
+        return best_listed(self, x, scores, lambda output: 0.0)
+
+    # -- optional: a task may override the defaults below ------------------------------------
+
+    def loss_scores(self, x: Any, y: Any) -> Any:
+        """The loss as scores on parts, if it is a sum over parts; by default None.
+
+        The library adds them to the scores, and :meth:`argmax` then needs no ``y``.
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+        y : object
+            Its true output.
+
+        Returns
+        -------
+        L : ndarray, shape (n_parts, n_channels), dict of str to ndarray, or None
+            Finite numbers such that ``loss(y, z) = <M(x, z) - M(x, y), L>`` for every output z of
+            ``x``.  Kinds without loss may be left out of a dict.
+        """
+        return None
+
+    def outputs(self, x: Any) -> Iterable[Any] | None:
+        """All outputs of ``x``, one by one; by default None, which means unknown.
+
+        :func:`structboost.check_task` compares the argmax with each of them, and a task without
+        ``argmax`` chooses the best of them.
+
+        Parameters
+        ----------
+        x : object
+            One input; may be None if ``reads_inputs`` is False.
+
+        Returns
+        -------
+        outputs : iterable or None
+            Each output once, and at least one; of equally good outputs the first is chosen.
+        """
+        return None
+
+    def is_valid(self, x: Any, y: Any) -> bool:
+        """Whether ``y`` is an output of ``x``; by default always True.
+
+        Only :func:`structboost.check_task` calls it: to try true outputs of other examples and
+        random outputs on ``x``, and to find an argmax that leaves the outputs of ``x``.
+
+        Parameters
+        ----------
+        x : object
+            One input.
+        y : object
+            What may be an output of it, or of another input.
+
+        Returns
+        -------
+        valid : bool
+            False, rather than an error, where ``y`` is malformed.
+        """
+        return True
+
+    def marginals(self, x: Any, scores: Any) -> Any:
+        """The expected joint feature if an output has a probability ``~ exp(score)``.
+
+        ``formulation="log"`` and ``predict_marginals`` need it.  By default it follows from
+        :meth:`outputs`.
+
+        Parameters
+        ----------
+        x : object
+            One input.
+        scores : ndarray, shape (n_parts, n_channels), or dict of str to ndarray
+            Scores of its parts, by kind if there are several.
+
+        Returns
+        -------
+        expected : ndarray, shape (n_parts, n_channels), or dict of str to ndarray
+            If joint features are indicators, the probability of each (part, channel).
+
+        Raises
+        ------
+        TaskError
+            If the task defines neither ``marginals`` nor ``outputs``.
+        TooManyOutputsError
+            If it lists too many outputs to sum over.
+        """
+        expected, _ = listed_marginals(self, x, scores)
+        return expected if len(self.kinds) > 1 else next(iter(expected.values()))
+
+    def log_sum(self, x: Any, scores: Any) -> float:
+        """Logarithm of the sum of ``exp(score)`` over all outputs; by default from :meth:`outputs`.
+
+        Its gradient by the scores is :meth:`marginals`: a task overrides both or neither.
+
+        Parameters
+        ----------
+        x, scores
+            As for :meth:`marginals`.
+
+        Returns
+        -------
+        log_sum : float
+            A finite number.
+
+        Raises
+        ------
+        TaskError
+            If the task defines neither ``log_sum`` nor ``outputs``.
+        TooManyOutputsError
+            If it lists too many outputs to sum over.
+        """
+        return listed_marginals(self, x, scores)[1]
+
+    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+        """Batch form of :meth:`marginals` and :meth:`log_sum`.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs.
+        scores : StackedParts
+            Scores of the parts of all of them.
+
+        Returns
+        -------
+        marginals : Marginals
+            Expected joint features in the shapes of ``scores.rows``, and a finite sum per example.
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals, or they are malformed.
+        TooManyOutputsError
+            If an example has too many outputs to sum over.
+        """
+        if not self.defines("marginals", "log_sum"):
+            return listed_batch(self, X, scores, scores.memo and scores.memo.listings)
+        expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
+        log_sums = np.empty(len(X))
+        for i, x in enumerate(X):
+            own = scores.example(i)
+            found = on_example("marginals", i, self.marginals, x, own)
+            log_sums[i] = on_example("log_sum", i, self.log_sum, x, own)
+            for kind, blocks in expected.items():
+                blocks.append(np.asarray(of_kind(self.kinds, found, kind, i, "marginals")))
+        return Marginals(
+            {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
+        )
+
+    def part_labels(self, x: Any, y: Any) -> NDArray[Any]:
+        """Labels that output ``y`` gives to the parts of :attr:`labelled_kind`.
+
+        :class:`structboost.CrossFitted` trains a classifier of the parts on them.
+
+        Parameters
+        ----------
+        x : object
+            One input.
+        y : object
+            Its true output.
+
+        Returns
+        -------
+        labels : ndarray of int, shape (n_parts,) or (n_parts, n_labels)
+            A label for each part, negative where it is unknown; or 0 and 1 for each label.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
+        """
+        raise TaskError(f"{type(self).__name__} has no part_labels(x, y), which this needs.")
+
+    def with_features(self, x: Any, features: Any) -> Any:
+        """The input ``x`` with other features of the parts of :attr:`labelled_kind`.
+
+        Parameters
+        ----------
+        x : object
+            One input.
+        features : ndarray, shape (n_parts, n_features)
+            The other features, in the order of :meth:`parts`.
+
+        Returns
+        -------
+        x : object
+            A new input; the one given must not change.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
+        """
+        raise TaskError(f"{type(self).__name__} has no with_features(x, features).")
+
+    def predict(self, x: Any, scores: Any) -> Any:
+        """What a user of the model gets for ``x``; by default the argmax.
+
+        Parameters
+        ----------
+        x, scores
+            As for :meth:`argmax`.
+
+        Returns
+        -------
+        y_pred : object
+            A prediction that :meth:`loss` takes.
+        """
+        return self.argmax(x, scores)
+
+    def predict_batch(self, X: Sequence[Any], scores: StackedParts) -> Sequence[Any]:
+        """Batch form of :meth:`predict`; that of the argmax where they are the same.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs.
+        scores : StackedParts
+            Scores of the parts of all of them.
+
+        Returns
+        -------
+        outputs : sequence, shape (n_examples,)
+            One prediction per example.
+        """
+        if not self.defines("predict"):
+            return self.argmax_batch(X, scores)
+        return [
+            on_example("predict", i, self.predict, x, scores.example(i)) for i, x in enumerate(X)
+        ]
+
+    def stack(self, X: Sequence[Any]) -> StackedParts:
+        """Batch form of :meth:`parts`.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        parts : StackedParts
+            Features of the parts of all inputs, in their order.
+
+        Raises
+        ------
+        TaskError
+            If ``X`` is empty, or the parts of an input are malformed; the message names the input.
+        """
+        return stack_parts(
+            self.kinds, [on_example("parts", i, self.parts, x) for i, x in enumerate(X)]
+        )
+
+    def argmax_batch(
+        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """Batch form of :meth:`argmax`.
+
+        A task with :meth:`loss_scores` never gets ``Y``: its scores are augmented already.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs; each is None where training does not need them (``reads_inputs``).
+        scores : StackedParts
+            Scores of the parts of all of them.
+        Y : sequence, shape (n_examples,), optional
+            True outputs.  If given, the score of each output of example i is augmented by
+            ``loss(Y[i], .)``.
+
+        Returns
+        -------
+        outputs : sequence, shape (n_examples,)
+            One output per example.
+        """
+        if Y is None:
+            return [
+                on_example("argmax", i, self.argmax, x, scores.example(i)) for i, x in enumerate(X)
+            ]
+        return [
+            on_example("argmax", i, self.augmented_argmax, x, scores.example(i), Y[i])
+            for i, x in enumerate(X)
+        ]
+
+    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+        """Loss-augmented argmax of each example, as losses and differences of joint features.
+
+        By default it follows from :meth:`argmax_batch`.  Every hinge master calls it, with the
+        scores of the whole training set or of a block of it.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs; may be None if ``reads_inputs`` is False.
+        Y : sequence, shape (n_examples,)
+            True outputs.
+        scores : StackedParts
+            Scores of the parts of all examples.
+
+        Returns
+        -------
+        separation : Separation
+            One output per example, in their order: one that maximises its loss plus its score.
+
+        Raises
+        ------
+        TaskError
+            If an output, a loss or a joint feature is malformed; the message names the example.
+        """
+        return separation_at(self, X, Y, scores)
+
+    def separate_slacks(
+        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    ) -> Separation:
+        """Violated outputs, each with a slack of its own (m-slack form, StructBoost, (14)).
+
+        By default an example has one slack.  A task whose loss is a sum of independent hinges
+        (pairs of a ranking) gives one slack per hinge, so that the m-slack master solves (14) as
+        printed.
+
+        Parameters
+        ----------
+        X, Y, scores
+            As for :meth:`separate`.
+        limit : int
+            About how many outputs to return at most.
+
+        Returns
+        -------
+        separation : Separation
+            Its ``slacks`` and ``weights`` are set where an example has several slacks.
+        """
+        return self.separate(X, Y, scores)
+
+    # -- what follows from the above ---------------------------------------------------------
+
+    @property
+    def is_enumerated(self) -> bool:
+        """Whether the argmax is the best of :meth:`outputs`, by the default methods."""
+        return not self.defines("argmax", "argmax_batch", "augmented_argmax")
+
+    @classmethod
+    def defines(cls, *methods: str) -> bool:
+        """Whether the class defines any of these methods, in place of those of :class:`Task`.
+
+        This is the only place that looks: what the library does by default for a method may be
+        faster than calling it for each example.
+
+        Parameters
+        ----------
+        *methods : str
+            Names of methods of a task.
+        """
+        return any(getattr(cls, name) is not getattr(Task, name) for name in methods)
+
+    def augmented_argmax(self, x: Any, scores: Any, y: Any) -> Any:
+        """Output of the highest sum of score and ``loss(y, .)``, by whichever method says it.
+
+        Parameters
+        ----------
+        x, scores
+            As for :meth:`argmax`.
+        y : object
+            The true output of ``x``.
+
+        Returns
+        -------
+        y_pred : object
+            The most violated output.
+
+        Raises
+        ------
+        TaskError
+            If neither takes the loss into account.
+        """
+        added = self.loss_scores(x, y)
+        if added is not None:
+            return self.argmax(x, _plus(scores, added))
+        if not self.defines("argmax"):
+            return best_listed(self, x, scores, lambda output: self.loss(y, output))
+        try:
+            return self.argmax(x, scores, y)  # type: ignore[call-arg]
+        except TypeError as error:
+            if _takes(self.argmax, 3):
+                raise
+            raise TaskError(
+                "argmax takes no true output, and loss_scores gives none: define loss_scores(x, y) "
+                "where the loss adds to the scores of parts, or argmax(x, scores, y=None), which "
+                "adds loss(y, output) if y is given."
+            ) from error
+
+
+def _takes(method: Callable[..., Any], n_arguments: int) -> bool:
+    """Whether a method can be called with so many arguments."""
+    try:
+        signature(method).bind(*range(n_arguments))
+    except TypeError:
+        return False
+    return True
+
+
+def _plus(scores: Any, added: Any) -> Any:
+    """Scores of one example plus other scores, by kind if there are several."""
+    if not isinstance(scores, Mapping):
+        return scores + (next(iter(added.values())) if isinstance(added, Mapping) else added)
+    return {**scores, **{kind: scores[kind] + rows for kind, rows in added.items()}}

@@ -1,0 +1,110 @@
+"""Checks at the public door of the searches, whose errors name the argument and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structboost._typing import FloatArray, IntArray
+
+# A dimension is a size, or the name of one that may be any.
+Shape = tuple[int | str, ...]
+
+
+def real_array(
+    value: ArrayLike, name: str, shape: Shape, *, forbids: bool = False, empty: bool = False
+) -> FloatArray:
+    """Convert an argument to a contiguous array of finite float64.
+
+    ``forbids`` allows minus infinity, as the score of what is forbidden, and ``empty`` a size of 0
+    in other dimensions than the first.
+
+    Raises
+    ------
+    TypeError
+        If the entries are not real numbers.
+    ValueError
+        If the shape is another one, or an entry is NaN or infinite.
+    """
+    array = _array(value, name, shape, "biuf", "real numbers")
+    if not empty and 0 in array.shape[1:]:
+        raise ValueError(f"{name} has shape {array.shape}; give {_text(shape)} entries, not none.")
+    values = np.ascontiguousarray(array, np.float64)
+    good = np.isfinite(values)
+    if not good.all():
+        good |= forbids & (values == -np.inf)
+        wanted = "numbers below infinity; minus infinity forbids" if forbids else "finite numbers"
+        refuse(values, ~good, name, wanted)
+    return values
+
+
+def not_negative(value: ArrayLike, name: str, shape: Shape) -> FloatArray:
+    """Convert an argument as :func:`real_array` does, and refuse numbers below 0."""
+    values = real_array(value, name, shape)
+    refuse(values, values < 0, name, "finite numbers, not negative")
+    return values
+
+
+def whole_array(value: ArrayLike, name: str, shape: Shape, size: int | None = None) -> IntArray:
+    """Convert an argument to a contiguous array of int64, from 0 and below ``size``."""
+    array = _array(value, name, shape, "biu", "whole numbers")
+    values = np.ascontiguousarray(array, np.int64)
+    if values.size and (values.min() < 0 or (size is not None and values.max() >= size)):
+        wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
+        refuse(values, (values < 0) | (values >= (np.inf if size is None else size)), name, wanted)
+    return values
+
+
+def node_pairs(value: ArrayLike, name: str, n_nodes: int | None = None) -> IntArray:
+    """Convert edges, which may be none, to a table of pairs of different nodes."""
+    pairs = whole_array(value, name, (f"n_{name}", 2), n_nodes)
+    refuse(pairs, pairs[:, 0] == pairs[:, 1], name, "two different nodes")
+    return pairs
+
+
+def rows(value: ArrayLike, name: str, size: int | str) -> tuple[FloatArray, tuple[int, ...]]:
+    """Convert a vector, or a row for each problem, to a table, and return its shape, too."""
+    is_vector = n_dimensions(value, name) == 1
+    array = real_array(value, name, (size,) if is_vector else ("n_problems", size))
+    return np.atleast_2d(array), array.shape
+
+
+def n_dimensions(value: ArrayLike, name: str) -> int:
+    """Count the dimensions of an argument that may have several shapes."""
+    return _plain(value, name).ndim
+
+
+def _plain(value: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is no array ({error}); give rows of equal length.") from None
+
+
+def _array(value: ArrayLike, name: str, shape: Shape, kinds: str, wanted: str) -> NDArray[Any]:
+    """Return the value as an array, after a check of the kinds of its numbers and its shape."""
+    array = _plain(value, name)
+    if not array.size and isinstance(shape[0], str) and array.ndim <= len(shape):
+        sizes = [0, *(1 if isinstance(size, str) else size for size in shape[1:])]
+        array = np.zeros(sizes if array.ndim < len(shape) else array.shape, np.int8)
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name} has type {array.dtype}; give {wanted} of shape {_text(shape)}.")
+    pairs = zip(array.shape, shape, strict=False)
+    if array.ndim != len(shape) or any(n != size for n, size in pairs if isinstance(size, int)):
+        raise ValueError(f"{name} has shape {array.shape}; give {_text(shape)}.")
+    return array
+
+
+def refuse(values: NDArray[Any], bad: Any, name: str, wanted: str) -> None:
+    """Raise ValueError for the first bad entry, or the first bad row."""
+    if bad.any():
+        index = tuple(np.argwhere(bad)[0].tolist())
+        place = ", ".join(map(str, index))
+        raise ValueError(f"{name}[{place}] is {values[index].tolist()}; give {wanted}.")
+
+
+def _text(shape: Shape) -> str:
+    """Write a shape, such as ``(3, n_labels)``."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -1,0 +1,33 @@
+"""Trainers by the name that their models keep."""
+
+from __future__ import annotations
+
+from structboost.contract.task import Task
+from structboost.files.schema import DamagedFileError
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.model.ensemble import Ensemble
+from structboost.training.boosting import StructBoost
+from structboost.training.trainer import Trainer
+
+_BY_NAME: dict[str, type[Trainer]] = {of.__name__: of for of in (StructBoost, StructuredSVM)}
+
+
+def trainer_of(model: Ensemble, task: Task) -> Trainer:
+    """Make a fitted trainer of a model, of the class that trained it.
+
+    Parameters
+    ----------
+    model : Ensemble
+        The ``model_`` of a trainer; models of version 0.2 are those of :class:`StructBoost`.
+    task : Task
+        A task with the same kinds of parts as in training; this is not checked.
+
+    Raises
+    ------
+    DamagedFileError
+        If there is no trainer of the name that the model keeps.
+    """
+    name = model.metadata.get("trainer", StructBoost.__name__)
+    if name not in _BY_NAME:
+        raise DamagedFileError(f"its trainer is {name!r:.60}")
+    return _BY_NAME[name].from_model(model, task)

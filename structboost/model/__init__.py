@@ -1,0 +1,1 @@
+"""Models: weak learners and their weights, whatever trained them; scores, contributions, files."""

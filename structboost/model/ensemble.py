@@ -1,0 +1,395 @@
+"""The trained model: weak learners, a weight for each column made of them, and its file.
+
+A model file is a JSON header and plain arrays, versioned and checked; loading never runs code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray
+from structboost.contract.parts import PartKind
+from structboost.exceptions import ModelFileError
+from structboost.files.archive import ArchiveFormat, Arrays, Former, Header
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    finite_number,
+    prefixed,
+    whole_number,
+)
+from structboost.model import linear_files
+from structboost.model.kind_ensemble import KindEnsemble
+from structboost.weak import registry
+from structboost.weak.contributions import Contributions, contributions_of
+from structboost.weak.lookup_table import LinearAndSteps, LookupTable, sparse_scores
+from structboost.weak.table import Scorer
+
+# Most shares of features that are held together: 128 megabytes.
+_MOST_SHARES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The model ``F(x, y) = <M(x, y), Phi(x) W>``, whatever trained it.
+
+    The first call of :meth:`scores` builds the form that predicts fastest, look-up tables for
+    stumps, and later calls use it (docs/decisions/compiled-predict.md).
+
+    Parameters
+    ----------
+    kinds : dict of str to PartKind
+        Kinds of parts of the task.
+    members : dict of str to KindEnsemble
+        Weak learners of each kind, and the terms of the columns.
+    weights : ndarray, shape (n_columns,)
+        Weight of each column; hinge masters give weights that are not negative.
+    stages : ndarray, shape (n_stages, n_columns)
+        Weights after each round, for staged prediction; the last row equals ``weights``.
+    metadata : dict
+        Plain values that are saved with the model (classes, objective, parameters).
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "weights": Array("float64", ("n_columns",)),
+        "stages": Array("float64", ("n_stages", "n_columns")),
+    }
+
+    kinds: Mapping[str, PartKind]
+    members: Mapping[str, KindEnsemble]
+    weights: FloatArray
+    stages: FloatArray
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    _scorers: dict[str, Scorer] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_scorers": {}}
+
+    @property
+    def n_learners(self) -> int:
+        """Weak learners with a weight."""
+        return sum(int(self.matrix(kind).any(axis=1).sum()) for kind in self.members)
+
+    @property
+    def n_stages(self) -> int:
+        """Rounds of boosting that :meth:`at_stage` can go back to."""
+        return len(self.stages)
+
+    def matrix(self, kind: str = "x") -> FloatArray:
+        """W of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+
+        Returns
+        -------
+        W : ndarray, shape (n_learners, n_channels)
+            Weight of each weak learner on each channel.
+
+        Raises
+        ------
+        KeyError
+            If the model has no such kind.
+        """
+        member = self.members[kind]
+        out = np.zeros((len(member.learners), self.kinds[kind].n_channels))
+        np.add.at(
+            out,
+            (member.term_learners, member.channels),
+            member.coefficients * self.weights[member.columns],
+        )
+        return out
+
+    def at_stage(self, stage: int) -> Ensemble:
+        """The model after a round, with the weights it had then.
+
+        Parameters
+        ----------
+        stage : int
+            Number of the round, from 0.
+
+        Returns
+        -------
+        model : Ensemble
+            It shares the weak learners with this one.
+        """
+        return replace(self, weights=self.stages[stage], stages=self.stages[: stage + 1])
+
+    def staged(self) -> Iterator[Ensemble]:
+        """The models after each round.
+
+        Returns
+        -------
+        models : iterator of Ensemble
+            One per round, as :meth:`at_stage` returns it.
+        """
+        return (self.at_stage(stage) for stage in range(self.n_stages))
+
+    def scores(self, features: Any, kind: str | None = None) -> FloatArray:
+        """Scores of parts.
+
+        Parameters
+        ----------
+        features : array-like or sparse array, shape (n_parts, n_features)
+            Features of the parts.
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_parts, n_channels)
+            The product of the answers of the weak learners with :meth:`matrix`.
+
+        Raises
+        ------
+        ValueError
+            If the features have another width, or are infinite, or are missing (NaN) where the
+            weak learners are neither stumps nor trees; or if the model has no such kind.
+        """
+        kind = self._kind(kind)
+        member = self.members[kind]
+        rows = member.learners.checked_rows(features, member.n_features)
+        if sparse.issparse(rows):
+            return sparse_scores(self.scorer(kind), rows)
+        return self.scorer(kind).raw_scores(rows)
+
+    def scorer(self, kind: str | None = None) -> Scorer:
+        """The form of a kind that :meth:`scores` uses, built at the first call.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        scorer : Scorer
+            What scores finite features of the parts.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such kind.
+        """
+        kind = self._kind(kind)
+        made = self._scorers.get(kind)
+        if made is None:
+            member = self.members[kind]
+            made = member.learners.scorer(self.matrix(kind), member.n_features)
+            # Threads that get here together build equal forms; one of them stays.
+            self._scorers[kind] = made
+        return made
+
+    def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps:
+        """What each feature adds to each channel: look-up tables, and slopes beside them.
+
+        :meth:`scores` uses this form; calling it is not needed for speed.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        form : LookupTable or LinearAndSteps
+            Look-up tables of stumps; with linear functions, slopes of the features as well.
+
+        Raises
+        ------
+        TypeError
+            If the weak learners are neither stumps nor linear functions.
+        ValueError
+            If the model has no such kind.
+        """
+        kind = self._kind(kind)
+        form = self.scorer(kind)
+        if not isinstance(form, LookupTable | LinearAndSteps):
+            raise TypeError(
+                "Only stumps and linear functions compile to look-up tables and slopes; the "
+                f"learners of {kind!r} are of the family {self.members[kind].family!r}."
+            )
+        return form
+
+    def contributions(self, features: Any, kind: str | None = None) -> Contributions:
+        """What each feature adds to each score: exact, for stumps and linear functions.
+
+        Parameters
+        ----------
+        features : array-like, shape (n_parts, n_features)
+            Features of the parts.
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        contributions : Contributions
+            ``values``, shape (n_parts, n_features, n_channels), and ``base``, shape (n_channels,).
+            ``base + values.sum(axis=1)`` are the scores.
+
+        Raises
+        ------
+        TypeError
+            If the weak learners depend on several features, as trees do.
+        """
+        kind = self._kind(kind)
+        member = self.members[kind]
+        rows = member.learners.checked_rows(features, member.n_features)
+        return contributions_of(self.scorer(kind), rows)
+
+    def feature_importances(self, kind: str | None = None) -> FloatArray:
+        """Share of each feature in the total absolute weight.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Kind of the parts; required where the model has several.
+
+        Returns
+        -------
+        importances : ndarray, shape (n_features,)
+            They sum to 1, or to 0 if no weak learner with a weight uses a feature.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such kind.
+        """
+        kind = self._kind(kind)
+        member = self.members[kind]
+        sizes = np.abs(self.matrix(kind)).sum(axis=1)
+        step = max(1, _MOST_SHARES // member.n_features)
+        out = np.zeros(member.n_features)
+        for a in range(0, len(sizes), step):
+            some = np.arange(a, min(a + step, len(sizes)))
+            out += sizes[some] @ member.learners.select(some).feature_shares(member.n_features)
+        return np.asarray(out / out.sum() if out.sum() > 0 else out, np.float64)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+
+        Raises
+        ------
+        TypeError
+            If the metadata is not plain JSON.
+        ValueError
+            If a family of weak learners is in no file, or weights are not finite.
+        """
+        FORMAT.write(path, *self.to_arrays())
+
+    def to_arrays(self) -> tuple[Header, Arrays]:
+        """The header and the arrays of a model file."""
+        arrays: Arrays = {"weights": self.weights, "stages": self.stages}
+        kinds = {}
+        for kind, member in self.members.items():
+            of_kind = self.kinds[kind]
+            kinds[kind] = {
+                "n_channels": of_kind.n_channels,
+                "response": list(of_kind.response),
+                "family": member.family,
+                "n_features": member.n_features,
+            }
+            arrays |= {f"{kind}/{name}": getattr(member, name) for name in KindEnsemble.schema}
+            arrays |= prefixed(f"{kind}/learners/", member.learners.to_arrays())
+        return {"kinds": kinds, "metadata": dict(self.metadata)}, arrays
+
+    @classmethod
+    def from_arrays(cls, header: Header, arrays: Mapping[str, NDArray[Any]]) -> Ensemble:
+        """The model that :meth:`to_arrays` took apart; the arrays fit the schema of model files.
+
+        Raises
+        ------
+        ValueError, KeyError, IndexError
+            If the header or the learners are damaged in a way that no schema shows.
+        """
+        kinds, members = {}, {}
+        for kind, entry in header["kinds"].items():
+            low, high = (finite_number(answer, "response") for answer in entry["response"])
+            kinds[kind] = PartKind(entry["n_channels"], (low, high))
+            terms: dict[str, Any] = {name: arrays[f"{kind}/{name}"] for name in KindEnsemble.schema}
+            members[kind] = KindEnsemble(
+                family=entry["family"],
+                learners=registry.table(entry["family"], below(f"{kind}/learners/", arrays)),
+                n_features=entry["n_features"],
+                **terms,
+            )
+            # Learners that do not fit together raise here, not at the first prediction.
+            members[kind].learners.responses(np.zeros((1, entry["n_features"])))
+        return cls(kinds, members, arrays["weights"], arrays["stages"], header["metadata"])
+
+    def _kind(self, kind: str | None) -> str:
+        if kind is None:
+            if len(self.members) != 1:
+                raise ValueError(
+                    f"The model has the kinds {sorted(self.members)}; say which with kind=."
+                )
+            return next(iter(self.members))
+        if kind not in self.members:
+            raise ValueError(f"kind is {kind!r}; the model has {sorted(self.members)}.")
+        return kind
+
+
+def load_model(path: str | PathLike[str]) -> Ensemble:
+    """Read a model that :meth:`Ensemble.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : Ensemble
+        The model; no code of the file is run.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ModelFileError
+        If it is not a model file, is damaged, or is of another version.
+    """
+    with FORMAT.opened(path) as content:
+        return Ensemble.from_arrays(*content)
+
+
+def _schema(header: Header, names: Collection[str]) -> Schema:
+    if not isinstance(header["metadata"], dict) or not header["kinds"]:
+        raise DamagedFileError("its header has no kinds or no metadata")
+    parts = {"": Part(Ensemble.schema)}
+    for kind, entry in header["kinds"].items():
+        sizes = {name: whole_number(entry[name], name, 1) for name in ("n_features", "n_channels")}
+        members = registry.table_schema(entry["family"])
+        learners = prefixed("learners/", members.pop(""))
+        parts[f"{kind}/"] = Part({**learners, **KindEnsemble.schema}, sizes)
+        for member, schema in members.items():
+            parts[f"{kind}/learners/{member}"] = Part(schema, sizes)
+    return parts
+
+
+FORMAT = ArchiveFormat(
+    name="structboost-model",
+    version=1,
+    what="structboost model",
+    error=ModelFileError,
+    remedy="train the model again, or take another copy of the file",
+    schema=_schema,
+    former=(Former(linear_files.FORMAT, linear_files.as_ensemble),),
+)

@@ -1,0 +1,103 @@
+"""Linear functions of the features of a part as weak learners of a model, one for each channel."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray
+from structboost.contract.parts import PartKind
+from structboost.model.kind_ensemble import KindEnsemble
+from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
+from structboost.weak.linear_function import LinearFunctionTable
+
+
+def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -> KindEnsemble:
+    """Return one linear function for each channel, whose columns are numbered from ``first``."""
+    index: NDArray[np.int64] = np.arange(len(table.coefficients))
+    return KindEnsemble(
+        family="linear",
+        learners=table,
+        columns=first + index,
+        term_learners=index,
+        channels=index,
+        coefficients=np.ones(len(index)),
+        n_features=n_features,
+    )
+
+
+def plain_functions(
+    weights: FloatArray,
+    part: PartKind,
+    first: int,
+    spread: tuple[FloatArray, FloatArray] | None = None,
+) -> KindEnsemble:
+    """Return linear functions of features as they are.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (width, n_channels)
+        The weight of the constant in the last row, where the kind has one.
+    part : PartKind
+    first : int
+        Index of the first column.
+    spread : (ndarray, ndarray) of shape (n_features,), optional
+        Means and deviations of the features in training; 0 and 1 where they are not known.
+    """
+    n_features = len(weights) - part.has_bias
+    coefficients = np.ascontiguousarray(weights[:n_features].T)
+    intercept = weights[-1].copy() if part.has_bias else np.zeros(part.n_channels)
+    known = spread if spread is not None else (np.zeros(n_features), np.ones(n_features))
+    table = LinearFunctionTable(coefficients, intercept, *known)
+    return one_function_each(table, n_features, first)
+
+
+def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: int) -> KindEnsemble:
+    """Return single features, whose weights are not zero on some channel.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (width, n_channels)
+        As for :func:`plain_functions`, by the index of the active feature.
+    part : PartKind
+    first : int
+        Index of the first column.
+    n_slots : int
+        Most active features of a part in training.
+    """
+    used = np.flatnonzero(weights.any(axis=1))
+    feature = np.where(used < len(weights) - part.has_bias, used, -1).astype(np.int64)
+    place, channel = np.nonzero(weights[used])
+    ones = np.ones(len(used))
+    return KindEnsemble(
+        family=ActiveFeatureFamily.name,
+        learners=ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), ones),
+        columns=first + channel.astype(np.int64),
+        term_learners=place.astype(np.int64),
+        channels=channel.astype(np.int64),
+        coefficients=weights[used][place, channel],
+        n_features=n_slots,
+    )
+
+
+def weights_of(member: KindEnsemble, part: PartKind, n_known: int | None = None) -> FloatArray:
+    """Return the weights that :func:`plain_functions` or :func:`active_functions` was given.
+
+    Parameters
+    ----------
+    member : KindEnsemble
+    part : PartKind
+    n_known : int, optional
+        Number of active features, where rows are indices of these.
+    """
+    if n_known is None:
+        functions = member.learners
+        assert isinstance(functions, LinearFunctionTable)
+        constant = [functions.intercept] if part.has_bias else []
+        return np.vstack((functions.coefficients.T, *constant))
+    features = member.learners
+    assert isinstance(features, ActiveFeatureTable)
+    weights = np.zeros((n_known + part.has_bias, part.n_channels))
+    # The constant has the index -1, and so the last row.
+    weights[features.feature[member.term_learners], member.channels] = member.coefficients
+    return weights

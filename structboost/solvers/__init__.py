@@ -1,0 +1,1 @@
+"""Solvers: the algorithms that minimise what a master states."""

@@ -1,0 +1,150 @@
+"""The cuts of a master: products with the columns, multipliers, and ages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.solvers.proximal_step import Curvature, no_curvature
+
+BoolArray = NDArray[np.bool_]
+
+# Arrays with an entry for each cut.
+_OF_CUTS = ("losses", "slacks", "numbers", "multipliers", "duals", "idle")
+
+
+class CutPool:
+    """Cuts ``slack >= loss - <measure, scores>``, a row each, over the columns so far.
+
+    Parameters
+    ----------
+    empty_cut : bool
+        Whether row 0 is the empty cut, c = 0 in (9b) of StructBoost.  It says that the slack is
+        not negative, and never goes.
+
+    Attributes
+    ----------
+    cuts : list
+        What the master knows each cut by; None for the empty one.
+    losses : ndarray, shape (n_cuts,)
+    slacks : ndarray of int64, shape (n_cuts,)
+        Number of the slack of each cut, where there are several.
+    numbers : ndarray of int64, shape (n_cuts,)
+        Rising; no number is given twice.
+    multipliers : ndarray, shape (n_cuts,)
+        Solution of the last proximal step, and start of the next.
+    duals : ndarray, shape (n_cuts,)
+        Multipliers that prove the lower bound; a cut that has one does not go.
+    idle : ndarray of int64, shape (n_cuts,)
+        Steps since each cut last had a multiplier.
+    n_made : int
+        Number of cuts ever added.
+    curvature : Curvature
+        What the last step left, its cuts by their numbers.
+    """
+
+    def __init__(self, *, empty_cut: bool = False) -> None:
+        self._products = GrowingMatrix(0, np.float64)
+        self.cuts: list[Any] = []
+        self.losses = np.zeros(0)
+        self.slacks = np.zeros(0, np.int64)
+        self.numbers = np.zeros(0, np.int64)
+        self.multipliers = np.zeros(0)
+        self.duals = np.zeros(0)
+        self.idle = np.zeros(0, np.int64)
+        self.n_made = 0
+        self.curvature = no_curvature(0)
+        self._n_empty = int(empty_cut)
+        if empty_cut:
+            self.add([None], np.zeros((1, 0)), np.zeros(1))
+
+    def __len__(self) -> int:
+        return len(self.losses)
+
+    @property
+    def made(self) -> slice:
+        """All rows except that of the empty cut."""
+        return slice(self._n_empty, None)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Products <V, R> of cuts and columns, shape (n_cuts, n_columns), C-contiguous."""
+        return self._products.rows
+
+    def add(
+        self,
+        cuts: Sequence[Any],
+        products: FloatArray,
+        losses: FloatArray,
+        slacks: IntArray | None = None,
+    ) -> None:
+        """Append cuts without multipliers; ``products`` has shape (n_new, n_columns)."""
+        self._products.append(products)
+        self.cuts.extend(cuts)
+        new = {"losses": losses, "numbers": self.n_made + np.arange(len(losses))}
+        if slacks is not None:
+            new["slacks"] = slacks
+        self.n_made += len(losses)
+        for name in _OF_CUTS:
+            old = getattr(self, name)
+            of_new = new.get(name, np.zeros(len(losses), old.dtype))
+            setattr(self, name, np.concatenate((old, of_new)))
+
+    def keep(self, kept: BoolArray) -> list[Any]:
+        """Drop the cuts that are not ``kept``; returns the entries of ``cuts`` that went."""
+        gone = [cut for cut, stays in zip(self.cuts, kept, strict=True) if not stays]
+        self.cuts = [cut for cut, stays in zip(self.cuts, kept, strict=True) if stays]
+        self._products.keep(kept)
+        for name in _OF_CUTS:
+            setattr(self, name, getattr(self, name)[kept])
+        return gone
+
+    def add_columns(self, products: FloatArray) -> None:
+        """Append columns; ``products`` has shape (n_cuts, n_new)."""
+        self._products.append_columns(products)
+        new = np.zeros(products.shape[1], np.bool_)
+        positive = np.concatenate((self.curvature.positive, new))
+        self.curvature = self.curvature._replace(positive=positive)
+
+    def keep_columns(self, kept: NDArray[Any]) -> None:
+        """Drop the columns that are not ``kept``: a mask, or their numbers in their new order."""
+        self._products.keep_columns(kept)
+        self.forget_curvature()
+
+    def forget_curvature(self) -> None:
+        """Forget what the last step left; needed where entries of the matrix were changed."""
+        self.curvature = no_curvature(self.matrix.shape[1])
+
+    def curvature_by_row(self) -> Curvature:
+        """What the last step left of the cuts still held, by their rows."""
+        cuts, gram, positive = self.curvature
+        rows = np.searchsorted(self.numbers, cuts)
+        held = self.numbers[np.minimum(rows, len(self) - 1)] == cuts
+        if held.all():
+            return Curvature(rows, gram, positive)
+        return Curvature(rows[held], np.ascontiguousarray(gram[np.ix_(held, held)]), positive)
+
+    def age(self, multipliers: FloatArray, by: int = 1) -> None:
+        """Cuts with a multiplier are young, the others grow older."""
+        self.idle = np.where(multipliers > 0, 0, self.idle + by)
+        self.idle[: self._n_empty] = 0
+
+    def in_use(self, max_idle: int, most: int | None = None) -> BoolArray:
+        """Cuts that have a dual, or rested for ``max_idle`` steps at most.
+
+        Parameters
+        ----------
+        max_idle : int
+        most : int, optional
+            Number of cuts above which those without a multiplier go earlier, the idlest first.
+        """
+        kept = (self.idle <= max_idle) | (self.duals > 0)
+        if most is not None and (excess := int(kept.sum()) - most) > 0:
+            rest = np.flatnonzero(kept & (self.idle > 0) & (self.duals == 0))
+            kept[rest[np.argsort(-self.idle[rest], kind="stable")[:excess]]] = False
+        return kept

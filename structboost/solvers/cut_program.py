@@ -1,0 +1,244 @@
+"""The linear program over the cuts of a pool: warm started, every answer checked."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import SolverError
+from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.highs import quiet_highs
+
+logger = logging.getLogger(__name__)
+
+_FREE = 1e30
+# Without columns and cuts the optimum is 0.
+_SOLVED = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kModelEmpty)
+_OPTIONS = {
+    # A large C multiplies what is left of infeasibility.
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+# Choice of the simplex method.
+_STRATEGY, _PRIMAL = "simplex_strategy", 4
+# Gap up to which an answer is accepted, relative to the objective. The bound that users see does
+# not rest on it: it is computed from multipliers that are feasible by construction.
+_TOLERANCE = 1e-5
+# The same where the norm is bounded, relative to the largest loss.
+_TOLERANCE_OF_LOSS = 1e-7
+
+
+class CutSolution(NamedTuple):
+    """Checked optimum of a :class:`CutProgram`.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n_columns,)
+    slacks : ndarray, shape (n_slacks,)
+    duals : ndarray, shape (n_cuts,)
+        Not negative, and for each slack at most its cost in total.
+    largest_edge : float
+        Largest edge of a column against the duals, from 0.
+    objective, bound : float
+        Values of the primal and of the dual solution.
+    """
+
+    weights: FloatArray
+    slacks: FloatArray
+    duals: FloatArray
+    largest_edge: float
+    objective: float
+    bound: float
+
+
+class CutProgram:
+    """``min sum(w) + sum_s cost_s xi_s`` subject to ``A w + xi_s(r) >= b``, ``w, xi >= 0``.
+
+    With one slack this is the 1-slack master over the cuts so far (line 5 of Algorithm 2 of
+    StructBoost), with a slack for each example the m-slack master (35).  Where the norm is bounded,
+    weights cost nothing, and ``sum(w) <= norm`` (section III-D of MultiBoost.MO and .ECC).
+
+    HiGHS gets the cuts that the pool gained and lost before the next solve, and keeps its basis.
+    Every solution is checked in numpy.  If a check fails, the program is solved again from nothing,
+    by the primal simplex method: the dual one fails at some costs from 1e5 on ("excessive dual
+    values").  If that fails, too, it is refused.
+
+    Parameters
+    ----------
+    pool : CutPool
+        Holds A, b, and the number of each cut's slack.
+    norm : float, optional
+    """
+
+    def __init__(self, pool: CutPool, norm: float | None = None) -> None:
+        self.slack_costs = np.zeros(0)
+        self.cold_solves = 0
+        self._pool = pool
+        self._norm = norm
+        self._highs = quiet_highs()
+        for option, value in _OPTIONS.items():
+            _checked(self._highs.setOptionValue(option, value))
+        # The cuts that HiGHS has, by their numbers: the first of the pool. Before them stands the
+        # row of the norm.
+        self._sent = np.zeros(0, np.int64)
+        self._n_above = 0 if norm is None else 1
+        # Columns of HiGHS.
+        self._weight_at = np.zeros(0, np.int64)
+        self._slack_at = np.zeros(0, np.int64)
+        if norm is not None:
+            _checked(self._highs.addRow(-_FREE, norm, 0, np.zeros(0, np.int32), np.zeros(0)))
+
+    def add_slacks(self, costs: FloatArray) -> None:
+        """Append slacks of the given costs."""
+        at = self._add_columns(costs, np.zeros((0, len(costs))))
+        self._slack_at = np.concatenate((self._slack_at, at))
+        self.slack_costs = np.concatenate((self.slack_costs, costs))
+
+    def set_slack_costs(self, costs: FloatArray) -> None:
+        """Change the costs of all slacks."""
+        self.slack_costs = costs.copy()
+        for at, cost in zip(self._slack_at, costs, strict=True):
+            _checked(self._highs.changeColCost(int(at), float(cost)))
+
+    def set_norm(self, norm: float) -> None:
+        """Change the bound of the norm."""
+        self._norm = norm
+        _checked(self._highs.changeRowBounds(0, -_FREE, norm))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the weights that are not ``kept``, as the pool does."""
+        kept = kept[: len(self._weight_at)]
+        gone = np.sort(self._weight_at[~kept]).astype(np.int32)
+        if len(gone):
+            _checked(self._highs.deleteCols(len(gone), gone))
+            self._weight_at = self._weight_at[kept] - np.searchsorted(gone, self._weight_at[kept])
+            self._slack_at = self._slack_at - np.searchsorted(gone, self._slack_at)
+
+    def solve(self, *, cold: bool = False) -> CutSolution:
+        """Optimum of the program; ``cold``: from nothing, not from where the last solve ended.
+
+        SolverError if no answer passes the checks.
+        """
+        self._send()
+        if cold:
+            _checked(self._highs.clearSolver())
+        solution, trouble = self._run()
+        if trouble:
+            logger.info("Restricted master: %s; solving again from scratch.", trouble)
+            self.cold_solves += 1
+            solution, trouble = self._run_by_primal_simplex()
+        if trouble or solution is None:
+            raise SolverError(
+                f"The restricted master with {len(self._sent)} cuts and {len(self._weight_at)} "
+                f"columns could not be solved: {trouble}. Scale the loss, or choose a smaller C "
+                "or theta."
+            )
+        return solution
+
+    def _send(self) -> None:
+        """Tell HiGHS which cuts are gone, and which columns and cuts are new."""
+        pool = self._pool
+        held = np.isin(self._sent, pool.numbers, assume_unique=True)
+        if not held.all():
+            gone = (self._n_above + np.flatnonzero(~held)).astype(np.int32)
+            _checked(self._highs.deleteRows(len(gone), gone))
+            self._sent = self._sent[held]
+        n_sent, n_weights = len(self._sent), len(self._weight_at)
+        products = pool.matrix[:n_sent, n_weights:]
+        n = products.shape[1]
+        if n:
+            costs = np.ones(n) if self._norm is None else np.zeros(n)
+            rows = np.vstack((np.ones((self._n_above, n)), products))
+            self._weight_at = np.concatenate((self._weight_at, self._add_columns(costs, rows)))
+        if len(pool) > n_sent:
+            self._add_rows(slice(n_sent, None))
+
+    def _add_columns(self, costs: FloatArray, rows: FloatArray) -> IntArray:
+        """Append columns of HiGHS with the entries of its first rows; returns where they are."""
+        n, first = len(costs), len(self._weight_at) + len(self._slack_at)
+        columns, at = np.nonzero(rows.T)
+        starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=n))))[:-1]
+        _checked(
+            self._highs.addCols(
+                n, costs, np.zeros(n), np.full(n, _FREE), len(at),
+                starts.astype(np.int32), at.astype(np.int32), rows[at, columns],
+            )
+        )  # fmt: skip
+        return first + np.arange(n)
+
+    def _add_rows(self, new: slice) -> None:
+        """Append rows of HiGHS."""
+        pool = self._pool
+        products, slacks = pool.matrix[new], pool.slacks[new]
+        n = len(slacks)
+        rows, columns = np.nonzero(products)
+        at = np.concatenate((self._weight_at[columns], self._slack_at[slacks]))
+        values = np.concatenate((products[rows, columns], np.ones(n)))
+        order = np.lexsort((at, np.concatenate((rows, np.arange(n)))))
+        starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n) + 1)))[:-1]
+        _checked(
+            self._highs.addRows(
+                n, pool.losses[new], np.full(n, _FREE), len(at),
+                starts.astype(np.int32), at[order].astype(np.int32), values[order],
+            )
+        )  # fmt: skip
+        self._sent = pool.numbers.copy()
+
+    def _run_by_primal_simplex(self) -> tuple[CutSolution | None, str]:
+        """Solve from nothing by the primal simplex method, and check."""
+        _, usual = self._highs.getOptionValue(_STRATEGY)
+        _checked(self._highs.clearSolver())
+        _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
+        found = self._run()
+        _checked(self._highs.setOptionValue(_STRATEGY, usual))
+        return found
+
+    def _run(self) -> tuple[CutSolution | None, str]:
+        """Solve and check; the second value says what is wrong, empty if nothing is."""
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status not in _SOLVED:
+            return None, f"HiGHS ended with the status {self._highs.modelStatusToString(status)!r}"
+        answer, pool = self._highs.getSolution(), self._pool
+        weights = np.maximum(np.array(answer.col_value)[self._weight_at], 0.0)
+        duals = np.maximum(np.array(answer.row_dual)[self._n_above :], 0.0)
+        spent = np.bincount(pool.slacks, weights=duals, minlength=len(self.slack_costs))
+        duals /= np.maximum(spent / np.maximum(self.slack_costs, 1e-300), 1.0)[pool.slacks]
+        largest_edge = float((pool.matrix.T @ duals).max(initial=0.0))
+        bound = float(duals @ pool.losses)
+        if self._norm is None:
+            bound /= max(1.0, largest_edge)
+        else:
+            weights = scaled_down(weights, self._norm)
+            bound -= self._norm * largest_edge
+        slacks = np.zeros(len(self.slack_costs))
+        np.maximum.at(slacks, pool.slacks, pool.losses - pool.matrix @ weights)
+        primal = float(self.slack_costs @ slacks)
+        if self._norm is None:
+            primal += float(weights.sum())
+            tolerance = _TOLERANCE * max(1.0, abs(primal))
+        else:
+            tolerance = _TOLERANCE_OF_LOSS * float(pool.losses.max(initial=1e-300))
+        # Both are feasible by now: weak duality makes their gap a check of everything at once.
+        if not np.isfinite(primal) or not primal - bound <= tolerance:
+            return None, f"primal {primal!r} and dual {bound!r} of its answer differ"
+        return CutSolution(weights, slacks, duals, largest_edge, primal, bound), ""
+
+
+def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
+    """Weights whose sum is at most ``norm``."""
+    total = float(weights.sum())
+    return weights * (norm / total) if total > norm else weights
+
+
+def _checked(status: Any) -> None:
+    """Raise SolverError if HiGHS reports an error, which it does by return codes only."""
+    if status == highspy.HighsStatus.kError:
+        raise SolverError(
+            "HiGHS refused a change of the restricted master; please report this as a bug."
+        )

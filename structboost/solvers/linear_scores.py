@@ -1,0 +1,310 @@
+"""Parts of all kinds in one flat array, linear scores on them, and outputs at these scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.separation import Separation
+from structboost.exceptions import TaskError
+
+# How the features of a kind are kept: all values, numbers of features of value 1, or numbers and
+# values at the same places.
+DENSE, ACTIVE, SPARSE = 0, 1, 2
+
+
+class KindLayout(NamedTuple):
+    """Where one kind begins in the flat arrays of :class:`LinearScores`.
+
+    ``form`` is DENSE, ACTIVE or SPARSE: rows of numbers begin at ``first_feature`` in ``numbers``,
+    others in ``values``, and sparse rows in both.
+    """
+
+    kind: str
+    n_rows: int
+    n_columns: int
+    n_channels: int
+    bounded: bool
+    form: int
+    first_feature: int
+    first_weight: int
+    first_score: int
+
+
+class Scores(Protocol):
+    """What block-coordinate Frank-Wolfe asks of features; :class:`LinearScores` says more.
+
+    Those of a part may differ from channel to channel.
+    """
+
+    layouts: list[KindLayout]
+    offsets: Mapping[str, IntArray]
+    n_weights: int
+    n_scores: int
+    has_bounds: bool
+    features: tuple[NDArray[Any], IntArray]
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+
+    def project(self, sums: FloatArray) -> FloatArray:
+        """``max(A, 0)`` on bounded weights, ``A`` on the others."""
+
+    def place(
+        self, scores: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
+        """First feature, first weight, number of features, bound and form of flat ``scores``."""
+
+
+class LinearScores:
+    """Parts of all examples and the linear scores on them, all kinds in one flat array.
+
+    A kind whose weak learners answer in (-1, 1) gets a constant feature 1, the bias, as its last; a
+    kind whose scores must not be negative (answers in (0, 1)) has bounded weights, ``W >= 0``, and
+    no bias.
+
+    Parameters
+    ----------
+    kinds : dict of str to PartKind
+    stack : StackedParts
+        Rows of a kind may be a sparse array by rows.
+    active : dict of str to int
+        Kinds whose rows are numbers of active features, each of value 1, filled up with -1; and
+        how many features they have.  Numbers beyond are left out.
+
+    Raises
+    ------
+    TaskError
+        If a kind with bounded weights has a negative feature.
+
+    Attributes
+    ----------
+    features : (ndarray of float64, ndarray of int64)
+        Values, row after row, kind after kind; numbers of active and of sparse features in the same
+        order.
+    n_weights, n_scores : int
+        Weights are stored channel after channel, scores row after row, kind after kind.
+    has_bounds : bool
+        Whether any kind has bounded weights.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, PartKind], stack: StackedParts, active: Mapping[str, int]
+    ) -> None:
+        self.offsets = stack.offsets
+        self.layouts: list[KindLayout] = []
+        self._matrices: dict[str, sparse.csr_array] = {}
+        values, numbers = [np.zeros(0)], [np.zeros(0, np.int64)]
+        n_values = n_numbers = self.n_weights = self.n_scores = 0
+        for kind, part in kinds.items():
+            bounded, own = not part.has_bias, stack.rows[kind]
+            if kind in active:
+                form = ACTIVE
+                matrix = active_matrix(own, active[kind], with_bias=not bounded)
+                self._matrices[kind] = matrix
+                n_rows, n_columns = matrix.shape
+                first_feature = n_numbers
+                numbers.append(matrix.indices.astype(np.int64))
+                n_numbers += matrix.nnz
+            elif sparse.issparse(own):
+                form = SPARSE
+                matrix = sparse_matrix(own, with_bias=not bounded)
+                if bounded:
+                    self._check_not_negative(kind, matrix)
+                self._matrices[kind] = matrix
+                n_rows, n_columns = matrix.shape
+                # Values and numbers stand at the same places.
+                first_feature = max(n_values, n_numbers)
+                values += [np.zeros(first_feature - n_values), matrix.data]
+                numbers += [
+                    np.zeros(first_feature - n_numbers, np.int64), matrix.indices.astype(np.int64),
+                ]  # fmt: skip
+                n_values = n_numbers = first_feature + matrix.nnz
+            else:
+                form = DENSE
+                rows = np.asarray(own, dtype=np.float64)
+                if bounded:
+                    self._check_not_negative(kind, rows)
+                else:
+                    rows = np.column_stack((rows, np.ones(len(rows))))
+                n_rows, n_columns = rows.shape
+                first_feature = n_values
+                values.append(rows.ravel())
+                n_values += rows.size
+            sizes = n_rows, n_columns, part.n_channels
+            first = first_feature, self.n_weights, self.n_scores
+            self.layouts.append(KindLayout(kind, *sizes, bounded, form, *first))
+            self.n_weights += n_columns * part.n_channels
+            self.n_scores += n_rows * part.n_channels
+        self.has_bounds = any(a.bounded for a in self.layouts)
+        self.features = np.concatenate(values), np.concatenate(numbers)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.offsets[self.layouts[0].kind]) - 1
+
+    def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
+        """Scores of all parts under the flat ``weights``: flat, and as views by kind."""
+        flat = np.empty(self.n_scores)
+        return flat, self.scores_of_run(weights, 0, self.n_examples, flat)
+
+    def scores_of_run(
+        self, weights: FloatArray, first: int, last: int, flat: FloatArray
+    ) -> StackedParts:
+        """Scores of the examples ``first <= i < last``: fills their part of ``flat``; as views."""
+        rows, offsets = {}, {}
+        for a in self.layouts:
+            starts = self.offsets[a.kind]
+            start, stop = int(starts[first]), int(starts[last])
+            offsets[a.kind] = starts[first : last + 1] - start
+            begin, end = (a.first_score + row * a.n_channels for row in (start, stop))
+            out = flat[begin:end].reshape(stop - start, a.n_channels)
+            rows[a.kind] = out
+            if a.form != DENSE:
+                by_feature = np.ascontiguousarray(self.matrix(weights, a))
+                out[:] = self._matrices[a.kind][start:stop] @ by_feature
+            else:
+                values = self.features[0][a.first_feature :][
+                    start * a.n_columns : stop * a.n_columns
+                ].reshape(stop - start, a.n_columns)
+                np.matmul(values, self.matrix(weights, a), out=out)
+        return StackedParts(rows, offsets)
+
+    @staticmethod
+    def matrix(weights: FloatArray, layout: KindLayout) -> FloatArray:
+        """Weights of a kind as a view of shape (n_columns, n_channels)."""
+        end = layout.first_weight + layout.n_columns * layout.n_channels
+        return weights[layout.first_weight : end].reshape(layout.n_channels, layout.n_columns).T
+
+    def flat_weights(self, matrices: Mapping[str, FloatArray]) -> FloatArray:
+        """Flat weights from a matrix (n_columns, n_channels) for each kind."""
+        return np.concatenate([np.asarray(matrices[a.kind]).T.ravel() for a in self.layouts])
+
+    def project(self, sums: FloatArray) -> FloatArray:
+        """``max(A, 0)`` on bounded weights, ``A`` on the others."""
+        weights = sums.copy()
+        for a in self.layouts:
+            if a.bounded:
+                matrix = self.matrix(weights, a)
+                np.maximum(matrix, 0.0, out=matrix)
+        return weights
+
+    def place(
+        self, scores: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
+        """First feature, first weight, number of features, bound and form of flat ``scores``."""
+        starts = np.array([a.first_score for a in self.layouts])
+        of_kind = np.searchsorted(starts, scores, side="right") - 1
+
+        def column(name: str) -> NDArray[Any]:
+            return np.array([getattr(a, name) for a in self.layouts])[of_kind]
+
+        lengths = column("n_columns").astype(np.int64)
+        row, channel = np.divmod(scores - starts[of_kind], column("n_channels"))
+        first_weight = column("first_weight") + channel * lengths
+        first_feature = column("first_feature") + row * lengths
+        for number, a in enumerate(self.layouts):
+            if a.form != DENSE:
+                own = np.flatnonzero(of_kind == number)
+                at = self._matrices[a.kind].indptr.astype(np.int64)
+                first_feature[own] = a.first_feature + at[row[own]]
+                lengths[own] = np.diff(at)[row[own]]
+        form = column("form").astype(np.int8)
+        return first_feature, first_weight, lengths, column("bounded"), form
+
+    def _check_not_negative(self, kind: str, rows: Any) -> None:
+        below = rows < 0
+        counts = below.sum(axis=1) if sparse.issparse(rows) else below.any(axis=1)
+        negative = np.flatnonzero(counts)
+        if len(negative):
+            i = int(np.searchsorted(self.offsets[kind], negative[0], side="right")) - 1
+            raise TaskError(
+                f"parts(X[{i}]) has a negative feature for kind {kind!r}, whose scores must not be "
+                "negative; shift the feature, or give its positive and negative part as two."
+            )
+
+
+def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:
+    """Rows of numbers as a matrix of zeros and ones, with a last column of ones for the bias."""
+    known = np.where(rows < n_features, rows, -1).astype(np.int64)
+    if with_bias:
+        known = np.column_stack((known, np.full(len(rows), n_features)))
+    used = known >= 0
+    indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
+    entries = np.ones(int(indptr[-1]))
+    return sparse.csr_array((entries, known[used], indptr), (len(rows), n_features + with_bias))
+
+
+def sparse_matrix(rows: Any, *, with_bias: bool) -> sparse.csr_array:
+    """Sparse rows in double precision, with a last column of ones for the bias."""
+    table = sparse.csr_array(rows, dtype=np.float64)
+    if not with_bias:
+        return table
+    constant = sparse.csr_array(np.ones((table.shape[0], 1)))
+    return sparse.hstack((table, constant), format="csr")
+
+
+class FoundOutputs(NamedTuple):
+    """Outputs of one exact pass, one for each example, kinds merged.
+
+    Output i has the entries ``first_entry[i]:first_entry[i + 1]``; ``violations`` are the values
+    ``Delta - <W, dPsi>`` at the scores of the pass.
+    """
+
+    losses: FloatArray
+    violations: FloatArray
+    first_entry: IntArray
+    entry_score: IntArray
+    entry_value: FloatArray
+
+
+def merge_kinds(
+    found: Separation, parts: Scores, scores: StackedParts, first: int = 0
+) -> FoundOutputs:
+    """Flat form of a separation made at ``scores`` of the examples from number ``first`` on.
+
+    Raises
+    ------
+    TaskError
+        Unless it has one output each.
+    """
+    n = scores.n_examples
+    losses = np.asarray(found.losses, dtype=np.float64)
+    if len(losses) != n:
+        raise TaskError(
+            f"separate gave {len(losses)} outputs for {n} examples; it must give one for each."
+        )
+    owners, entries, values = [], [], []
+    for a in parts.layouts:
+        difference = found.differences[a.kind]
+        owners.append(np.repeat(np.arange(n), np.diff(found.indptr[a.kind])))
+        rows = difference.parts + int(parts.offsets[a.kind][first])
+        entries.append(a.first_score + rows * a.n_channels + difference.channels)
+        values.append(difference.values)
+    owner, entry, value = (np.concatenate(arrays) for arrays in (owners, entries, values))
+    if len(parts.layouts) > 1:
+        order = np.argsort(owner, kind="stable")
+        owner, entry, value = owner[order], entry[order], value[order]
+    violations = found.violations(scores)
+    bad = np.flatnonzero(~np.isfinite(violations))
+    if len(bad):
+        raise TaskError(
+            f"The loss-augmented argmax of X[{bad[0] + first}] has a loss or joint feature that is "
+            "not finite."
+        )
+    return FoundOutputs(
+        losses, violations, starts_of(np.bincount(owner, minlength=n)), entry, value
+    )
+
+
+def starts_of(counts: NDArray[Any]) -> IntArray:
+    """Where groups of the given sizes begin, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)

@@ -1,0 +1,451 @@
+"""The quadratic step of the proximal bundle method, by its dual.
+
+Compiled in loops over single numbers: array expressions take numba several times as long to
+compile (docs/decisions/first-use.md).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+from structboost.solvers.products import (
+    BLAS,
+    ORDERED,
+    inner_product,
+    inner_products,
+    solve,
+    times_vector,
+    weighted_rows,
+)
+
+
+class Curvature(NamedTuple):
+    """Products of cuts over the columns of positive weight: what one step leaves for the next.
+
+    Parameters
+    ----------
+    cuts : ndarray of int64, shape (n_known,)
+        Rows of the matrix.
+    gram : ndarray, shape (n_known, n_known)
+    positive : ndarray of bool, shape (n_columns,)
+        The columns over which the products are taken.
+    """
+
+    cuts: IntArray
+    gram: FloatArray
+    positive: NDArray[np.bool_]
+
+
+def no_curvature(n_columns: int) -> Curvature:
+    """Nothing known yet."""
+    return Curvature(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(n_columns, np.bool_))
+
+
+def proximal_step(
+    matrix: FloatArray,
+    losses: FloatArray,
+    budget: float,
+    center: FloatArray,
+    step: float,
+    multipliers: FloatArray,
+    tolerance: float,
+    max_iterations: int,
+    known: Curvature,
+    *,
+    ordered: bool = False,
+) -> tuple[FloatArray, float, int, Curvature]:
+    """``min sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)`` over w >= 0.
+
+    Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
+    budget``, by an active-set Newton method.  For given multipliers the weights are ``w = max(0,
+    center - step + step * matrix' multipliers)``.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (n_cuts, n_columns)
+        The first row must be the empty cut: zeros, with loss 0.
+    losses : ndarray, shape (n_cuts,)
+    budget : float
+        C.
+    center : ndarray, shape (n_columns,)
+    multipliers : ndarray, shape (n_cuts,)
+        A feasible start, changed in place to the solution.
+    tolerance : float
+        Duality gap at which to stop.
+    known : Curvature
+        What the last step left, its cuts numbered as here; it only saves time.
+    ordered : bool
+        Whether the weights must be the same, bit by bit, whatever BLAS does
+        (:mod:`structboost.solvers.products`); slower where there are many cuts.
+
+    Returns
+    -------
+    weights : ndarray, shape (n_columns,)
+    gap : float
+    n_iterations : int
+    curvature : Curvature
+    """
+    n_cuts = len(losses)
+    weights, positive = np.empty(len(center)), known.positive.copy()
+    order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
+    gap, n_iterations, n = _proximal_step(
+        (matrix.reshape(-1), losses),
+        (budget, step),
+        center,
+        multipliers,
+        (tolerance, max_iterations),
+        (known.cuts, known.gram.reshape(-1)),
+        weights,
+        (order, gram.reshape(-1), positive),
+        (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
+        ORDERED if ordered else BLAS,
+    )
+    return weights, gap, n_iterations, Curvature(order[:n], gram[:n, :n].copy(), positive)
+
+
+@compiled
+def _proximal_step(
+    cuts: tuple[FloatArray, FloatArray],
+    budget_and_step: tuple[float, float],
+    center: FloatArray,
+    multipliers: FloatArray,
+    limits: tuple[float, int],
+    known: tuple[IntArray, FloatArray],
+    weights: FloatArray,
+    curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
+    space: tuple[IntArray, IntArray],
+    sums: bool | None,
+) -> tuple[float, int, int]:
+    """Make the step, and return the gap, the iterations and the number of cuts of the curvature.
+
+    ``weights``, ``multipliers`` and ``curvature`` (order of its cuts, their products, positive
+    columns) are filled in.
+    """
+    matrix, losses = cuts
+    budget, step = budget_and_step
+    tolerance, max_iterations = limits
+    order, gram, positive = curvature
+    # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
+    # first. Their rows stand together: a Newton step then touches them only, and a pass over all
+    # cuts finds the next.
+    n_cuts, n_columns = len(losses), len(center)
+    rows = np.empty(n_cuts * n_columns)
+    level, own = np.empty(n_cuts), np.empty(n_cuts)
+    slope, direction = np.empty(n_cuts), np.empty(n_cuts)
+    unclipped, change = np.empty(n_columns), np.empty(n_columns)
+    n_known, n_free = _free_cuts(multipliers, known[0], known[1], order, gram)
+    for i in range(n_free):
+        own[i] = multipliers[order[i]]
+        _take_in(matrix, losses, order[i], i, level, rows, n_columns)
+    weighted_rows(n_free, n_columns, own, rows, unclipped, sums)
+    for j in range(n_columns):
+        unclipped[j] = center[j] - step + step * unclipped[j]
+    n_iterations = 0
+    stuck = False
+    while True:
+        _clip(unclipped, weights)
+        steepest = _shortfalls(n_cuts, losses, matrix, weights, slope, sums)
+        is_free = False
+        for i in range(n_free):
+            direction[i] = slope[order[i]]
+            is_free |= order[i] == steepest
+        gap = budget * (slope[steepest] - inner_product(n_free, own, direction, sums) / budget)
+        if gap <= tolerance or stuck or n_iterations >= max_iterations:
+            break
+        if not is_free:
+            order[n_free] = steepest
+            own[n_free] = 0.0
+            _take_in(matrix, losses, steepest, n_free, level, rows, n_columns)
+            n_free += 1
+        begun = n_iterations
+        while True:
+            entering = _shortfalls(n_free, level, rows, weights, slope, sums)
+            slack = inner_product(n_free, own, slope, sums) / budget
+            left = budget * (slope[entering] - slack)
+            at_rest = left <= max(0.1 * gap, 0.5 * tolerance) or n_iterations >= max_iterations
+            if at_rest and n_iterations > begun:
+                break
+            n_iterations += 1
+            _update_gram(n_known, n_cuts, rows, unclipped, positive, gram, sums)
+            _extend_gram(n_known, n_free, n_cuts, rows, positive, gram, sums)
+            n_known = n_free
+            _newton_direction(
+                n_free, (n_cuts, gram, step), own, (slope, slack), entering, direction, space, sums
+            )
+            weighted_rows(n_free, n_columns, direction, rows, change, sums)
+            gain = inner_product(n_free, level, direction, sums)
+            length = _step_length(n_free, gain, change, unclipped, step, own, direction)
+            if length <= 0:
+                stuck = True
+                break
+            _move(n_free, own, direction, length, budget)
+            for j in range(n_columns):
+                unclipped[j] += (length * step) * change[j]
+            _clip(unclipped, weights)
+    for i in range(n_cuts):
+        multipliers[i] = 0.0
+    for i in range(n_free):
+        multipliers[order[i]] = own[i]
+    return gap, n_iterations, n_known
+
+
+@compiled
+def _free_cuts(
+    multipliers: FloatArray,
+    known_cuts: IntArray,
+    known_gram: FloatArray,
+    order: IntArray,
+    gram: FloatArray,
+) -> tuple[int, int]:
+    """Find the cuts with a multiplier, and the products known of them; how many of each."""
+    n_cuts, n_all = len(multipliers), len(known_cuts)
+    n_known = 0
+    for i in range(n_all):
+        if multipliers[known_cuts[i]] > 0:
+            order[n_known] = known_cuts[i]
+            at = n_known * n_cuts
+            for j in range(n_all):
+                if multipliers[known_cuts[j]] > 0:
+                    gram[at] = known_gram[i * n_all + j]
+                    at += 1
+            n_known += 1
+    n_free = n_known
+    for cut in range(n_cuts):
+        is_known = not multipliers[cut] > 0
+        for i in range(n_known):
+            is_known |= order[i] == cut
+        if not is_known:
+            order[n_free] = cut
+            n_free += 1
+    return n_known, n_free
+
+
+@compiled
+def _take_in(
+    matrix: FloatArray,
+    losses: FloatArray,
+    cut: int,
+    at: int,
+    level: FloatArray,
+    rows: FloatArray,
+    n_columns: int,
+) -> None:
+    """Copy the loss and the row of a cut to those of the free cuts."""
+    level[at] = losses[cut]
+    for j in range(n_columns):
+        rows[at * n_columns + j] = matrix[cut * n_columns + j]
+
+
+@compiled
+def _clip(unclipped: FloatArray, weights: FloatArray) -> None:
+    for j in range(len(weights)):
+        weights[j] = 0.0 if unclipped[j] < 0.0 else unclipped[j]
+
+
+@compiled
+def _shortfalls(
+    n: int,
+    losses: FloatArray,
+    rows: FloatArray,
+    weights: FloatArray,
+    slope: FloatArray,
+    sums: bool | None,
+) -> int:
+    """Loss of each cut less its product with the weights: slopes of the dual; the first largest."""
+    times_vector(n, len(weights), rows, weights, slope, sums)
+    largest = 0
+    for i in range(n):
+        slope[i] = losses[i] - slope[i]
+        if slope[i] > slope[largest]:
+            largest = i
+    return largest
+
+
+@compiled
+def _update_gram(
+    n_known: int,
+    n_cuts: int,
+    rows: FloatArray,
+    unclipped: FloatArray,
+    positive: NDArray[np.bool_],
+    gram: FloatArray,
+    sums: bool | None,
+) -> None:
+    """Bring ``positive`` and the products of the known cuts over its columns up to date."""
+    n_columns = len(positive)
+    # Counted from above: for a count from 0 numba would compile the products once more.
+    n_changed = n_columns
+    for j in range(n_columns):
+        if (unclipped[j] > 0) == positive[j]:
+            n_changed -= 1
+    if n_changed == 0:
+        return
+    block, signed = np.empty(n_known * n_changed), np.empty(n_known * n_changed)
+    at = 0
+    for j in range(n_columns):
+        if (unclipped[j] > 0) != positive[j]:
+            sign = -1.0 if positive[j] else 1.0
+            for i in range(n_known):
+                block[i * n_changed + at] = rows[i * n_columns + j]
+                signed[i * n_changed + at] = sign * rows[i * n_columns + j]
+            positive[j] = not positive[j]
+            at += 1
+    change = np.empty(n_known * n_known)
+    inner_products(n_known, n_known, n_changed, signed, block, change, sums)
+    for i in range(n_known):
+        for j in range(n_known):
+            gram[i * n_cuts + j] += change[i * n_known + j]
+
+
+@compiled
+def _extend_gram(
+    n_known: int,
+    n_free: int,
+    n_cuts: int,
+    rows: FloatArray,
+    positive: NDArray[np.bool_],
+    gram: FloatArray,
+    sums: bool | None,
+) -> None:
+    """Fill in the products of the cuts that became free."""
+    n_new, n_columns = n_free - n_known, len(positive)
+    if n_new == 0:
+        return
+    fresh, new = np.empty(n_new * n_columns), np.empty(n_new * n_free)
+    for i in range(n_new):
+        for j in range(n_columns):
+            row = (n_known + i) * n_columns
+            fresh[i * n_columns + j] = rows[row + j] if positive[j] else 0.0
+    inner_products(n_new, n_free, n_columns, fresh, rows, new, sums)
+    for i in range(n_new):
+        for j in range(n_free):
+            gram[j * n_cuts + n_known + i] = new[i * n_free + j]
+            if j < n_known:
+                gram[(n_known + i) * n_cuts + j] = new[i * n_free + j]
+
+
+@compiled
+def _newton_direction(
+    n_free: int,
+    products: tuple[int, FloatArray, float],
+    multipliers: FloatArray,
+    slopes: tuple[FloatArray, float],
+    entering: int,
+    direction: FloatArray,
+    space: tuple[IntArray, IntArray],
+    sums: bool | None,
+) -> None:
+    """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
+    n_cuts, gram, step = products
+    slope, slack = slopes
+    index, pivots = space
+    trace = 0.0
+    n, at = n_free, 0
+    for i in range(n_free):
+        trace += gram[i * n_cuts + i]
+        if multipliers[i] > 0 or i == entering:
+            index[at] = i
+            at += 1
+        else:
+            n -= 1
+    ridge = 1e-10 * step * trace / n_free + 1e-14
+    system, moves = np.empty(n * n), np.empty(2 * n)
+    while True:
+        for i in range(n_free):
+            direction[i] = 0.0
+        if n < 2:
+            return
+        for i in range(n):
+            for j in range(n):
+                system[j * n + i] = step * gram[index[i] * n_cuts + index[j]]
+            system[i * n + i] += ridge
+            moves[i] = slope[index[i]] - slack
+            moves[n + i] = 1.0
+        solve(n, 2, system, moves, pivots, sums)
+        by_slope, by_ones = 0.0, 0.0
+        for i in range(n):
+            by_slope += moves[i]
+            by_ones += moves[n + i]
+        shift = by_slope / by_ones
+        n_left = 0
+        for i in range(n):
+            k = index[i]
+            direction[k] = moves[i] - shift * moves[n + i]
+            if multipliers[k] > 0 or direction[k] >= 0:
+                index[n_left] = k
+                n_left += 1
+        if n_left == n:
+            return
+        n = n_left
+
+
+@compiled
+def _move(
+    n_free: int, own: FloatArray, direction: FloatArray, length: float, budget: float
+) -> None:
+    """Move the multipliers, and keep their sum."""
+    total = 0.0
+    for i in range(n_free):
+        own[i] += length * direction[i]
+        if own[i] < 1e-14 * budget:
+            own[i] = 0.0
+        total += own[i]
+    scale = budget / total
+    for i in range(n_free):
+        own[i] *= scale
+
+
+@compiled
+def _step_length(
+    n_free: int,
+    gain: float,
+    change: FloatArray,
+    unclipped: FloatArray,
+    step: float,
+    multipliers: FloatArray,
+    direction: FloatArray,
+) -> float:
+    """Maximiser of the dual along ``direction``, up to the first multiplier that reaches zero.
+
+    ``gain`` and ``change`` are the products of the direction with the losses and with the matrix.
+    """
+    longest = np.inf
+    for i in range(n_free):
+        if direction[i] < 0:
+            longest = min(longest, -multipliers[i] / direction[i])
+    # The derivative along the direction falls monotonely: safeguarded Newton steps on it.
+    low = 0.0
+    high = longest if longest < np.inf else 1.0
+    length = min(1.0, high)
+    for _ in range(60):
+        slope = gain
+        curvature = 0.0
+        for j in range(len(change)):
+            value = unclipped[j] + length * step * change[j]
+            if value > 0:
+                slope -= change[j] * value
+                curvature += step * change[j] * change[j]
+        if slope > 0:
+            low = length
+            if length >= longest:
+                break
+        else:
+            high = length
+        if abs(slope) <= 1e-12 * (abs(gain) + 1e-300):
+            break
+        trial = length + slope / curvature if curvature > 0 else longest
+        if slope > 0:
+            trial = min(trial, longest) if trial > length else 0.5 * (low + high)
+            if trial <= low:
+                break
+        elif trial <= low or trial >= high:
+            trial = 0.5 * (low + high)
+        if abs(trial - length) <= 1e-13 * length:
+            break
+        length = trial
+    return min(length, longest)

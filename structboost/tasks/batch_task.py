@@ -1,0 +1,37 @@
+"""Base of tasks that search and sum over all examples at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import override
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
+
+
+class BatchTask(Task):
+    """Base of tasks whose batch forms do the work, and whose other forms call them."""
+
+    @override
+    def argmax(self, x: Any, scores: Any) -> Any:
+        return self.argmax_batch([x], alone(self.kinds, scores))[0]
+
+    @override
+    def marginals(self, x: Any, scores: Any) -> Any:
+        expected = self.marginals_batch([x], alone(self.kinds, scores)).expected
+        return expected if len(self.kinds) > 1 else next(iter(expected.values()))
+
+    @override
+    def log_sum(self, x: Any, scores: Any) -> float:
+        return float(self.marginals_batch([x], alone(self.kinds, scores)).log_sums[0])
+
+
+def alone(kinds: Mapping[str, PartKind], scores: Any) -> StackedParts:
+    """Stack the scores of one example, an array or a dict by kind."""
+    rows = scores if isinstance(scores, Mapping) else {next(iter(kinds)): scores}
+    return StackedParts(
+        rows, {kind: np.array([0, len(of_kind)], np.int64) for kind, of_kind in rows.items()}
+    )

@@ -1,0 +1,88 @@
+"""Checks of arguments and outputs of tasks, which raise TaskError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from structboost._typing import IntArray
+from structboost.exceptions import TaskError
+from structboost.validation import shown
+
+T = TypeVar("T")
+
+
+def as_task_error(check: Callable[..., T], *arguments: Any) -> T:
+    """Call a check, and raise its error as a TaskError."""
+    try:
+        return check(*arguments)
+    except (TypeError, ValueError) as error:
+        raise TaskError(str(error)) from None
+
+
+def passes(check: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a check raises no TaskError."""
+    try:
+        check(*arguments)
+    except TaskError:
+        return False
+    return True
+
+
+def checked_size(value: Any, name: str, least: int = 2) -> int:
+    """Return a whole number from ``least``, such as a number of labels, as an int."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if isinstance(value, bool) or not is_number or value % 1 or value < least:
+        raise TaskError(f"{name} is {value!r}; give a whole number from {least}.")
+    return int(value)
+
+
+def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
+    """Return a vector of whole numbers, whose error names the ``wanted`` ones."""
+    vector = np.asarray(y)
+    if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
+        raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers, {wanted}.", sample)
+    return vector.astype(np.int64, copy=False)
+
+
+def checked_labels(
+    y: Any,
+    n_labels: int,
+    part: str,
+    n_parts: int | None = None,
+    *,
+    remedy: str = "",
+    sample: int | None = None,
+) -> IntArray:
+    """Return the labels 0..n_labels-1 of an output, one for each part.
+
+    Parameters
+    ----------
+    y : array-like of int
+        Labels.
+    n_labels : int
+        Number of labels.
+    part : str
+        Name of a part in errors.
+    n_parts : int, optional
+        Number of parts of the input.  Default: any.
+    remedy : str
+        Remedy for labels out of range.
+    sample : int, optional
+        Index of the example.
+    """
+    name = "An output" if sample is None else "Y[{sample}]"
+    labels = whole_vector(y, name, f"a label for each {part}", sample)
+    if n_parts is not None and len(labels) != n_parts:
+        raise TaskError(
+            f"{name} has {len(labels)} labels for {n_parts} {part}s; give one for each.", sample
+        )
+    if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
+        raise TaskError(
+            f"{name} has labels from {labels.min()} to {labels.max()}; a {part} has one of "
+            f"0..{n_labels - 1}.{remedy}",
+            sample,
+        )
+    return labels

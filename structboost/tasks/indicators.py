@@ -1,0 +1,41 @@
+"""Joint features that are 1 on each chosen part, and differences of two of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structboost._typing import IntArray
+from structboost.contract.measures import Measure
+
+
+def indicator(parts: IntArray, channels: IntArray | None = None, value: float = 1.0) -> Measure:
+    """Make a joint feature of ``value`` on each part, on its channel or on channel 0."""
+    n = len(parts)
+    at = np.zeros(n, np.int64) if channels is None else channels
+    return Measure(parts, at, np.full(n, value))
+
+
+def exchange(
+    parts: tuple[IntArray, IntArray],
+    channels: tuple[IntArray, IntArray] | None = None,
+    value: float = 1.0,
+) -> Measure:
+    """Make the difference of two indicators.
+
+    Parameters
+    ----------
+    parts : (ndarray, ndarray), each of shape (n,)
+        Parts that only the first one has, and parts that only the second one has.
+    channels : (ndarray, ndarray), optional
+        Channels of these parts.  Default: 0.
+    value : float
+        Value of the first indicator.
+
+    Returns
+    -------
+    measure : Measure
+        ``value`` and minus ``value`` in turns.
+    """
+    n = len(parts[0])
+    at = np.zeros(2 * n, np.int64) if channels is None else np.column_stack(channels).ravel()
+    return Measure(np.column_stack(parts).ravel(), at, np.tile([value, -value], n))

@@ -1,0 +1,1 @@
+"""Training: the plan, the loop, its columns, and the choice of C."""

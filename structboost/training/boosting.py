@@ -1,0 +1,485 @@
+"""StructBoost: structured prediction by column generation, with a certificate (Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from math import inf
+from os import PathLike
+from typing import Any, Self
+
+from structboost._typing import override
+from structboost.contract.one_output import warn_of_one_output
+from structboost.contract.task import Task
+from structboost.engines.base import Engine
+from structboost.engines.registry import engine_of
+from structboost.exceptions import InterruptedFitWarning, warn_user
+from structboost.files.checkpoint import Checkpoint, saved_choice
+from structboost.masters.base import Formulation
+from structboost.masters.held_out import saved_temperature
+from structboost.masters.registry import formulation_of
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_predictions
+from structboost.progress import Progress, ProgressBar, announce_compilation
+from structboost.runtime.interrupts import deferred_interrupts
+from structboost.selection.folds import Fold, random_folds
+from structboost.selection.scoring import Score
+from structboost.shards.training_sets import is_in_memory
+from structboost.training.choice_of_c import ChosenC, choose_C
+from structboost.training.loop import Loop, Settings
+from structboost.training.plan import Plan, train
+from structboost.training.trainer import Trainer
+from structboost.validation import (
+    by_position,
+    check_declares,
+    check_examples,
+    checked_callbacks,
+    shown,
+)
+from structboost.weak.families import WeakLearners, alternatives
+from structboost.weak.pricing import PricingRule
+
+AUTO = "auto"
+
+Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
+
+
+@dataclass(eq=False, repr=False)
+class StructBoost(Trainer):
+    """Structured prediction by boosting, with a bound on the distance to the optimum.
+
+    Minimises ``sum(w) + C/m sum_i max_y [Delta(y_i, y) - w'(Psi(x_i, y_i) - Psi(x_i, y))]`` over
+    ``w >= 0`` and over a family of weak learners (StructBoost, (3) and (9)).
+
+    Parameters
+    ----------
+    task : Task
+        The problem: parts, joint feature, loss and argmax.
+    C : float or "auto"
+        Weight of the training loss against the l1 norm of the weights.  Infinity requires a
+        formulation that declares ``takes_infinite_C``, as the exponential and the stage-wise ones
+        do.  ``"auto"`` chooses the best C on held-out examples, by coarse fits along a path, and
+        then trains on all examples (docs/decisions/auto-C.md); it requires ``can_choose_C``.  A
+        union of families is given up for one of them that is clearly better alone: gap and bound
+        are then those of that family.
+    tol : float
+        Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
+        stops only when pricing finds no more columns.  Families that price by search (trees,
+        perceptron, SVM, LDA) have no bound: training stops when the primal fell by less than this
+        share over 20 rounds, or when three rounds in a row found no violated column.
+    max_rounds : int
+        Largest number of rounds of column generation.
+    weak_learner : str, callable, list of these, or dict of these by kind
+        Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
+        "piecewise", or a callable that makes the family from the training parts, as
+        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  With
+        trees the objective of "one_slack" has a ridge (:class:`structboost.OneSlack`).  A list
+        stands for the union of families: ``["linear", "stump"]``.  A dict names the families of
+        each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
+    formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
+        The restricted master.  The first two minimise the hinge loss and have the same optimum
+        (Theorem 2.1); the third minimises the exponential loss over all outputs
+        (:class:`structboost.Exponential`); the fourth maximises the conditional likelihood
+        (:class:`structboost.ConditionalLikelihood`).
+    stabilize : bool
+        False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
+    exact : bool
+        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+    pricing : {"own", "best"} or PricingRule
+        Whether each channel has weak learners of its own, or all channels share them.
+    columns_per_channel : int
+        Largest number of columns added per channel and round, each on another feature.
+    spread : float
+        If positive, training ends by exchanging the weights for ones of small Euclidean norm within
+        this relative gap, which must be above ``tol``: similar columns then share the weight, which
+        usually lowers the test error.  Without a bound, the primal rises by at most this share.
+        Requires a formulation that declares ``can_spread``, as the stabilised 1-slack form does.
+    random_state : int, RandomState or None
+        Seed for randomised weak learners (stumps use none), and for the parts that are held out to
+        choose C.  With None these parts are the same in each fit.
+    engine : {"serial", "threads", "processes", "dask"} or Engine
+        Who computes on the training set; the result does not depend on it.  ``"processes"`` is for
+        tasks whose argmax is Python, ``"dask"`` uses the current :class:`distributed.Client`; only
+        formulations that declare ``works_on_shards`` ("one_slack", NormBoundedHinge) support them.
+    n_jobs : int or None
+        Number of threads or processes (None: 1, or what ``joblib.parallel_config`` says; -1: all
+        cores).
+    checkpoint : str, path or Checkpoint, optional
+        File that the run is written to once per minute, or as :class:`structboost.Checkpoint`
+        says.  If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
+        Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
+        :class:`structboost.Exponential`, stumps and trees do.
+    verbose : int
+        1 shows a progress bar.
+    callbacks : sequence of callables, optional
+        Called as ``callback(record, fitted)`` after every round, but not while C is chosen.
+        ``fitted`` is a StructBoost with the model of that round.  A callback that returns True
+        stops training.
+
+    Attributes
+    ----------
+    model_ : Ensemble
+        The fitted model.
+    history_ : list of dict
+        One record per round: round, primal, bound, gap, certified, cross_fitted, bound_all,
+        gap_all, smallest_C, cuts, columns, oracle_calls, seconds
+        (:func:`structboost.training.loop.record`).
+    objective_ : float
+        Primal objective of the model, in the paper's units.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.
+    ending_ : str
+        Why the fit ended (:class:`structboost.training.loop.State`).
+    temperature_ : float or None
+        What scores are multiplied by before :meth:`predict_marginals` makes probabilities of them:
+        the factor that examples ask for which rounds left out.  None where none were left out, or
+        the formulation does not look at them.
+    held_out_loss_ : float or None
+        Least mean loss of the examples that rounds left out, with a factor of their own.
+    C_ : float
+        The C of the model: the one given, or the one chosen.
+    C_path_ : list of dict
+        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
+        held-out loss), losses (of each fold), surrogate, surrogates (what is compared: the
+        likelihood or the hinge after one scale of the scores is fitted), is_constant (whether the
+        predictions do not depend on the input), columns, rounds (means over the folds), seconds;
+        with ``score`` also score and scores.
+    C_path_end_ : str
+        Only with ``C="auto"``.  Why no larger C was tried.
+    """
+
+    _fitted_attributes = (*Trainer._fitted_attributes, "temperature_", "held_out_loss_")
+
+    task: Task
+    _: KW_ONLY
+    C: float | str
+    tol: float = 0.01
+    max_rounds: int = 200
+    weak_learner: WeakLearners = "stump"
+    formulation: str | Formulation = "one_slack"
+    stabilize: bool = True
+    exact: bool = False
+    pricing: str | PricingRule = "own"
+    columns_per_channel: int = 5
+    spread: float = 0.0
+    random_state: Any = None
+    engine: str | Engine = "threads"
+    n_jobs: int | None = None
+    checkpoint: str | PathLike[str] | Checkpoint | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callback] | None = None
+
+    model_: Ensemble = field(init=False)
+    history_: list[dict[str, Any]] = field(init=False)
+    objective_: float = field(init=False)
+    interrupted_: bool = field(init=False)
+    ending_: str = field(init=False)
+    temperature_: float | None = field(init=False)
+    held_out_loss_: float | None = field(init=False)
+    C_: float = field(init=False)
+    C_path_: list[dict[str, Any]] = field(init=False)
+    C_path_end_: str = field(init=False)
+
+    def fit(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any = None,
+        *,
+        folds: Sequence[Fold] | None = None,
+        may_part: bool = True,
+        score: Score | None = None,
+    ) -> StructBoost:
+        """Train on examples ``(X[i], Y[i])``.
+
+        Parameters
+        ----------
+        X, Y : sequence
+            Inputs and true outputs, as the task takes them.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean loss.
+        folds : sequence of Fold, optional
+            Parts that C is chosen on, for ``C="auto"``.  By default a fifth of the examples is held
+            out, each in turn if there are fewer than 2,000.
+        may_part : bool
+            Whether ``C="auto"`` gives a union up for one of its families where that is clearly
+            better alone.  With False the certificate covers the union in any case.
+        score : callable, optional
+            ``score(model, fold)`` of an :class:`Ensemble` and the held-out part of a fold, which
+            ``C="auto"`` makes as large as possible in place of its own measurement.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range.
+        TaskError
+            If the task breaks its contract.
+        SolverError
+            If a restricted master cannot be solved.
+        KeyboardInterrupt
+            On Ctrl-C before the first round has ended.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If a certified fit uses up ``max_rounds`` before its gap is ``tol``.
+        EmptyModelWarning
+            If C is too small for any weak learner.
+        ConstantPredictionWarning
+            If one output is predicted for all examples, whose true outputs differ.
+        InterruptedFitWarning
+            On Ctrl-C later; the model of the last complete round is kept.  While C is chosen, and
+            until the fit with the chosen C is complete, the best model of the path is kept, which
+            was trained on a part of the examples.
+        """
+        announce_compilation()
+        X, Y = by_position(X), by_position(Y)
+        if self.C == AUTO:
+            tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
+            _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
+        else:
+            _fit([self], X, Y, sample_weight)
+        if not self.interrupted_ and self.model_.weights.any() and is_in_memory(X):
+            warn_of_one_output(self.task, X, Y, self.scores)
+        return self
+
+    def path(
+        self, X: Sequence[Any], Y: Sequence[Any], Cs: Sequence[float], *, sample_weight: Any = None
+    ) -> list[StructBoost]:
+        """Fit a trainer for each C, each warm started from the one before.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            As for :meth:`fit`.
+        Cs : sequence of float
+            At least one C.
+
+        Returns
+        -------
+        trainers : list of StructBoost
+            Copies of this one, fitted, in the order of ``Cs``; after Ctrl-C the first ones only.
+
+        Raises
+        ------
+        ValueError
+            If ``Cs`` is empty or ``checkpoint`` is given; and as :meth:`fit` does.
+        """
+        if not len(Cs):
+            raise ValueError("Cs is empty; give at least one C.")
+        if self.checkpoint is not None:
+            raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
+        trainers = [copy(self) for _ in Cs]
+        for trainer, C in zip(trainers, Cs, strict=True):
+            trainer.C = C
+        _fit(trainers, by_position(X), by_position(Y), sample_weight)
+        return [trainer for trainer in trainers if hasattr(trainer, "model_")]
+
+    def staged_predict(self, X: Sequence[Any]) -> Any:
+        """Predictions after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        stages : iterator of list
+            One list of outputs per round, each as :meth:`predict` returns it.
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        """
+        return (model_predictions(self.task, model, X) for model in self.staged_models())
+
+    def staged_models(self) -> Iterator[Ensemble]:
+        """The models after each round, with the weights of that round.
+
+        Returns
+        -------
+        models : iterator of Ensemble
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        """
+        return self._fitted().staged()
+
+    @classmethod
+    @override
+    def from_model(cls, model: Ensemble, task: Task) -> Self:
+        trainer = super().from_model(model, task)
+        trainer.temperature_ = saved_temperature(model.metadata)
+        return trainer
+
+    def _settings(self) -> Settings:
+        if isinstance(self.C, str):
+            raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
+        return Settings(self.C, self.tol, self.max_rounds, self.columns_per_channel, self.spread)
+
+    def _plan(self) -> Plan:
+        return Plan(
+            task=self.task,
+            formulation=formulation_of(self.formulation, stabilize=self.stabilize),
+            weak_learner=self.weak_learner,
+            pricing=self.pricing,
+            engine=engine_of(self.engine, self.n_jobs),
+            exact=self.exact,
+            random_state=self.random_state,
+            checkpoint=Checkpoint.of(self.checkpoint),
+        )
+
+    def _summary(self, loop: Loop) -> str:
+        """Formulation, families of weak learners and C, in words."""
+        named = self.formulation
+        formulation = named if isinstance(named, str) else type(named).__name__
+        families = dict.fromkeys(family.name for family in loop.columns.families.values())
+        C = float(loop.settings.C)
+        return f"{formulation} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
+
+    def _keep(self, loop: Loop) -> None:
+        """Run a loop, and keep what it leaves."""
+        self.history_, self.interrupted_ = [], False
+        callbacks = checked_callbacks(self.callbacks)
+        bar = None
+        if self.verbose:
+            bar = ProgressBar(self.tol, self.max_rounds, f"{self._summary(loop)}  ")
+        if bar is not None:
+            callbacks.insert(0, bar)
+
+        def observe(record: Mapping[str, Any]) -> bool:
+            self.history_ = loop.state.history
+            fitted = _AfterRound(self, loop)
+            return any([callback(record, fitted) is True for callback in callbacks])
+
+        try:
+            loop.run(observe)
+        except KeyboardInterrupt:
+            self._forget()
+            raise
+        finally:
+            if bar is not None:
+                bar.close()
+        self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
+        self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
+        found = loop.temperature()
+        self.ending_ = loop.state.ending
+        self.temperature_ = None if found is None else found.factor
+        self.held_out_loss_ = None if found is None else found.loss
+        metadata = {
+            "trainer": StructBoost.__name__,
+            "ending": self.ending_,
+            "temperature": self.temperature_,
+        }
+        self.model_ = loop.final_model({"formulation": str(self.formulation), **metadata})
+
+
+class _AfterRound(StructBoost):
+    """The trainer as callbacks see it: fitted, with the weights of the round that has ended."""
+
+    def __init__(self, trainer: StructBoost, loop: Loop) -> None:
+        self.__dict__.update(vars(trainer))
+        self.objective_ = self.history_[-1]["primal"]
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        # Made when it is first asked for: most callbacks read the record only.
+        if name != "model_":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        self.model_ = self._loop.current_model()
+        return self.model_
+
+    def staged_models(self) -> Iterator[Ensemble]:
+        """The models after each round so far."""
+        return self._loop.final_model({}).staged()
+
+
+def _fit(
+    trainers: Sequence[StructBoost],
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+    choice: Mapping[str, Any] | None = None,
+) -> None:
+    """Fit trainers that differ in C only; ``choice`` is what a checkpoint keeps of that of C."""
+    plan = replace(trainers[0]._plan(), choice=choice)
+    checked_callbacks(trainers[0].callbacks)
+    runs = [(trainer._settings(), trainer._keep) for trainer in trainers]
+    plan.check([settings for settings, _ in runs])
+    for trainer in trainers:
+        trainer._forget()
+    train(plan, runs, X, Y, sample_weight)
+
+
+@deferred_interrupts()
+def _fit_choosing(
+    trainer: StructBoost,
+    weak_learners: Sequence[WeakLearners],
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+    folds: Sequence[Fold] | None,
+    score: Score | None,
+) -> None:
+    """Choose C and weak learners on folds, then fit; a fit interrupted keeps the model chosen."""
+    with_C = copy(trainer)
+    with_C.C = 1.0
+    plan, settings = with_C._plan(), with_C._settings()
+    plan.check([settings])
+    checked_callbacks(trainer.callbacks)
+    remedy = "take formulation='one_slack', for example, or give C as a number"
+    check_declares(plan.formulation, "can_choose_C", "C='auto'", remedy)
+    if folds is None:
+        folds = _random_folds(X, Y, sample_weight, trainer.random_state)
+    trainer._forget()
+    with_C._forget()
+    progress = Progress(visible=bool(trainer.verbose))
+    try:
+        report = partial(progress.show, share=None)
+        # A checkpoint knows: what is chosen depends on max_rounds, which may be larger now.
+        chosen = saved_choice(
+            plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
+        ) or choose_C(plan, weak_learners, settings, folds, report, score)
+    finally:
+        progress.close()
+    with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
+    try:
+        if not chosen.interrupted:
+            choice = chosen.to_plain(weak_learners, folds, score)
+            _fit([with_C], X, Y, sample_weight, choice)
+        is_whole = not chosen.interrupted and not with_C.interrupted_
+    except KeyboardInterrupt:
+        if chosen.model is None:
+            raise
+        is_whole = False
+    if not is_whole and chosen.model is not None:
+        warn_user(
+            f"Training was interrupted; the model is that of C = {chosen.C:.4g}, the best so far, "
+            "trained on a part of the examples.",
+            InterruptedFitWarning,
+        )
+        with_C.model_, with_C.history_ = chosen.model, chosen.history
+        with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
+        with_C.interrupted_ = True
+    trainer.__dict__.update(
+        {name: vars(with_C)[name] for name in with_C._fitted_attributes if name in vars(with_C)}
+    )
+    trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
+
+
+def _random_folds(
+    X: Sequence[Any], Y: Sequence[Any], sample_weight: Any, random_state: Any
+) -> list[Fold]:
+    if not is_in_memory(X):
+        raise ValueError(
+            f"C is {AUTO!r}, which picks examples, and X is a {type(X).__name__}; give C as a "
+            "number."
+        )
+    check_examples(X, Y)
+    return random_folds(X, Y, sample_weight, random_state=random_state)

@@ -1,0 +1,277 @@
+"""C of boosting by held-out examples, along a warm-started path.
+
+The path begins just above the smallest C at which any column has an edge.  Fits on it are coarse:
+near the best C held-out examples do not tell a gap of a few percent from none.  Figures:
+docs/decisions/auto-C.md.
+
+There may be several paths, each over other weak learners, such as a union of families and each of
+them alone; the first is taken unless another has a clearly smaller loss
+(docs/decisions/union-of-families.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from structboost.contract.equality import deep_hash
+from structboost.exceptions import examples_numbered
+from structboost.model.ensemble import Ensemble
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.selection.folds import Fold
+from structboost.selection.held_out import (
+    HeldOut,
+    log_loss_by,
+    measured_model,
+    scaled_surrogate,
+)
+from structboost.selection.path import (
+    FACTOR,
+    SATISFIED,
+    SATISFIED_SHARE,
+    Path,
+    Report,
+    Trial,
+    is_better,
+    rounded,
+    upwards,
+)
+from structboost.selection.scoring import Score
+from structboost.training.loop import Loop, Record, Settings
+from structboost.training.plan import Plan
+from structboost.validation import checked_positive
+from structboost.weak.families import WeakLearners
+
+# Relative gap at which a fit of the path stops.
+_COARSE = 0.2
+# Share by which other weak learners must be better: less is a tie of a few examples.
+_CLEARLY = 0.03
+# Rounds of a fold along the whole path, as a multiple of the largest number per fit.
+_ROUNDS = 2
+# Where no column has an edge the model is empty whatever C.
+_WITHOUT_EDGE = 1.0
+
+
+@dataclass
+class ChosenC:
+    """The paths over C, and what was best on them.
+
+    Attributes
+    ----------
+    weak_learner : str, callable, list or dict of these
+        The first ones, or others of a clearly smaller held-out loss.
+    records : list of dict
+        One per C, as :class:`structboost.selection.path.Path` keeps them, with ``weak_learner``
+        (its name), ``columns``, ``rounds`` (means over the folds) and ``seconds``.
+    best : dict or None
+        The record of the model; None where no column has an edge.
+    model : Ensemble or None
+        The model of the first fold at ``C``.
+    history : list of dict
+        Records of its rounds.
+    end : str
+        Reason why the path of these weak learners ended.
+    interrupted : bool
+        Whether Ctrl-C ended the path.
+    """
+
+    weak_learner: WeakLearners
+    records: list[Record] = field(default_factory=list)
+    best: Record | None = None
+    model: Ensemble | None = None
+    history: list[Record] = field(default_factory=list)
+    end: str = ""
+    interrupted: bool = False
+
+    @property
+    def C(self) -> float:
+        """Their best C."""
+        return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
+
+    def to_plain(
+        self, weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
+    ) -> dict[str, Any]:
+        """Plain values that a checkpoint keeps, from which :meth:`of_plain` makes the choice."""
+        place = next(i for i, own in enumerate(weak_learners) if own is self.weak_learner)
+        about = {"between": _between(weak_learners, folds, score), "place": place}
+        return about | {"records": self.records, "best": self.best, "end": self.end}
+
+    @classmethod
+    def of_plain(
+        cls,
+        plain: Mapping[str, Any],
+        weak_learners: Sequence[WeakLearners],
+        folds: Sequence[Fold],
+        score: Score | None,
+    ) -> ChosenC | None:
+        """The choice that :meth:`to_plain` was called on, without its model.
+
+        None if it was made between others, or on other folds.  An error of any type if it is none.
+        """
+        if plain["between"] != _between(weak_learners, folds, score):
+            return None
+        made = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
+        checked_positive(made.C, "C")
+        made.end = str(plain["end"])
+        return made
+
+
+def _between(
+    weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
+) -> str:
+    """Hash of what a choice depends on, beside the parameters of the fit."""
+    rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
+    return deep_hash([len(weak_learners), score is not None, rows])
+
+
+def choose_C(
+    plan: Plan,
+    weak_learners: Sequence[WeakLearners],
+    settings: Settings,
+    folds: Sequence[Fold],
+    report: Report,
+    score: Score | None = None,
+) -> ChosenC:
+    """Follow the path of each of some weak learners until it ends.
+
+    Parameters
+    ----------
+    plan : Plan
+    weak_learners : sequence
+        What to choose from, in place of the plan's; the first of them, unless others are clearly
+        better.
+    settings : Settings
+        Those of the fit that C is for.
+    folds : sequence of Fold
+    report : callable
+        Is told what is being done.
+    score : callable, optional
+        ``score(model, fold)`` is made large in place of the held-out loss.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C before the first C is done.
+    """
+    chosen = ChosenC(weak_learners[0])
+    with deferred_interrupts(), one_blas_thread():
+        try:
+            for weak_learner in weak_learners:
+                own = replace(plan, checkpoint=None, weak_learner=weak_learner)
+                with ExitStack() as resources:
+                    fits = _FoldFits(own, settings, folds, resources, score)
+                    _follow(fits, chosen, report)
+                if any(not record["loss"] for record in chosen.records):
+                    break
+        except KeyboardInterrupt:
+            if chosen.model is None:
+                raise
+            chosen.interrupted, chosen.end = True, "Ctrl-C was pressed"
+    return chosen
+
+
+def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
+    report("C: looking for the smallest")
+    smallest = fits.begin()
+    if smallest is None:
+        chosen.end = chosen.end or "no weak learner has an edge"
+        return
+    path = Path("C", report, chosen.records)
+    to_beat = chosen.best
+
+    def keep(record: Record) -> None:
+        if to_beat is None or is_better(record, to_beat, by=_CLEARLY):
+            chosen.model, chosen.history = fits.first_model()
+            chosen.weak_learner, chosen.best = fits.weak_learner, record
+
+    path.follow(upwards(rounded(smallest * FACTOR)), fits.fit, keep)
+    if chosen.best is path.best:
+        chosen.end = path.end
+
+
+class _FoldFits:
+    """A loop for each fold, all at the same C."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: Settings,
+        folds: Sequence[Fold],
+        resources: ExitStack,
+        score: Score | None,
+    ) -> None:
+        self._plan = plan
+        self._settings = replace(settings, tol=max(float(settings.tol), _COARSE), spread=0.0)
+        self._folds = folds
+        self._resources = resources
+        self._score = score
+        self.weak_learner = plan.weak_learner
+        self._rounds = 0
+        self._loops: list[Loop] = []
+
+    def begin(self) -> float | None:
+        """The smallest C at which a column of any fold has an edge; None where none has."""
+        probe = replace(self._settings, C=1.0, max_rounds=1)
+        for fold in self._folds:
+            with examples_numbered(fold.rows):
+                loop = self._plan.loop(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
+            self._run(fold, loop)
+            self._loops.append(loop)
+        found = [loop.state.smallest_C for loop in self._loops]
+        return min((C for C in found if C is not None), default=None)
+
+    def fit(self, C: float) -> Trial:
+        """Go on to ``C``, and measure."""
+        left = _ROUNDS * self._settings.max_rounds - self._rounds
+        settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
+        self._loops = [loop.again(settings) for loop in self._loops]
+        for fold, loop in zip(self._folds, self._loops, strict=True):
+            self._run(fold, loop)
+        last = [loop.state.history[-1] for loop in self._loops]
+        self._rounds += max(entry["round"] for entry in last)
+        families = self._loops[0].columns.families.values()
+        columns = float(np.mean([entry["columns"] for entry in last]))
+        facts = {
+            "weak_learner": ", ".join(dict.fromkeys(family.name for family in families)),
+            "columns": columns,
+            "rounds": float(np.mean([entry["round"] for entry in last])),
+            "seconds": sum(entry["seconds"] for entry in last),
+        }
+        measured = [self._held_out(*pair) for pair in zip(self._folds, self._loops, strict=True)]
+        return Trial(measured, facts, is_empty=not columns, end=self._why_no_larger())
+
+    def _why_no_larger(self) -> str:
+        """Reason why a larger C is not worth a fit; empty if it may be."""
+        C = float(self._loops[0].settings.C)
+        share = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
+        if share <= SATISFIED_SHARE:
+            return SATISFIED
+        if self._rounds >= _ROUNDS * self._settings.max_rounds:
+            return "the rounds are used up"
+        return ""
+
+    def first_model(self) -> tuple[Ensemble, list[Record]]:
+        """The model of the first fold, and its records."""
+        loop = self._loops[0]
+        return loop.final_model({}), loop.state.history
+
+    def _run(self, fold: Fold, loop: Loop) -> None:
+        with examples_numbered(fold.rows):
+            loop.run(lambda record: False)
+        if loop.state.interrupted:
+            raise KeyboardInterrupt
+
+    def _held_out(self, fold: Fold, loop: Loop) -> HeldOut:
+        raise_if_interrupted()
+        link = self._plan.formulation.link
+        surrogate = scaled_surrogate
+        if link is not None and not link.margin:
+            surrogate = log_loss_by(link.sharpness)
+        return measured_model(
+            self._plan.task, fold, loop.current_model(), surrogate, score=self._score
+        )

@@ -1,0 +1,354 @@
+"""Columns of a run, and the model that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray
+from structboost.contract.parts import PartKind
+from structboost.files.schema import Array, DamagedFileError, damaged_content
+from structboost.masters.base import (
+    LearnsFromHeldOut,
+    RecallsResponses,
+    TakesSparseResponses,
+    WeightedColumns,
+)
+from structboost.masters.held_out import HeldOut
+from structboost.model.ensemble import Ensemble
+from structboost.model.kind_ensemble import KindEnsemble
+from structboost.weak.base import Column, WeakLearnerFamily
+from structboost.weak.terms import Term, Terms
+
+
+class ColumnWeights(NamedTuple):
+    """Weights of columns by number, without zeros: what is kept of a round."""
+
+    numbers: NDArray[np.int32]
+    weights: FloatArray
+
+
+# What a checkpoint holds about the rounds.
+STAGES_SCHEMA: Mapping[str, Array] = {
+    "stage_sizes": Array("int64", ("n_rounds",), low=0),
+    "stage_numbers": Array("int32", ("n_staged",), low=0),
+    "stage_weights": Array("float64", ("n_staged",)),
+}
+
+
+def stage_arrays(stages: Sequence[ColumnWeights]) -> dict[str, NDArray[Any]]:
+    """Weights after each round as the arrays of a checkpoint."""
+    return {
+        "stage_sizes": np.array([len(stage.numbers) for stage in stages], np.int64),
+        "stage_numbers": np.concatenate([stage.numbers for stage in stages]),
+        "stage_weights": np.concatenate([stage.weights for stage in stages]),
+    }
+
+
+def stages_of(arrays: Mapping[str, NDArray[Any]], n_columns: int) -> list[ColumnWeights]:
+    """The stages that :func:`stage_arrays` was given, in a run of ``n_columns`` columns.
+
+    Raises
+    ------
+    DamagedFileError
+        If the arrays do not fit together.
+    """
+    sizes, numbers = arrays["stage_sizes"], arrays["stage_numbers"]
+    if sizes.sum() != len(numbers) or numbers.max(initial=-1) >= n_columns:
+        raise DamagedFileError("its rounds refer to columns that it does not hold")
+    by_stage = (
+        np.split(array, np.cumsum(sizes)[:-1]) for array in (numbers, arrays["stage_weights"])
+    )
+    return [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
+
+
+class ColumnRegistry:
+    """All columns ever added, numbered for good, and the places of the live ones in the master.
+
+    A column is made of weak learners on channels of one kind of part.
+
+    Parameters
+    ----------
+    master : WeightedColumns
+        Holds the responses of the learners and the weights.
+    families : dict of str to WeakLearnerFamily
+
+    Attributes
+    ----------
+    selected : ndarray of int64
+        Places in the master of the candidates of the last :meth:`add`, old and new.
+    """
+
+    def __init__(self, master: WeightedColumns, families: Mapping[str, WeakLearnerFamily]) -> None:
+        self.families = families
+        self.selected = np.zeros(0, np.int64)
+        self._master = master
+        self._recalling = master if isinstance(master, RecallsResponses) else None
+        self._learning = master if isinstance(master, LearnsFromHeldOut) else None
+        self._numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
+        self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
+        self._live = np.zeros(0, np.int64)
+        self._idle = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
+        """Add the columns that the master does not hold, and return how many they are."""
+        # Places of the live columns, found when one of them is priced again.
+        live: dict[int, int] | None = None
+        n_live = len(self._live)
+        terms: dict[str, Terms] = {}
+        added: list[int] = []
+        selected: list[int] = []
+        for kind, of_kind in priced.items():
+            fresh, again = [], []
+            for column in of_kind:
+                n_known = len(self._numbers)
+                number = self._numbers.setdefault((kind, column.terms), n_known)
+                if number < n_known and live is None:
+                    known = np.concatenate((self._live, np.array(added, np.int64))).tolist()
+                    live = {number: place for place, number in enumerate(known)}
+                place = None if number == n_known or live is None else live.get(number)
+                if place is None:
+                    place = n_live + len(added)
+                    added.append(number)
+                    fresh.append(column)
+                    if live is not None:
+                        live[number] = place
+                else:
+                    again.append(column)
+                selected.append(place)
+            if again and self._recalling is not None:
+                learners = (term.learner for column in again for term in column.terms)
+                self._recall(kind, list(dict.fromkeys(learners)))
+            if fresh:
+                terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
+        self.selected = np.array(selected, np.int64)
+        if added:
+            self._master.add_columns(terms, len(added))
+            self._live = np.concatenate((self._live, np.array(added, np.int64)))
+            self._idle = np.concatenate((self._idle, np.zeros(len(added), np.int64)))
+        if self._learning is not None:
+            self._add_held_out(priced, self._learning)
+        return len(added)
+
+    def _add_held_out(
+        self, priced: Mapping[str, Sequence[Column]], learning: LearnsFromHeldOut
+    ) -> None:
+        """Give the master what the selected columns answer on the parts they were not fitted to."""
+        places = iter(self.selected.tolist())
+        for kind, of_kind in priced.items():
+            family, own = self.families[kind], [next(places) for _ in of_kind]
+            parts = family.left_out()
+            terms = [
+                (at, term) for at, column in zip(own, of_kind, strict=True) for term in column.terms
+            ]
+            found = [family.held_out_response(term.learner, term.channel) for _, term in terms]
+            answers = [
+                term.coefficient * answer
+                for (_, term), answer in zip(terms, found, strict=True)
+                if answer is not None
+            ]
+            if parts is None or len(answers) < len(terms):
+                continue
+            channels = [term.channel for _, term in terms]
+            held_out = HeldOut(parts, [at for at, _ in terms], channels, answers)
+            learning.add_held_out(kind, held_out)
+
+    def drop_idle(self, max_idle: int) -> None:
+        """Drop columns that had no weight for more than ``max_idle`` rounds."""
+        self._idle = np.where(self._master.weights != 0, 0, self._idle + 1)
+        kept = self._idle <= max_idle
+        if not kept.all():
+            self._master.keep_columns(kept)
+            self._live, self._idle = self._live[kept], self._idle[kept]
+
+    def weights(self) -> ColumnWeights:
+        """The live columns with a weight, by their number."""
+        weights = self._master.weights
+        used = weights.nonzero()[0]
+        return ColumnWeights(self._live[used].astype(np.int32), weights[used])
+
+    def ensemble(
+        self,
+        kinds: Mapping[str, PartKind],
+        final: ColumnWeights,
+        stages: Sequence[ColumnWeights],
+        metadata: Mapping[str, Any],
+    ) -> Ensemble:
+        """The model: every column that had a weight in a stage or has one now."""
+        used = np.unique(np.concatenate([final.numbers, *(stage.numbers for stage in stages)]))
+        place = {number: i for i, number in enumerate(used.tolist())}
+        stage_weights = np.zeros((len(stages), len(used)))
+        rows = np.repeat(np.arange(len(stages)), [len(stage.numbers) for stage in stages])
+        places = np.searchsorted(used, np.concatenate([stage.numbers for stage in stages]))
+        stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
+        weights = np.zeros(len(used))
+        weights[np.searchsorted(used, final.numbers)] = final.weights
+        keys = {number: key for key, number in self._numbers.items() if number in place}
+        members = {}
+        for kind, family in self.families.items():
+            placed = [
+                (place[number], term)
+                for number in place
+                if keys[number][0] == kind
+                for term in keys[number][1]
+            ]
+            learners = list(dict.fromkeys(term.learner for _, term in placed))
+            columns, of_terms, channels, coefficients = Terms.of(
+                placed, {learner: i for i, learner in enumerate(learners)}
+            )
+            members[kind] = KindEnsemble(
+                family=family.name,
+                learners=family.table(learners),
+                columns=columns,
+                term_learners=of_terms,
+                channels=channels,
+                coefficients=coefficients,
+                n_features=family.n_features,
+            )
+        return Ensemble(kinds, members, weights, stage_weights, metadata)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Every column ever added, and which are live: learners as plain JSON, and arrays."""
+        known = self._learners
+        terms, kinds = Terms.none(), []
+        for i, kind in enumerate(self.families):
+            placed = [
+                (number, term)
+                for (of_kind, key), number in self._numbers.items()
+                if of_kind == kind
+                for term in key
+            ]
+            terms = terms.joined(Terms.of(placed, known[kind]), 0)
+            kinds += [i] * len(placed)
+        order = np.argsort(terms.columns, kind="stable")
+        terms = terms.take(order)
+        arrays = {
+            "live": self._live,
+            "idle": self._idle,
+            "term_kinds": np.array(kinds, np.int64)[order],
+            **{f"term_{name}": getattr(terms, name) for name in Terms._fields},
+        }
+        return {"learners": {kind: list(learners) for kind, learners in known.items()}}, arrays
+
+    def schema(self, header: Mapping[str, Any]) -> dict[str, Array]:
+        """Names, types and shapes of the arrays of a state, given its header."""
+        most_learners = max(len(header["learners"][kind]) for kind in self.families)
+        return {
+            "live": Array("int64", ("n_live",), low=0),
+            "idle": Array("int64", ("n_live",), low=0),
+            "term_columns": Array("int64", ("n_terms",), low=0, high="n_terms - 1"),
+            "term_kinds": Array("int64", ("n_terms",), low=0, high=len(self.families) - 1),
+            "term_learners": Array("int64", ("n_terms",), low=0, high=most_learners - 1),
+            "term_channels": Array("int64", ("n_terms",), low=0),
+            "term_coefficients": Array("float64", ("n_terms",)),
+        }
+
+    def restore(
+        self,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        kinds: Mapping[str, PartKind],
+    ) -> None:
+        """Go to a state; neither the registry nor the master may hold columns.
+
+        Raises
+        ------
+        DamagedFileError
+            If it is no state of a run on these features.
+        """
+        with damaged_content():
+            learners = {
+                kind: [family.restored(learner) for learner in header["learners"][kind]]
+                for kind, family in self.families.items()
+            }
+            of_column = self._columns(learners, arrays, kinds)
+            self._numbers = {
+                (kind, tuple(terms)): number for number, (kind, terms) in of_column.items()
+            }
+            if len(self._numbers) != len(of_column) or len(np.unique(arrays["live"])) != len(
+                arrays["live"]
+            ):
+                raise DamagedFileError("it has a column twice")
+            if not set(arrays["live"].tolist()) <= set(of_column):
+                raise DamagedFileError("it uses columns that it does not have")
+        for kind, of_kind in learners.items():
+            if of_kind:
+                self._add_learners(kind, of_kind)
+            self._learners[kind] = {learner: i for i, learner in enumerate(of_kind)}
+        self._live, self._idle = arrays["live"], arrays["idle"]
+        added: dict[str, list[tuple[int, Term]]] = {}
+        for place, number in enumerate(self._live.tolist()):
+            kind, terms = of_column[number]
+            added.setdefault(kind, []).extend((place, term) for term in terms)
+        if len(self._live):
+            self._master.add_columns(
+                {kind: Terms.of(own, self._learners[kind]) for kind, own in added.items()},
+                len(self._live),
+            )
+
+    def _columns(
+        self,
+        learners: Mapping[str, Sequence[Any]],
+        arrays: Mapping[str, NDArray[Any]],
+        kinds: Mapping[str, PartKind],
+    ) -> dict[int, tuple[str, list[Term]]]:
+        """Kind and terms of each column by its number, from 0 without holes."""
+        names = list(self.families)
+        of_column: dict[int, tuple[str, list[Term]]] = {}
+        for column, number, learner, channel, coefficient in zip(
+            *(
+                arrays[f"term_{name}"].tolist()
+                for name in ("columns", "kinds", "learners", "channels", "coefficients")
+            ),
+            strict=True,
+        ):
+            kind, terms = of_column.setdefault(column, (names[number], []))
+            if kind != names[number] or channel >= kinds[kind].n_channels:
+                raise DamagedFileError(
+                    "a column has terms of several kinds, or a channel beyond those of its kind"
+                )
+            terms.append(Term(learners[kind][learner], channel, coefficient))
+        if list(of_column) != list(range(len(of_column))):
+            raise DamagedFileError("its columns are not numbered in order")
+        return of_column
+
+    def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
+        """Terms of new columns, numbered from ``first``; new learners go to the master."""
+        known = self._learners[kind]
+        own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
+        learners = list(dict.fromkeys(term.learner for _, term in own))
+        new = [learner for learner in learners if learner not in known]
+        if len(new) < len(learners) and self._recalling is not None:
+            # Learners of earlier rounds, on other channels now.
+            self._recall(kind, [learner for learner in learners if learner in known])
+        if new:
+            start = self._add_learners(kind, new)
+            known.update({learner: start + i for i, learner in enumerate(new)})
+        return Terms.of(own, known)
+
+    def _recall(self, kind: str, learners: Sequence[Any]) -> None:
+        """Give the master the responses of learners that it had before."""
+        assert self._recalling is not None
+        numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
+        self._recalling.hold_responses(kind, numbers, _dense(self._responses(kind, learners)))
+
+    def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
+        """Give the master new learners; returns the index of the first."""
+        responses = self._responses(kind, learners)
+        if sparse.issparse(responses) and isinstance(self._master, TakesSparseResponses):
+            return self._master.add_sparse_responses(kind, responses)
+        return self._master.add_responses(kind, _dense(responses))
+
+    def _responses(self, kind: str, learners: Sequence[Any]) -> Any:
+        return self.families[kind].responses(learners)
+
+
+def _dense(responses: Any) -> Any:
+    return responses.toarray() if sparse.issparse(responses) else responses

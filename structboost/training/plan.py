@@ -1,0 +1,321 @@
+"""From parameters and examples to a loop: training set, shards, families, master."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from structboost._typing import FloatArray
+from structboost.contract.equality import deep_hash
+from structboost.contract.parts import check_declared
+from structboost.contract.task import Task
+from structboost.engines.base import Engine
+from structboost.exceptions import (
+    EmptyModelWarning,
+    InterruptedFitWarning,
+    SolverError,
+    warn_user,
+)
+from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
+from structboost.masters.base import Formulation, Problem, Resumable
+from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.interrupts import deferred_interrupts
+from structboost.shards.examples import TrainingSet
+from structboost.shards.oracle import ShardedOracle
+from structboost.shards.training_sets import training_set
+from structboost.training.columns import ColumnRegistry
+from structboost.training.loop import Loop, Settings, loop_class
+from structboost.training.smallest_c import smallest_C
+from structboost.validation import (
+    check_declares,
+    check_implements,
+    checked_example_weights,
+    checked_flag,
+    shown,
+)
+from structboost.weak.base import WeakLearnerFamily
+from structboost.weak.families import WeakLearners, checked_members, families_of
+from structboost.weak.pricing import CandidateRule, PricingRule, rule_of
+
+_RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
+_RESUMABLE_RULES = "take pricing='own', or leave checkpoint=None"
+_RESUMABLE_LEARNERS = (
+    "take stumps or trees, with a whole number as random_state, or leave checkpoint=None"
+)
+# How the smallest C is searched for: coarsely, no further than what beats the empty model, and not
+# for long: in so many passes, or so many times those of the fit that was empty.
+_PROBE_ROUNDS = 20
+_BEATEN = 0.99
+_PROBE_PASSES, _PASSES_RATIO = 100, 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plug-ins of a fit, and what they are made of, as in :class:`structboost.StructBoost`.
+
+    ``choice`` is what a checkpoint keeps of the choice of C.
+    """
+
+    task: Task
+    formulation: Formulation
+    weak_learner: WeakLearners
+    pricing: str | PricingRule
+    engine: Engine
+    exact: bool
+    random_state: Any
+    checkpoint: Checkpoint | None
+    choice: Mapping[str, Any] | None = None
+
+    @property
+    def rule(self) -> PricingRule:
+        """The pricing rule itself."""
+        return rule_of(self.pricing)
+
+    def check(self, runs: Sequence[Settings]) -> None:
+        """Raise unless the plug-ins fit each other, and the settings of all runs fit them."""
+        if not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
+        check_declared(self.task.kinds)
+        self.formulation.check()
+        for settings in runs:
+            settings.check(self.formulation)
+        checked_flag(self.exact, "exact")
+        checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
+        rule_of(self.pricing)
+        if self.checkpoint is not None:
+            made, by = self.formulation.makes, self.formulation
+            check_implements(made, by, Resumable, "checkpoint", _RESUMABLE)
+            check_declares(self.rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
+        if not (self.formulation.works_on_shards or self.engine.in_process):
+            raise ValueError(
+                f"engine is {self.engine}, but {type(self.formulation).__name__} supports threads "
+                "only; take engine='threads' or formulation='one_slack'."
+            )
+
+    def loop(
+        self,
+        settings: Settings,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any,
+        resources: ExitStack,
+    ) -> Loop:
+        """Set up training on ``(X[i], Y[i])``; closing ``resources`` lets go of the shards."""
+        began = time.perf_counter()
+        examples = training_set(self.task, X, Y)
+        examples.check_engine(self.engine)
+        weights = checked_example_weights(sample_weight, examples.n_examples)
+        random_state = check_random_state(self.random_state)
+        families = self._families(examples)
+        in_shards = {
+            kind: family.shard_features
+            for kind, family in families.items()
+            if family.shard_features is not None
+        }
+        shards, new_cut_oracle, file = None, None, None
+        if self.formulation.works_on_shards:
+            shards = examples.shards(self.engine, weights, in_shards)
+            resources.callback(shards.close)
+            new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
+        if self.checkpoint is not None:
+            hashes = {
+                "identity": self._identity(settings, examples, families, weights),
+                "features": examples.features_identity(shards, in_shards),
+            }
+            if not hasattr(Y, "__dask_graph__"):
+                hashes["outputs"] = deep_hash(Y)
+            file = CheckpointFile(self.checkpoint, hashes, self.choice)
+        of_task = self.task, X, Y, examples.offsets, weights, random_state
+        problem = Problem(*of_task, new_cut_oracle, families)
+        weighted = self.formulation.columns(problem, float(settings.C))
+        loop, columns = loop_class(weighted), ColumnRegistry(weighted, families)
+        return loop(settings, self.task, weighted, columns, self.rule, began, file)
+
+    def smallest_C(
+        self, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+    ) -> float | None:
+        """C above which the model of ``empty`` is not empty, by fits of a few rounds.
+
+        None where weight costs nothing, so that no C matters, or where none was found within
+        the passes that the search may take.
+        """
+        if empty.price_of_weight <= 0:
+            return None
+        settings, last = empty.settings, empty.state.history[-1]
+        start, empty_risk = float(settings.C), last["primal"] / float(settings.C)
+        probing = replace(self, checkpoint=None)
+        loop: Loop | None = None
+        passes_left = max(_PROBE_PASSES, _PASSES_RATIO * last["oracle_calls"])
+
+        def fit(C: float) -> tuple[float, float]:
+            nonlocal loop, passes_left
+            if passes_left <= 0:
+                return 0.0, empty_risk
+            per_channel = settings.columns_per_channel
+            probe = Settings(C, max_rounds=_PROBE_ROUNDS, columns_per_channel=per_channel)
+            try:
+                if loop is None:
+                    loop = probing.loop(probe, X, Y, sample_weight, resources)
+                else:
+                    loop = loop.again(probe)
+                loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
+            except SolverError:
+                # At a C this large the solver gives up, and so does the search.
+                passes_left = 0
+                return 0.0, empty_risk
+            if loop.state.interrupted:
+                raise KeyboardInterrupt
+            passes_left -= loop.state.history[-1]["oracle_calls"]
+            total = float(loop.weighted.weights.sum())
+            return total, (loop.weighted.primal - total) / C
+
+        with ExitStack() as resources:
+            return smallest_C(fit, max(start, last["smallest_C"] or 0.0), empty_risk)
+
+    def _families(self, examples: TrainingSet) -> dict[str, WeakLearnerFamily]:
+        """Families of weak learners of each kind."""
+        kinds = self.task.kinds
+        families = families_of(
+            checked_members(self.weak_learner, kinds, exact=self.exact),
+            kinds,
+            examples,
+            in_shards=self.formulation.works_on_shards and isinstance(self.rule, CandidateRule),
+            exact=self.exact,
+            n_threads=self.engine.n_workers if self.engine.in_process else 1,
+        )
+        self.formulation.prepare(families, self.random_state)
+        if self.checkpoint is not None:
+            for family in families.values():
+                check_declares(family, "can_resume", "checkpoint", _RESUMABLE_LEARNERS)
+        return families
+
+    def _identity(
+        self,
+        settings: Settings,
+        examples: TrainingSet,
+        families: Mapping[str, WeakLearnerFamily],
+        weights: FloatArray,
+    ) -> str:
+        """Hash of what a checkpoint and the run that resumes from it must have in common."""
+        by_name = isinstance(self.weak_learner, str)
+        names = {kind: family.name for kind, family in families.items()}
+        about = {
+            **{name: value for name, value in vars(settings).items() if name != "max_rounds"},
+            "weak_learner": self.weak_learner if by_name else names,
+            "exact": self.exact,
+            "pricing": self.pricing if isinstance(self.pricing, str) else type(self.rule).__name__,
+            "task": type(self.task).__name__,
+            "kinds": {
+                kind: [of_kind.n_channels, *of_kind.response]
+                for kind, of_kind in self.task.kinds.items()
+            },
+            "n_features": dict(examples.n_features),
+        }
+        # Checkpoints of version 0.1 are of families that are their names.
+        if drawn := {k: f.identity for k, f in families.items() if f.identity != f.name}:
+            about["families"] = drawn
+        if self.formulation.identity:
+            about["formulation"] = self.formulation.identity
+        return identity_of(about, [weights, *examples.offsets.values()])
+
+
+@deferred_interrupts()
+def train(
+    plan: Plan,
+    runs: Sequence[tuple[Settings, Callable[[Loop], None]]],
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+) -> None:
+    """Train at several C in turn, each warm started from the one before.
+
+    A run is what it is told, and what runs its loop and keeps the result.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C before the first round of the first run has ended.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        On Ctrl-C later.
+    EmptyModelWarning
+        If a model is empty, which the warning says how to mend.
+    ConvergenceWarning
+        If a certified fit uses up its rounds before its gap is ``tol``.
+    """
+    loop: Loop | None = None
+    empty: list[Loop] = []
+    with one_blas_thread():
+        with ExitStack() as resources:
+            for settings, keep in runs:
+                before = loop
+                try:
+                    if before is None:
+                        loop = plan.loop(settings, X, Y, sample_weight, resources)
+                    else:
+                        loop = before.again(settings)
+                    keep(loop)
+                except KeyboardInterrupt:
+                    # This C has no model yet; those before it are complete.
+                    if before is None:
+                        raise
+                    return _warn_of_interruption(0)
+                if loop.state.interrupted:
+                    return _warn_of_interruption(len(loop.state.history))
+                if loop.is_empty:
+                    empty.append(loop)
+                _warn_of_open_gap(loop)
+        if empty:
+            largest = max(empty, key=lambda loop: float(loop.settings.C))
+            _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
+
+
+def _warn_of_interruption(n_rounds: int) -> None:
+    warn_user(
+        f"Training was interrupted after {n_rounds} rounds; the model kept so far is usable.",
+        InterruptedFitWarning,
+    )
+
+
+def _warn_of_open_gap(loop: Loop) -> None:
+    """Warn if rounds were used up before the gap was ``tol``."""
+    state, settings = loop.state, loop.settings
+    gap = state.history[-1]["gap"]
+    if state.done or gap is None or gap <= max(float(settings.tol), float(settings.spread)):
+        return
+    warn_user(
+        f"Training ended after {len(state.history)} rounds, all that max_rounds (max_iter of the "
+        f"estimators) allows, at a gap of {gap:.2g}, above tol = {settings.tol}.  Allow more "
+        "rounds, or a larger tol.",
+        ConvergenceWarning,
+    )
+
+
+def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:
+    """Warn that C is too small, and by how much; the last records then have the smallest C."""
+    for loop in empty:
+        loop.state.history[-1]["smallest_C"] = smallest_C
+    remedy = (
+        "No larger C helps: no weak learner has an edge. Give features that tell the outputs apart."
+    )
+    if any(loop.state.smallest_C is not None for loop in empty):
+        remedy = (
+            "Fits at larger C were empty, too, as far as they were tried. Take a much larger C, "
+            "another formulation or loss, or features that tell the outputs apart."
+        )
+    if smallest_C is not None:
+        remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
+    given = ", ".join(f"{loop.settings.C:g}" for loop in empty)
+    warn_user(
+        f"The model is empty: C is {given}, and no weak learner is worth its weight. {remedy}",
+        EmptyModelWarning,
+    )

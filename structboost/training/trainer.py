@@ -1,0 +1,253 @@
+"""The base of all trainers: a task, a fitted model, and what both give together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from structboost.contract.calls import mean_loss
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
+from structboost.exceptions import ModelFileError, TaskError
+from structboost.masters.held_out import saved_temperature
+from structboost.model.ensemble import FORMAT, Ensemble, load_model
+from structboost.model.prediction import model_marginals, model_predictions, model_scores
+from structboost.runtime.documentation import Documented
+from structboost.validation import checked_weights
+
+# Trainers of version 0.2 whose files do not name them.
+_UNNAMED = "StructBoost"
+
+
+class Trainer(Documented, BaseEstimator):
+    """Trainer of a task, whose fitted model is an :class:`structboost.Ensemble`.
+
+    A subclass sets the attributes in its ``fit``, all together at its end.
+
+    Attributes
+    ----------
+    model_ : Ensemble
+        The fitted model.
+    history_ : list of dict
+        One record per round.
+    objective_ : float
+        Primal objective of the model.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.
+    ending_ : str
+        Reason why the fit ended (:class:`structboost.training.loop.State`).
+    C_ : float
+        The C of the model: the one given, or the one chosen.
+    """
+
+    # What :meth:`_forget` drops.
+    _fitted_attributes: ClassVar[Sequence[str]] = (
+        "model_", "history_", "objective_", "interrupted_", "ending_", "C_", "C_path_",
+        "C_path_end_",
+    )  # fmt: skip
+
+    task: Task
+    C: Any
+    tol: float
+    model_: Ensemble
+    history_: list[dict[str, Any]]
+    objective_: float
+    interrupted_: bool
+    ending_: str
+    C_: float
+
+    def scores(self, X: Sequence[Any]) -> StackedParts:
+        """Scores of all parts of all inputs.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        scores : StackedParts
+            By kind, rows of shape (n_rows, n_channels).
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        ValueError, TypeError
+            If ``X`` is empty or no sequence, or parts have another number of features than in
+            training.
+        TaskError
+            If the entries of ``X`` are not inputs of the task.
+        """
+        return model_scores(self.task, self._fitted(), X)
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Best output of each input, by the task's ``predict``.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        outputs : list, shape (n_examples,)
+            What the task's ``predict`` returns for each input.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError, TaskError
+            As :meth:`scores` does.
+        """
+        return model_predictions(self.task, self._fitted(), X)
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
+        """Marginals of each input: probabilities of its parts, where the task gives them.
+
+        An output has the probability ``~ exp(score)``, which likelihoods are trained for.  Scores
+        are multiplied by the temperature of the model before, if it has one.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs, at least one.
+
+        Returns
+        -------
+        marginals : list, shape (n_examples,)
+            The expected joint feature of each input (:meth:`structboost.Task.marginals`): an array
+            of shape (n_parts, n_channels), or a dict of such arrays by kind if there are several.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As :meth:`scores` does.
+        TaskError
+            If the task has no marginals, or the entries of ``X`` are not inputs of it.
+        """
+        model = self._fitted()
+        return model_marginals(self.task, model, X, saved_temperature(model.metadata) or 1.0)
+
+    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Minus the mean loss of the predictions: larger is better.
+
+        Parameters
+        ----------
+        X, Y : sequences
+            Inputs, and their true outputs.
+        sample_weight : array-like, shape (n_examples,), optional
+            Weight of each example in the mean.
+
+        Returns
+        -------
+        score : float
+            At most 0.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ or weights are out of their range, and as :meth:`predict` does.
+        """
+        weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
+        return -mean_loss(self.task, Y, self.predict(X), weights)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model (not the task) to a file, without pickle: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+
+        Raises
+        ------
+        NotFittedError
+            If the trainer is not fitted yet.
+        ValueError
+            If a family of weak learners has no form in files.
+        """
+        self._fitted().save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], task: Task) -> Self:
+        """Read a model that :meth:`save` wrote; the task is the one of training.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        task : Task
+            A task with the same kinds of parts as in training.
+
+        Returns
+        -------
+        trainer : Trainer
+            It has the model, the history and the parameters that the file names.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If :meth:`save` of this class did not write it, it is damaged, or is of another version.
+        TaskError
+            If the task has other kinds of parts.
+        """
+        model = load_model(path)
+        trainer = model.metadata.get("trainer", _UNNAMED)
+        if "history" not in model.metadata or trainer not in [of.__name__ for of in cls.__mro__]:
+            raise ModelFileError(f"{path} was not written by {cls.__name__}.save.")
+        if dict(model.kinds) != dict(task.kinds):
+            raise TaskError(
+                f"The model in {path} has the kinds {dict(model.kinds)}, the task "
+                f"{dict(task.kinds)}."
+            )
+        with FORMAT.damage(path):
+            return cls.from_model(model, task)
+
+    @classmethod
+    def from_model(cls, model: Ensemble, task: Task) -> Self:
+        """Make a fitted trainer of a model and the task that it was trained on.
+
+        Parameters
+        ----------
+        model : Ensemble
+            The ``model_`` of a trainer.
+        task : Task
+            A task with the same kinds of parts as in training; this is not checked.
+
+        Returns
+        -------
+        trainer : Trainer
+            It has the model, the history and the parameters that the model names.
+        """
+        facts = model.metadata
+        trainer = cls(task, **cls._parameters_in(facts))
+        trainer.model_ = model
+        trainer.history_ = list(facts["history"])
+        trainer.objective_ = float(facts["objective"])
+        trainer.interrupted_ = bool(facts.get("interrupted", False))
+        trainer.ending_ = str(facts.get("ending", ""))
+        trainer.C_ = float(facts["C"])
+        return trainer
+
+    @classmethod
+    def _parameters_in(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters that the metadata of a model name."""
+        return {"C": facts["C"]}
+
+    def _fitted(self) -> Ensemble:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet; call fit(X, Y) first."
+            )
+        return self.model_
+
+    def _forget(self) -> None:
+        """Drop what was fitted: where a fit ends early, nothing of the last one is left."""
+        for name in self._fitted_attributes:
+            self.__dict__.pop(name, None)

@@ -1,0 +1,136 @@
+"""Measures on the parts of one block in few bytes: a cut can be as large as the training set."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import Measure
+from structboost.runtime.compiled import compiled
+
+_MAX_LEVELS = 16
+
+
+class BlockMeasure(NamedTuple):
+    """A sparse measure on the parts of one kind in a block, its entries grouped by channel.
+
+    Parameters
+    ----------
+    parts : ndarray of uint16
+        Rows of the block.
+    codes : ndarray of uint8
+        Entry e has the value ``levels[codes[e]]``.  Few values, as with examples of equal weight,
+        take three bytes per entry.  Empty if values are many: ``levels`` then holds all of them.
+    levels : ndarray of float64
+    indptr : ndarray of int64, shape (n_channels + 1,)
+        Entries of channel c are ``indptr[c]:indptr[c + 1]``.
+    """
+
+    parts: NDArray[np.uint16]
+    codes: NDArray[np.uint8]
+    levels: FloatArray
+    indptr: IntArray
+
+
+def block_measure(
+    measure: Measure, n_channels: int, outputs: IntArray, weights: FloatArray
+) -> BlockMeasure:
+    """Entries of one block grouped by channel, in their order within a channel; zeros are left out.
+
+    Parameters
+    ----------
+    measure : Measure
+        Its parts count from the first row of the block.
+    n_channels : int
+    outputs : ndarray of int64, shape (n_outputs + 1,)
+        Entries ``outputs[k]:outputs[k + 1]`` are those of output k.
+    weights : ndarray, shape (n_outputs,)
+        What the values of each output are multiplied by.
+    """
+    parts, values, indptr = _group_by_channel(*measure, outputs, weights, n_channels)
+    codes, levels = _levels(values)
+    return BlockMeasure(parts, codes, levels, indptr)
+
+
+@compiled
+def add_measure(
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
+    weight: float,
+    out: FloatArray,
+) -> None:
+    """``out[part, channel] += weight * value`` over the entries of a :class:`BlockMeasure`."""
+    values = entry_values(codes, levels)
+    for c in range(len(indptr) - 1):
+        for e in range(indptr[c], indptr[c + 1]):
+            out[parts[e], c] += weight * values[e]
+
+
+@compiled
+def entry_values(codes: NDArray[np.uint8], levels: FloatArray) -> FloatArray:
+    """Values of all entries."""
+    if len(codes) == 0:
+        return levels
+    values = np.empty(len(codes))
+    for e in range(len(codes)):
+        values[e] = levels[codes[e]]
+    return values
+
+
+@compiled
+def _group_by_channel(
+    parts: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    outputs: IntArray,
+    weights: FloatArray,
+    n_channels: int,
+) -> tuple[NDArray[np.uint16], FloatArray, IntArray]:
+    """Stable counting sort of the entries by channel, those of output k times ``weights[k]``."""
+    indptr = np.zeros(n_channels + 1, np.int64)
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    indptr[channels[e] + 1] += 1
+    for c in range(n_channels):
+        indptr[c + 1] += indptr[c]
+    end = indptr[:-1].copy()
+    grouped_parts = np.empty(indptr[-1], np.uint16)
+    grouped_values = np.empty(indptr[-1])
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    at = end[channels[e]]
+                    grouped_parts[at] = parts[e]
+                    grouped_values[at] = weights[k] * values[e]
+                    end[channels[e]] += 1
+    return grouped_parts, grouped_values, indptr
+
+
+@compiled
+def _levels(values: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Code of each value and the distinct values; no codes and all values if they are too many."""
+    codes = np.empty(len(values), np.uint8)
+    levels = np.full(_MAX_LEVELS, np.nan)
+    n_levels = 0
+    for e in range(len(values)):
+        # Mostly two values take turns, in an order that no branch can foretell.
+        at = int(values[e] == levels[1])
+        if levels[at] != values[e]:
+            at = 0
+            while at < n_levels and levels[at] != values[e]:
+                at += 1
+            if at == _MAX_LEVELS:
+                return codes[:0].copy(), values
+            if at == n_levels:
+                levels[at] = values[e]
+                n_levels += 1
+        codes[e] = at
+    return codes, levels[:n_levels].copy()

@@ -1,0 +1,167 @@
+"""Sparse tables: every face reads them, or says which weak learner cannot and what to write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import structboost
+from structboost import (
+    MulticlassTask,
+    ShareBoostClassifier,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructuredSVM,
+    StructuredSVMClassifier,
+)
+from structboost.weak.linear_function import LinearFunctionFamily, SparseLinearFunctions
+from structboost.weak.standardisation import Standardisation
+
+LEARNERS = ("perceptron", "feature", "svm", "lda", "piecewise", ["stump", "lda"])
+CODED = (
+    "AdaBoostMOClassifier", "AdaBoostMHClassifier", "AdaBoostECCClassifier",
+    "MultiBoostMOClassifier", "MultiBoostECCClassifier", "MultiBoostClassifier",
+    "MultiBoostCWClassifier",
+)  # fmt: skip
+
+
+def problem(n=120, d=10, seed=0):
+    """A sparse table, three classes that a linear function tells apart, and sets of labels."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array((n, d), density=0.4, format="csr", rng=rng)
+    scores = X @ rng.normal(size=(d, 3))
+    return X, scores.argmax(axis=1), (scores > 0).astype(int)
+
+
+def fitted(face, X, **parameters):
+    """A face, fitted to the targets of its kind."""
+    _, y, sets = problem()
+    if face is StructBoostMultiLabelClassifier:
+        return face(**parameters).fit(X, sets)
+    if face is StructBoostRanker:
+        return face(**parameters).fit(X, y, qid=np.repeat(np.arange(12), 10))
+    return face(**parameters).fit(X, y)
+
+
+FACES = (StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifier)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weak_learner", ["stump", "tree", "linear", ["linear", "stump"]])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("objective", ["default", "hinge", "l1_log_loss"])
+def test_faces_with_learners_that_read_sparse_rows_learn_what_they_do_of_arrays(
+    face, objective, weak_learner
+):
+    X, _, _ = problem()
+    parameters = {"weak_learner": weak_learner, "max_iter": 20}
+    if objective == "l1_log_loss" and face is StructBoostRanker:
+        pytest.skip("rankers have no such objective")
+    if objective != "default":
+        parameters |= {"objective": objective, "C": 20.0, "tol": 1e-3}
+    model, dense = (fitted(face, table, **parameters) for table in (X, X.toarray()))
+    np.testing.assert_allclose(
+        model.decision_function(X), model.decision_function(X.toarray()), rtol=1e-9, atol=1e-9
+    )
+    if objective != "default" and weak_learner == "linear":
+        assert model.objective_ == pytest.approx(dense.objective_, rel=2e-3)
+    _, y, sets = problem()
+    truth = sets if face is StructBoostMultiLabelClassifier else y
+    assert model.score(X, truth) == pytest.approx(dense.score(X.toarray(), truth), abs=0.1)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_svm_of_sparse_rows_is_that_of_columns_that_are_not_standardised(face):
+    X, y, sets = problem()
+    model = fitted(face, X, objective="svm", C=30.0, tol=1e-4)
+    assert model.learner_ == "linear"
+    np.testing.assert_allclose(
+        model.decision_function(X), model.decision_function(X.toarray()), rtol=1e-9, atol=1e-9
+    )
+    truth = sets if face is StructBoostMultiLabelClassifier else y
+    chance = 0.5 if face is StructBoostRanker else 0.4
+    assert model.score(X, truth) > chance
+    assert fitted(face, X, objective="svm").C_path_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", CODED)
+def test_classifiers_of_codes_learn_of_sparse_rows(name):
+    X, y, _ = problem()
+    face = getattr(structboost, name)
+    model = fitted(face, X, max_rounds=10, random_state=0)
+    np.testing.assert_allclose(model.decision_function(X), model.decision_function(X.toarray()))
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("weak_learner", LEARNERS)
+@pytest.mark.parametrize("face", [*FACES, ShareBoostClassifier, *CODED])
+def test_faces_with_other_learners_name_the_learner_and_what_to_write(face, weak_learner):
+    X, _, _ = problem()
+    face = getattr(structboost, face) if isinstance(face, str) else face
+    with pytest.raises(ValueError, match=r"X is sparse.*weak_learner=.*X.toarray\(\).*'linear'"):
+        fitted(face, X, weak_learner=weak_learner)
+
+
+def test_shareboost_with_stumps_names_itself_for_sparse_rows():
+    with pytest.raises(ValueError, match=r"ShareBoostClassifier cannot take; write X.toarray\(\)"):
+        fitted(ShareBoostClassifier, problem()[0], weak_learner="stump")
+
+
+@pytest.mark.parametrize("parameters", [{"objective": "hinge", "C": 10.0}, {}])
+def test_frames_of_sparse_columns_name_the_learner_too(parameters):
+    pandas = pytest.importorskip("pandas")
+    X, y, _ = problem()
+    frame = pandas.DataFrame.sparse.from_spmatrix(X)
+    with pytest.raises(ValueError, match="weak_learner='lda'"):
+        StructBoostClassifier(weak_learner="lda", **parameters).fit(frame, y)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_trainers_take_every_form_of_a_sparse_table(form):
+    X, y, _ = problem()
+    given, dense = X.asformat(form), X.toarray()
+    svm, of_array = (
+        StructuredSVM(MulticlassTask(3), C=20.0, tol=1e-5).fit(table, y) for table in (given, dense)
+    )
+    assert svm.objective_ == pytest.approx(of_array.objective_, rel=2e-5)
+    np.testing.assert_allclose(svm.w_, of_array.w_, atol=0.02)
+    assert svm.predict(given) == svm.predict(dense)
+    boosted = StructBoost(MulticlassTask(3), C=20.0, weak_learner=["linear", "stump"])
+    boosted.fit(given, y)
+    assert boosted.predict(given) == boosted.predict(dense)
+    with pytest.raises(ValueError, match="weak_learner='lda' cannot take"):
+        StructBoost(MulticlassTask(3), C=20.0, weak_learner="lda").fit(given, y)
+
+
+def test_the_classifier_of_the_linear_svm_reads_sparse_rows(tmp_path):
+    X, y, _ = problem()
+    model = StructuredSVMClassifier(C=20.0, tol=1e-5).fit(X, y)
+    dense = StructuredSVMClassifier(C=20.0, tol=1e-5).fit(X.toarray(), y)
+    assert model.objective_ == pytest.approx(dense.objective_, rel=2e-5)
+    model.save(tmp_path / "svm")
+    loaded = StructuredSVMClassifier.load(tmp_path / "svm")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    values, base = model.contributions(X)
+    np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(30, 90), (700, 900), (300, 12)])
+@pytest.mark.parametrize("response", [(-1.0, 1.0), (0.0, 1.0)])
+def test_sparse_columns_are_standardised_as_arrays_are(shape, response):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array(shape, density=0.1, format="csr", rng=rng)
+    if response[0] < 0:
+        X.data -= 0.2
+    found, expected = Standardisation.of(X, response), Standardisation.of(X.toarray(), response)
+    for name in ("centers", "scales", "dimension"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+    families = SparseLinearFunctions(X, response), LinearFunctionFamily(X.toarray(), response)
+    duals = rng.normal(size=(shape[0], 2))
+    for own, other in zip(*(family.price(duals, 1) for family in families), strict=True):
+        assert own.edge == pytest.approx(other.edge)
+        answers = [family.responses([other.learner]) for family in families]
+        np.testing.assert_allclose(*answers, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,226 @@
+"""The trained model: compiled forms, files, importances."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+
+from structboost import (
+    ConvergenceDisplay,
+    EmptyModelWarning,
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    load_model,
+)
+from structboost.exceptions import ModelFileError
+from structboost.model.ensemble import FORMAT
+from structboost.weak.stump import StumpTable
+from tests.helpers.damaged_files.archives import put_together, taken_apart
+
+X, y = load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return StructBoostClassifier(objective="hinge", C=50).fit(X, np.array(["a", "b", "c"])[y])
+
+
+def summed_answers(model):
+    """What scores are by definition: answers of all learners times their weights."""
+    learners, weights = model.members["x"].learners, model.matrix("x")
+    return lambda points: learners.responses(np.asarray(points, float)).T @ weights
+
+
+def test_look_up_tables_score_as_the_stumps_do(classifier):
+    model = classifier.model_
+    table, expected = model.compile(), summed_answers(model)
+    points = np.vstack((X, X + 0.05, np.full((1, 4), -1e9), np.full((1, 4), 1e9)))
+    np.testing.assert_allclose(model.scores(points), expected(points), atol=1e-12, rtol=1e-12)
+    np.testing.assert_array_equal(table.scores(points), model.scores(points))
+    on_threshold = np.tile(X.mean(axis=0), (len(table.thresholds), 1))
+    feature = np.repeat(table.features, np.diff(table.indptr))
+    on_threshold[np.arange(len(feature)), feature] = table.thresholds
+    np.testing.assert_allclose(model.scores(on_threshold), expected(on_threshold), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 12), st.integers(1, 3))
+def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
+    rng = np.random.default_rng(seed)
+    stumps = StumpTable(
+        rng.integers(0, 3, n_stumps),
+        rng.choice([-np.inf, np.inf, -1.0, 0.0, 0.5, 2.0], n_stumps),
+        rng.normal(size=n_stumps),
+        rng.normal(size=n_stumps),
+    )
+    weights = rng.normal(size=(n_stumps, n_channels)) * (rng.random((n_stumps, 1)) < 0.7)
+    rows = rng.choice([-3.0, -1.0, 0.0, 0.25, 0.5, 2.0, 9.0], (20, 3))
+    np.testing.assert_allclose(
+        stumps.scorer(weights, 3).raw_scores(rows), stumps.responses(rows).T @ weights, atol=1e-12
+    )
+    # Sums of numbers that are not negative stay so despite rounding, as energies of edges must.
+    kept = StumpTable(stumps.feature, stumps.threshold, *np.abs((stumps.left, stumps.right)))
+    kept = replace(kept, right=np.where(rng.random(n_stumps) < 0.5, 0.0, kept.right))
+    assert (kept.scorer(np.abs(weights), 3).raw_scores(rows) >= 0).all()
+
+
+@pytest.mark.parametrize("family", ["stump", "tree", "perceptron", "feature", "piecewise"])
+def test_predictions_and_stages_are_those_of_the_learners(family):
+    fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
+        X, y
+    )
+    stages = [*fitted.model_.staged(), fitted.model_]
+    predicted = [*fitted.staged_predict(X), fitted.predict(X)]
+    for model, labels in zip(stages, predicted, strict=True):
+        expected = summed_answers(model)(X)
+        np.testing.assert_allclose(model.scores(X), expected, atol=1e-9)
+        np.testing.assert_array_equal(labels, expected.argmax(axis=1))
+
+
+@pytest.mark.parametrize("family", ["stump", "tree"])
+def test_scores_do_not_depend_on_the_type_of_the_table(family):
+    whole = np.round(10 * X).astype(np.uint8)
+    fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
+        whole, y
+    )
+    expected = fitted.model_.scores(whole.astype(float))
+    for dtype in (np.uint8, np.int16, np.int64, np.float32):
+        np.testing.assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
+
+
+def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classifier):
+    model = pickle.loads(pickle.dumps(classifier.model_))
+    size = len(pickle.dumps(model))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.scores(X), range(20)))
+    for scores in found:
+        np.testing.assert_array_equal(scores, classifier.model_.scores(X))
+    assert model.compile() is model.scorer()
+    assert len(pickle.dumps(model)) == size
+
+
+def test_files_give_equal_predictions(classifier, tmp_path):
+    classifier.save(tmp_path / "iris.model")
+    loaded = StructBoostClassifier.load(tmp_path / "iris.model")
+    assert np.array_equal(loaded.decision_function(X), classifier.decision_function(X))
+    assert np.array_equal(loaded.predict(X), classifier.predict(X))
+    assert loaded.get_params() == classifier.get_params()
+    for a, b in zip(loaded.staged_predict(X), classifier.staged_predict(X), strict=True):
+        assert np.array_equal(a, b)
+    ranker = StructBoostRanker(objective="hinge", C=5).fit(X, y)
+    ranker.save(tmp_path / "ranker.model")
+    assert np.array_equal(
+        StructBoostRanker.load(tmp_path / "ranker.model").predict(X), ranker.predict(X)
+    )
+    with pytest.raises(ModelFileError, match="StructBoostRanker"):
+        StructBoostClassifier.load(tmp_path / "ranker.model")
+
+
+def test_foreign_and_damaged_files_are_refused(classifier, tmp_path):
+    path = tmp_path / "m"
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        load_model(path)
+    classifier.save(path)
+    whole = path.read_bytes()
+    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ModelFileError):
+            load_model(path)
+    path.write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(ModelFileError):
+        load_model(path)
+    with open(path, "wb") as file:
+        np.savez(file, weights=np.zeros(3))
+    with pytest.raises(ModelFileError):
+        load_model(path)
+
+
+def test_newer_versions_are_refused(classifier, tmp_path, monkeypatch):
+    monkeypatch.setattr("structboost.model.ensemble.FORMAT", replace(FORMAT, version=2))
+    classifier.save(tmp_path / "m")
+    monkeypatch.undo()
+    with pytest.raises(ModelFileError, match="version 2"):
+        load_model(tmp_path / "m")
+
+
+def test_saving_is_all_or_nothing(classifier, tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    classifier.save(path)
+    before = path.read_bytes()
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("structboost.files.archive.np.savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        classifier.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["n_features", "n_channels"])
+def test_a_file_of_no_features_or_channels_is_refused(name, tmp_path):
+    path = tmp_path / "model"
+    # Without learners no other entry is out of its range.
+    with pytest.warns(EmptyModelWarning):
+        StructBoost(MulticlassTask(3), C=1e-3).fit(X, y).model_.save(path)
+    assert load_model(path).n_learners == 0
+    header, arrays = taken_apart(path.read_bytes())
+    header["kinds"]["x"][name] = 0
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(ModelFileError, match=f"its {name} is 0"):
+        load_model(path)
+
+
+def test_importances_find_the_feature_that_matters():
+    rng = np.random.default_rng(0)
+    made = rng.normal(size=(200, 5))
+    importances = (
+        StructBoostClassifier(objective="hinge", C=10)
+        .fit(made, made[:, 3] > 0)
+        .feature_importances_
+    )
+    assert importances.sum() == pytest.approx(1)
+    assert importances.argmax() == 3
+    assert importances[3] > 0.8
+
+
+def test_importances_are_shares_of_the_absolute_weights(classifier):
+    model = classifier.model_
+    stumps, sizes = model.members["x"].learners, np.abs(model.matrix("x")).sum(axis=1)
+    split = np.isfinite(stumps.threshold)
+    expected = np.bincount(stumps.feature[split], sizes[split], minlength=4)
+    assert expected.sum() > 2  # as weights of sum 1 their shares would be no test
+    np.testing.assert_allclose(classifier.feature_importances_, expected / expected.sum())
+
+
+def test_a_learner_on_several_channels_counts_once_and_one_without_weight_not_at_all(classifier):
+    model = classifier.model_.at_stage(5)
+    used = [bool(row.any()) for row in model.matrix("x")]
+    assert model.matrix("x").shape[1] < sum(used) < len(used)
+    assert model.n_learners == sum(used)
+
+
+def test_wrong_width_and_infinity_are_named(classifier):
+    with pytest.raises(ValueError, match="4 features"):
+        classifier.model_.scores(X[:, :3])
+    with pytest.raises(ValueError, match=r"features\[1\] has infinite"):
+        classifier.model_.compile().scores([[1, np.nan, 3, 4], [1, np.inf, 3, 4]])
+
+
+def test_convergence_display(classifier):
+    pytest.importorskip("matplotlib").use("Agg")
+    display = ConvergenceDisplay.from_estimator(classifier, x="seconds", name="iris")
+    primal, bound = (line.get_ydata() for line in display.ax_[0].get_lines()[:2])
+    assert (np.asarray(primal) >= np.asarray(bound)).all()
+    with pytest.raises(ValueError, match="not fitted"):
+        ConvergenceDisplay.from_estimator(StructBoostClassifier())

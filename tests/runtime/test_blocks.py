@@ -1,0 +1,85 @@
+"""Blocks, and sums over them along the tree, however they are shared out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost.runtime import blocks
+from structboost.runtime.blocks import (
+    NodeSum,
+    add_to_tree,
+    blocks_of,
+    close_tree,
+    join_siblings,
+    tree_depth,
+    tree_runs,
+    tree_sum,
+)
+
+
+def plain_tree(sums):
+    """The definition: the first h, h the largest power of two below n, plus the others."""
+    if len(sums) == 1:
+        return sums[0].copy()
+    half = 1 << ((len(sums) - 1).bit_length() - 1)
+    return plain_tree(sums[:half]) + plain_tree(sums[half:])
+
+
+@settings(deadline=None)  # the first call may compile
+@given(st.integers(1, 70), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, seed):
+    rng = np.random.default_rng(seed)
+    sums = rng.normal(size=(n, 2)) * 10 ** rng.uniform(-8, 8, (n, 1))
+    expected = plain_tree(sums)
+    assert np.array_equal(tree_sum(sums.copy()), expected)
+    open_sums, total = np.zeros((tree_depth(n), 1, 2)), np.empty((1, 2))
+    for b in range(n):
+        add_to_tree(open_sums, b, sums[b : b + 1].copy(), 1)
+    close_tree(open_sums, n, total)
+    assert np.array_equal(total[0], expected)
+    runs = tree_runs(n, largest)
+    assert [first for first, _ in runs] == np.cumsum([0, *(size for _, size in runs)])[:-1].tolist()
+    joined = join_siblings(
+        [NodeSum(*run, tree_sum(sums[run[0] : sum(run)].copy())) for run in runs], n
+    )
+    assert len(joined) == 1
+    assert np.array_equal(joined[0].value, expected)
+
+
+@settings(deadline=None)  # the first call may compile
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 90)), min_size=1, max_size=60),
+    st.sampled_from((None, 1, 5)),
+)
+def test_blocks_partition_examples_and_rows(sizes, most_examples):
+    offsets = {
+        kind: np.concatenate(([0], np.cumsum(column)))
+        for kind, column in zip("ab", zip(*sizes, strict=True), strict=True)
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_ROWS", 16)
+        found = blocks_of(offsets, most_examples)
+    assert found.examples[0] == 0
+    if most_examples is not None:
+        assert np.diff(found.examples).max() <= most_examples
+    assert found.examples[-1] == len(sizes)
+    assert (np.diff(found.examples) >= 0).all()
+    for kind, starts in found.rows.items():
+        assert starts[0] == 0
+        assert starts[-1] == offsets[kind][-1]
+        assert (np.diff(starts) >= 0).all()
+        assert np.diff(starts).max() < 2 * 16
+        if not found.splits_examples:
+            assert np.array_equal(offsets[kind][found.examples], starts)
+    assert found.splits_examples == (max(max(size) for size in sizes) > 16)
+    half = len(found) // 2
+    rest = found.run(half, len(found) - half)
+    assert rest.examples[0] == 0
+    assert len(rest) == len(found) - half
+
+
+def test_blocks_hold_as_many_examples_as_they_may():
+    offsets = {"x": np.arange(14)}
+    assert blocks_of(offsets).examples.tolist() == [0, 13]
+    assert blocks_of(offsets, 5).examples.tolist() == [0, 5, 10, 13]

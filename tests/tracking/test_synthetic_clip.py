@@ -1,0 +1,77 @@
+"""The synthetic clip: its boxes hold the object, and it is the same each time."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from structboost.tracking.synthetic_clip import made_clip
+
+
+@pytest.fixture(scope="module")
+def clip():
+    return made_clip()
+
+
+@pytest.mark.slow
+def test_form(clip):
+    assert (clip.frames.shape, clip.frames.dtype) == ((120, 240, 320, 3), np.uint8)
+    assert (clip.boxes.shape, clip.visible.shape) == ((120, 4), (120,))
+    assert "synthetic" in clip.name
+    assert (clip.boxes[:, :2] >= 0).all()
+    assert (clip.boxes[:, :2] + clip.boxes[:, 2:] <= [320, 240]).all()
+
+
+def test_it_is_the_same_each_time(clip):
+    again = made_clip(20)
+    np.testing.assert_array_equal(again.frames, clip.frames[:20])
+    np.testing.assert_array_equal(again.boxes, clip.boxes[:20])
+    other = made_clip(2, random_state=1)
+    assert (other.boxes != clip.boxes[:2]).any()
+
+
+@pytest.mark.slow
+def test_boxes_hold_the_object_and_nothing_else_of_it_is_outside(clip, monkeypatch):
+    module = sys.modules[
+        "structboost.tracking.synthetic_clip"
+    ]  # the package has a function of that name
+    monkeypatch.setattr(module, "_lay_over", lambda *_: None)
+    without = made_clip()
+    for frame, empty, box in zip(clip.frames, without.frames, clip.boxes, strict=True):
+        rows, columns = np.nonzero((frame != empty).any(axis=2))
+        left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
+        assert columns.min() >= left - 1
+        assert columns.max() + 1 <= right + 1
+        assert rows.min() >= top - 1
+        assert rows.max() + 1 <= bottom + 1
+        assert rows.max() - rows.min() > 0.9 * box[3]  # all of its height, even behind the post
+
+
+def test_it_is_a_task(clip):
+    """Moved, scaled, relit and partly hidden, yet smoothly and never for good."""
+    centres = clip.boxes[:, :2] + clip.boxes[:, 2:] / 2
+    steps = np.hypot(*np.diff(centres, axis=0).T)
+    assert steps.max() < 12
+    assert np.ptp(centres, axis=0).min() > 60
+    assert clip.boxes[:, 2].max() / clip.boxes[:, 2].min() > 1.4
+    assert clip.visible[0] == 1
+    assert 0.5 < clip.visible.min() < 0.7
+    assert 10 < (clip.visible < 1).sum() < 60
+    middles = [
+        frame[int(y) - 5 : int(y) + 5, int(x) - 5 : int(x) + 5].mean()
+        for frame, (x, y) in zip(clip.frames, centres, strict=True)
+    ]
+    assert max(middles) > 1.5 * min(middles)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_every_seed_starts_with_all_of_it_visible(seed):
+    clip = made_clip(1, random_state=seed)
+    assert clip.visible[0] == 1
+
+
+def test_no_frames():
+    with pytest.raises(ValueError, match="n_frames is 0"):
+        made_clip(0)

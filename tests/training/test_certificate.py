@@ -1,0 +1,211 @@
+"""What a record claims: bounds only where they hold, the bound over all stumps, the smallest C."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_wine,
+    make_classification,
+    make_multilabel_classification,
+)
+
+from structboost import (
+    BinaryTask,
+    BinnedTable,
+    ConvergenceDisplay,
+    EmptyModelWarning,
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    MultiLabelTask,
+    StructBoost,
+    StructBoostClassifier,
+)
+from structboost.training import loop
+
+SEARCHES = ["lda", "tree", "svm", "perceptron"]
+
+
+def stumps(X):
+    """Answers of all stumps on all thresholds, in both orientations, and of the constants."""
+    answers = [np.ones(len(X))]
+    for f in range(X.shape[1]):
+        answers += [np.where(X[:, f] <= value, -1.0, 1.0) for value in np.unique(X[:, f])[:-1]]
+    return np.concatenate((answers, -np.array(answers)))
+
+
+def all_stump_optimum(X, y, C):
+    """Smallest ``sum(w) + C/m sum hinge`` over all stumps, y in -1 and 1, by a linear program."""
+    margins = (stumps(X) * y).T
+    n, k = margins.shape
+    costs = np.concatenate((np.ones(k), np.full(n, C / n)))
+    return linprog(costs, A_ub=np.hstack((-margins, -np.eye(n))), b_ub=-np.ones(n)).fun
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """More distinct values than bins, labels that follow them with noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    return X, np.where(np.sin(4 * X[:, 0]) + X[:, 1] + 0.7 * rng.normal(size=400) > 0, 1, -1)
+
+
+@pytest.mark.parametrize("weak_learner", SEARCHES)
+def test_where_pricing_is_a_search_there_is_no_bound(weak_learner):
+    X, y = load_wine(return_X_y=True)
+    model = StructBoostClassifier(
+        objective="hinge", C=20, weak_learner=weak_learner, max_iter=3
+    ).fit(X, y)
+    assert [(r["bound"], r["gap"], r["certified"], r["bound_all"]) for r in model.history_] == [
+        (None, None, False, None)
+    ] * 3
+    boosted = MultiBoostCWClassifier(C=1e3, weak_learner=weak_learner, max_rounds=2).fit(X, y)
+    assert boosted.history_[-1]["gap"] is None
+    display = ConvergenceDisplay.from_estimator(model)
+    assert len(display.ax_[0].get_lines()) == 1
+
+
+def test_a_search_stops_where_the_primal_stalls_and_not_on_its_edges(monkeypatch):
+    monkeypatch.setattr(loop, "_STALL_ROUNDS", 3)
+    X, y = load_wine(return_X_y=True)
+    settings = {"objective": "hinge", "C": 100, "weak_learner": "tree", "max_iter": 60}
+    primals = [r["primal"] for r in StructBoostClassifier(tol=0.05, **settings).fit(X, y).history_]
+    stalled = [
+        before - now <= 0.05 * now for before, now in zip(primals, primals[3:], strict=False)
+    ]
+    assert stalled[-1]
+    assert not any(stalled[:-1])
+    assert StructBoostClassifier(tol=0.0, **settings).fit(X, y).n_iter_ > len(primals)
+
+
+@pytest.mark.slow
+def test_the_bound_over_all_stumps_holds_where_the_one_of_the_family_does_not(noisy):
+    X, y = noisy
+    fitted = StructBoost(BinaryTask(), C=60, tol=1e-3).fit(X, y)
+    last = fitted.history_[-1]
+    optimum = all_stump_optimum(X, y, 60)
+    assert last["certified"]
+    assert last["bound"] > optimum * (1 + 1e-4)
+    assert 0 < last["bound_all"] <= optimum * (1 + 1e-9)
+    assert last["gap_all"] == pytest.approx((last["primal"] - last["bound_all"]) / last["primal"])
+    assert all(record["bound_all"] is None for record in fitted.history_[:-1])
+    exact = StructBoost(BinaryTask(), C=60, tol=1e-3, exact=True).fit(X, y).history_[-1]
+    assert exact["bound_all"] == exact["bound"] <= optimum * (1 + 1e-9)
+    assert exact["primal"] >= optimum * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"engine": "threads", "n_jobs": 2}, {"formulation": "m_slack"}, {"spread": 0.05}]
+)
+def test_the_bound_over_all_stumps_holds_for(noisy, settings):
+    X, y = noisy
+    last = StructBoost(BinaryTask(), C=60, tol=0.01, **settings).fit(X, y).history_[-1]
+    assert 0 < last["bound_all"] <= all_stump_optimum(X, y, 60) * (1 + 1e-9)
+
+
+def test_with_few_distinct_values_the_family_is_all_stumps():
+    X, y = load_breast_cancer(return_X_y=True)
+    last = (
+        StructBoostClassifier(objective="hinge", C=30, tol=0.05)
+        .fit(np.round(X, 0)[:200], y[:200])
+        .history_[-1]
+    )
+    assert last["bound_all"] == last["bound"]
+
+
+def test_a_table_on_disk_has_no_bound_over_thresholds_it_dropped(noisy, tmp_path):
+    X, y = noisy
+    table = BinnedTable.from_array(tmp_path / "table", X)
+    last = StructBoostClassifier(objective="hinge", C=60, tol=0.05).fit(table, y).history_[-1]
+    assert last["certified"]
+    assert last["bound_all"] is None
+
+
+def test_a_master_that_was_left_loose_is_solved_on():
+    X, y = make_classification(
+        60, 5, n_informative=4, n_redundant=0, n_clusters_per_class=1, flip_y=0.1, random_state=3
+    )
+    trainer = StructBoost(MulticlassTask(2), C=1000.0, tol=0.02, max_rounds=500).fit(X, y)
+    # The round in which columns ran out had a larger gap: that of its master.
+    assert trainer.history_[-1]["gap"] <= 0.02
+
+
+def smallest_C_by_program(X, labels, n_classes):
+    """1 over the value of the game: duals of the empty model against the stump of largest edge."""
+    answers = stumps(X)
+    m = len(X)
+    wrong = [(i, c) for i in range(m) for c in range(n_classes) if c != labels[i]]
+    rows = []
+    for h, c in itertools.product(answers, range(n_classes)):
+        rows.append([h[i] * (int(labels[i] == c) - int(other == c)) / m for i, other in wrong])
+    of_example = np.array([[i == j for j, _ in wrong] for i in range(m)], float)
+    costs = np.append(np.zeros(len(wrong)), 1.0)
+    A_ub = np.hstack((np.array(rows), -np.ones((len(rows), 1))))
+    A_eq = np.hstack((of_example, np.zeros((m, 1))))
+    return 1.0 / linprog(costs, A_ub=A_ub, b_ub=np.zeros(len(rows)), A_eq=A_eq, b_eq=np.ones(m)).fun
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_smallest_C_is_that_of_a_linear_program(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 2)).round(1)
+    labels = np.digitize(X[:, 0] + 0.8 * rng.normal(size=30), [-0.5, 0.5])
+    expected = smallest_C_by_program(X, labels, 3)
+    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+        empty = StructBoost(MulticlassTask(3), C=0.5 * expected).fit(X, labels)
+    found = empty.history_[-1]["smallest_C"]
+    assert expected * (1 - 1e-6) <= found <= 1.1 * expected
+    assert not empty.model_.weights.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EmptyModelWarning)
+        fitted = StructBoost(MulticlassTask(3), C=1.2 * found, tol=1e-4).fit(X, labels)
+    assert fitted.model_.weights.any()
+    # Proved by the first pricing alone: a lower bound.
+    assert fitted.history_[0]["smallest_C"] <= expected * (1 + 1e-9)
+
+
+@pytest.mark.slow
+def test_the_search_for_the_smallest_C_takes_no_more_passes_than_it_may():
+    class Counted(MultiLabelTask):
+        passes = 0
+
+        def separate(self, *arguments, **options):
+            self.passes += 1
+            assert self.passes < 1000, "the search goes on"
+            return super().separate(*arguments, **options)
+
+    # No set has a probability above a half: no C that the search can reach gives a model.
+    X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
+    task = Counted(5, loss="subset")
+    with pytest.warns(EmptyModelWarning, match="Fits at larger C were empty, too"):
+        empty = StructBoost(task, C=50.0, tol=0.05, engine="serial").fit(X, Y)
+    assert empty.history_[-1]["smallest_C"] is None
+    assert task.passes < 30 * empty.history_[-1]["oracle_calls"]
+
+
+def test_a_path_warns_once_of_all_that_are_empty():
+    X, y = load_wine(return_X_y=True)
+    with pytest.warns(EmptyModelWarning) as caught:
+        small, smaller, fine = StructBoost(MulticlassTask(3), C=1.0).path(X, y, [0.5, 0.2, 20.0])
+    assert len(caught) == 1
+    assert "C is 0.5, 0.2" in str(caught[0].message)
+    assert str(caught[0].filename) == __file__
+    assert small.history_[-1]["smallest_C"] == smaller.history_[-1]["smallest_C"]
+    assert fine.model_.weights.any()
+
+
+def test_a_path_that_falls_to_an_empty_model_knows_the_smallest_C():
+    X, y = load_wine(return_X_y=True)
+    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+        path = StructBoost(MulticlassTask(3), C=1.0).path(X, y, [20.0, 0.5])
+    assert 0.5 < path[1].history_[-1]["smallest_C"] < 20.0
+
+
+def test_features_that_say_nothing_are_named():
+    with pytest.warns(EmptyModelWarning, match="No larger C helps"):
+        StructBoostClassifier(objective="hinge", C=50).fit(np.ones((20, 2)), np.arange(20) % 2)

@@ -1,0 +1,405 @@
+"""C by held-out examples."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import GridSearchCV
+
+from structboost import (
+    BinnedTable,
+    CPathDisplay,
+    EmptyModelWarning,
+    Fold,
+    InterruptedFitWarning,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+)
+from structboost.contract.calls import mean_loss
+from structboost.masters.stage_wise import StageWise
+from structboost.model.prediction import model_predictions
+from structboost.selection.folds import random_folds, split_rows
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import Trial
+from structboost.training.choice_of_c import choose_C
+
+X, y = load_iris(return_X_y=True)
+QUICK = {"max_rounds": 15, "tol": 0.05}
+QUICK_FACE = {"objective": "hinge", "max_iter": 15, "tol": 0.05}
+
+
+def noisy(n=150, seed=0):
+    """Three classes that depend on the first two of six features, a fifth of them wrong."""
+    random = np.random.default_rng(seed)
+    made = random.normal(size=(n, 6)).round(1)
+    label = np.digitize(made[:, 0] + made[:, 1] * np.abs(made[:, 1]), [-0.6, 0.6])
+    wrong = random.random(n) < 0.2
+    return made, np.where(wrong, random.integers(0, 3, n), label)
+
+
+def without_seconds(records):
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_folds_are_stratified_and_lone_examples_are_always_trained_on(strata, seed):
+    strata = np.array(strata)
+    counts = np.bincount(strata)
+    if counts.max() < 2:
+        with pytest.raises(ValueError, match="give C as a number"):
+            split_rows(strata, seed)
+        return
+    folds = split_rows(strata, seed)
+    held = np.concatenate([out for _, out in folds])
+    np.testing.assert_array_equal(np.sort(held), np.flatnonzero(counts[strata] > 1))
+    for train, out in folds:
+        np.testing.assert_array_equal(np.sort(np.r_[train, out]), np.arange(len(strata)))
+        assert set(strata[train]) == set(strata)
+        shares = np.bincount(strata[out], minlength=len(counts)) - counts / 5
+        assert (np.abs(shares[counts > 1]) < 1).all()
+
+
+def test_many_examples_are_held_out_once():
+    (fold,) = random_folds(np.arange(2000), np.arange(2000), strata=np.arange(2000) % 2)
+    assert len(fold.held_X) == 400
+    assert fold.held_X.sum() != np.arange(400).sum()
+    assert (fold.held_X % 2).sum() == 200
+
+
+def test_examples_of_weight_zero_are_in_no_part():
+    weights = np.where(np.arange(30) < 10, 0.0, 1.0)
+    for fold in random_folds(np.arange(30), list(range(30)), weights):
+        assert sorted([*fold.Y, *fold.held_Y]) == list(range(10, 30))
+
+
+def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
+    made, label = noisy()
+    trainer = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)
+    Cs = [record["C"] for record in trainer.C_path_]
+    losses = [record["loss"] for record in trainer.C_path_]
+    folds = random_folds(made, label)
+    smallest = min(
+        StructBoost(MulticlassTask(3), C=50.0, max_rounds=1)
+        .fit(fold.X, fold.Y)
+        .history_[0]["smallest_C"]
+        for fold in folds
+    )
+    np.testing.assert_allclose(np.diff(np.log10(Cs)), 0.5, atol=0.005)
+    assert Cs[0] == pytest.approx(smallest * 10**0.5, rel=0.01)
+    for record in trainer.C_path_:
+        assert record["loss"] == np.mean(record["losses"])
+    best = min((r for r in trainer.C_path_ if r["columns"]), key=lambda r: r["surrogate"])
+    assert trainer.C_ == best["C"]
+    assert trainer.C_path_end_
+    # A fifth of the labels is wrong: large C fit them, and are not walked to.
+    assert min(losses) < 0.6 * losses[0]
+    assert len(Cs) < 10
+
+
+@pytest.mark.slow
+def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
+    made, label = noisy()
+    called = []
+    trainer = StructBoost(
+        MulticlassTask(3), C="auto", callbacks=[lambda r, t: called.append(t.C)], **QUICK
+    )
+    first = trainer.fit(made, label)
+    scores, path = first.model_.scores(made), without_seconds(first.C_path_)
+    assert called == [first.C_] * len(first.history_)
+    given = StructBoost(MulticlassTask(3), C=first.C_, **QUICK).fit(made, label)
+    np.testing.assert_array_equal(given.model_.scores(made), scores)
+    assert given.C_ == given.C == first.C_
+    assert not hasattr(given, "C_path_")
+    again = StructBoost(MulticlassTask(3), C="auto", engine="serial", **QUICK).fit(made, label)
+    assert without_seconds(again.C_path_) == path
+    other = StructBoost(MulticlassTask(3), C="auto", random_state=5, **QUICK).fit(made, label)
+    assert without_seconds(other.C_path_) != path
+
+
+def sloped(n=90):
+    """Three classes along one direction of four features: what stumps know by many steps only."""
+    random = np.random.default_rng(0)
+    made = random.normal(size=(n, 4))
+    score = made @ random.normal(size=4)
+    return made, np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
+
+
+@pytest.mark.slow
+def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(tmp_path):
+    made, label = sloped()
+    union = ["linear", "stump"]
+    both = StructBoost(MulticlassTask(3), C="auto", weak_learner=union, **QUICK).fit(made, label)
+    paths = [
+        StructBoost(MulticlassTask(3), C="auto", weak_learner=name, **QUICK).fit(made, label)
+        for name in union
+    ]
+    names = [record["weak_learner"] for record in both.C_path_]
+    assert list(dict.fromkeys(names)) == ["linear+stump", "linear", "stump"]
+    alone = [record for record in both.C_path_ if record["weak_learner"] != "linear+stump"]
+    apart = [record for trainer in paths for record in trainer.C_path_]
+    assert without_seconds(alone) == without_seconds(apart)
+    best = min(both.C_path_, key=lambda record: record["surrogate"])
+    assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
+    np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
+    assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
+    assert both.weak_learner == union
+    both.fit(made, label, may_part=False)
+    assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
+    assert both.model_.members["x"].family == "linear+stump"
+    face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)
+    assert face.model_.members["x"].family == "linear"
+    face.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(made), face.predict(made))
+
+
+@pytest.mark.parametrize(
+    ("losses", "chosen"),
+    [
+        ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.39, 0.5, 0.5]}, ("both", 10**0.5)),
+        ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.5, 0.38, 0.37, 0.4, 0.4]}, ("one", 31.6)),
+        (
+            {"both": [0.5] * 5, "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 5},
+            ("one", 3.16),
+        ),
+    ],
+)
+def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch):
+    class Told:
+        def __init__(self, plan, *others):
+            self.weak_learner, self.left = plan.weak_learner, iter(losses[plan.weak_learner])
+
+        def begin(self):
+            return 0.316
+
+        def fit(self, C):
+            loss = next(self.left)
+            measured = [HeldOut(loss, loss, is_constant=False)]
+            return Trial(measured, {"weak_learner": self.weak_learner})
+
+        def first_model(self):
+            return object(), []
+
+    monkeypatch.setattr("structboost.training.choice_of_c._FoldFits", Told)
+    trainer = StructBoost(MulticlassTask(3), C=1.0)
+    found = choose_C(trainer._plan(), list(losses), trainer._settings(), [], lambda text: None)
+    assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
+    assert len(found.records) == sum(map(len, losses.values()))
+
+
+@pytest.mark.slow
+def test_a_union_stays_where_no_family_is_better_alone():
+    random = np.random.default_rng(0)
+    made = random.normal(size=(90, 6))
+    label = (made[:, 0] > 0.3) * 1 + (np.abs(made[:, 1]) > 0.7)
+    trainer = StructBoost(MulticlassTask(3), C="auto", weak_learner=["stump", "linear"], **QUICK)
+    assert trainer.fit(made, label).model_.members["x"].family == "stump+linear"
+    # A held-out part without a loss leaves nothing to look for.
+    fold = Fold(made, label, None, made, label)
+    trainer.fit(made, label, folds=[fold])
+    assert trainer.C_path_[-1]["loss"] == 0
+    assert {record["weak_learner"] for record in trainer.C_path_} == {"stump+linear"}
+
+
+@pytest.mark.slow
+def test_a_held_out_example_of_weight_two_is_one_given_twice():
+    made, label = noisy()
+    train, held = slice(0, 100), slice(100, 150)
+    twice = np.r_[100:150, 100:120]
+    weights = np.where(np.arange(50) < 20, 2.0, 1.0)
+    found = [
+        StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label, folds=[fold]).C_path_
+        for fold in (
+            Fold(made[train], label[train], None, made[held], label[held], weights),
+            Fold(made[train], label[train], None, made[twice], label[twice]),
+            Fold(made[train], label[train], None, made[held], label[held]),
+        )
+    ]
+    assert [r["loss"] for r in found[0]] == pytest.approx([r["loss"] for r in found[1]])
+    assert [r["loss"] for r in found[0]] != pytest.approx([r["loss"] for r in found[2]])
+
+
+@pytest.mark.parametrize("formulation", ["m_slack", "exponential"])
+def test_other_formulations_choose_too(formulation):
+    trainer = StructBoost(MulticlassTask(3), C="auto", formulation=formulation, **QUICK)
+    assert trainer.fit(X, y).score(X, y) > -0.1
+    assert trainer.C_ == trainer.model_.metadata["C"]
+
+
+def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
+    task = MulticlassTask(3)
+    with pytest.raises(ValueError, match="C='auto' needs can_choose_C, which StageWise"):
+        StructBoost(task, C="auto", formulation=StageWise()).fit(X, y)
+    with pytest.raises(TypeError, match="C is 'best'; give a number above 0, or 'auto'"):
+        StructBoost(task, C="best").fit(X, y)
+    with pytest.raises(ValueError, match="there is one distinct example; give more"):
+        StructBoost(task, C="auto").fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match="give C as a number"):
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
+    with pytest.raises(ValueError, match="give C as a number"):
+        StructBoostRanker(objective="hinge", weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
+    table = BinnedTable.from_array(tmp_path / "table", X)
+    with pytest.raises(ValueError, match="X is a BinnedTable; give C as a number"):
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(table, y)
+
+
+def test_a_class_with_one_member_is_trained_on():
+    rows = np.r_[0:30, 50:80, 100]
+    model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK_FACE)
+    model.fit(X[rows], y[rows])
+    assert len(model.classes_) == 3
+    assert model.predict(X[[100]]) == 2
+
+
+def test_features_that_say_nothing_give_an_empty_model():
+    trainer = StructBoost(MulticlassTask(2), C="auto")
+    made, label = np.ones((20, 2)), np.arange(20) % 2
+    with pytest.warns(EmptyModelWarning, match="No larger C helps"):
+        trainer.fit(made, label, folds=[Fold(made, label, None, made[:5], label[:5])])
+    assert trainer.C_path_ == []
+    assert trainer.C_path_end_ == "no weak learner has an edge"
+    with pytest.raises(ValueError, match="no weak learner had an edge"):
+        CPathDisplay.from_estimator(trainer)
+
+
+@pytest.mark.parametrize("C", ["auto", 7.03])
+def test_constant_columns_never_end_in_an_error_of_the_solver(C):
+    # Rounding makes an edge, so larger and larger C are tried, up to 4e9.
+    label = np.arange(60) % 3
+    trainer = StructBoost(MulticlassTask(3), C=C)
+    with pytest.warns(EmptyModelWarning, match="or features that tell the outputs apart"):
+        trainer.fit(np.ones((60, 3)), label)
+    assert len(trainer.model_.weights) == 0
+
+
+def test_early_stopping_and_c_share_one_held_out_part():
+    data, label = load_breast_cancer(return_X_y=True)
+    model = StructBoostClassifier(
+        weak_learner="stump",
+        early_stopping=True,
+        n_iter_no_change=3,
+        random_state=0,
+        **QUICK_FACE,
+    ).fit(data, label)
+    assert all(len(record["losses"]) == 1 for record in model.C_path_)
+    assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
+
+
+@pytest.mark.slow
+def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
+    search = GridSearchCV(
+        StructBoostClassifier(weak_learner="stump", **QUICK_FACE),
+        {"C": [0.5, "auto"]},
+        cv=3,
+    )
+    best = search.fit(X, y).best_estimator_
+    assert search.best_params_ == {"C": "auto"}
+    best.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    assert loaded.C_ == best.C_ == loaded.model_.metadata["C"]
+    assert loaded.C == "auto"
+
+
+@pytest.mark.slow
+def test_rankers_hold_out_queries_or_items():
+    made, label = noisy(200)
+    qid = np.repeat(np.arange(20), 10)
+    settings = {"weak_learner": "stump", **QUICK_FACE}
+    ranker = StructBoostRanker(**settings).fit(made, label, qid=qid)
+    assert ranker.score(made, label, qid=qid) > 0.8
+    lists = [made[qid == q] for q in range(20)], [label[qid == q] for q in range(20)]
+    trainer = StructBoost(RankingTask(), C="auto", **QUICK).fit(*lists)
+    assert without_seconds(trainer.C_path_) == without_seconds(ranker.C_path_)
+    weights = np.where(np.arange(200) % 3, 1.0, 2.0)
+    for relevance in (label, made[:, 0]):
+        single = StructBoostRanker(**settings).fit(made, relevance, sample_weight=weights)
+        assert single.score(made, relevance) > 0.75
+        assert len(single.C_path_[0]["losses"]) == 5
+
+
+class PressingTask(MulticlassTask):
+    """Somebody presses Ctrl-C during a pass over the examples."""
+
+    passes, at = 0, 0
+
+    def separate(self, X, Y, scores):
+        self.passes += 1
+        if self.passes == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().separate(X, Y, scores)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_best_model_of_the_path():
+    made, label = noisy()
+    task = PressingTask(3)
+    whole = StructBoost(task, C="auto", **QUICK).fit(made, label)
+    n_passes = task.passes
+    fold = random_folds(made, label)[0]
+    for left in (1, n_passes // 3):
+        task.passes, task.at = 0, n_passes - left
+        trainer = StructBoost(task, C="auto", **QUICK)
+        with pytest.warns(InterruptedFitWarning, match="the best so far"):
+            trainer.fit(made, label)
+        assert trainer.interrupted_
+        (record,) = [r for r in trainer.C_path_ if trainer.C_ == r["C"]]
+        surrogates = [r["surrogate"] for r in trainer.C_path_ if r["columns"]]
+        assert record["surrogate"] == min(surrogates)
+        predicted = model_predictions(task, trainer.model_, fold.held_X)
+        assert mean_loss(task, fold.held_Y, predicted) == record["losses"][0]
+    assert len(trainer.C_path_) <= len(whole.C_path_)
+    task.passes, task.at = 0, 2
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(made, label)
+    assert not hasattr(trainer, "model_")
+    assert not hasattr(trainer, "C_path_")
+
+
+@pytest.mark.slow
+def test_a_broken_run_resumes_with_the_same_c(tmp_path):
+    made, label = noisy()
+    whole = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)
+
+    def breaks(record, trainer):
+        if record["round"] == 3:
+            raise RuntimeError
+
+    path = tmp_path / "run.npz"
+    for callbacks in ([breaks], None):
+        trainer = StructBoost(
+            MulticlassTask(3), C="auto", checkpoint=path, callbacks=callbacks, **QUICK
+        )
+        if callbacks:
+            with pytest.raises(RuntimeError):
+                trainer.fit(made, label)
+    trainer.fit(made, label)
+    assert trainer.C_ == whole.C_
+    np.testing.assert_array_equal(trainer.model_.scores(made), whole.model_.scores(made))
+
+
+@pytest.mark.slow
+def test_the_path_is_drawn():
+    pytest.importorskip("matplotlib").use("Agg")
+    model = StructBoostClassifier(weak_learner="stump", **QUICK_FACE).fit(X, y)
+    display = CPathDisplay.from_estimator(model, name="iris")
+    mean = display.ax_[0].get_lines()[-2]
+    np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
+    np.testing.assert_array_equal(mean.get_ydata(), [r["loss"] for r in model.C_path_])
+    union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK_FACE).fit(*sloped())
+    display = CPathDisplay.from_estimator(union)
+    labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]
+    assert [label for label in labels if label[0] != "_"][:-1] == [
+        "stump+linear", "stump", "linear",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="has no C_path_"):
+        CPathDisplay.from_estimator(StructBoostClassifier(objective="hinge", C=1.0))
