@@ -155,3 +155,18 @@ def test_the_loop_and_its_setup_ask_no_plug_in_for_its_name(module):
         if isinstance(node, ast.Compare | ast.MatchValue):
             compared = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
             assert not compared & names, f"line {node.lineno}"
+
+
+def test_nobody_asks_which_trainer_it_is():
+    trainers = {"Trainer", "StructBoost", "StructuredSVM", "LinearTrainer"}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                assert not asked & trainers, f"{name}, line {node.lineno}"
+
+
+def test_overrides_of_a_task_are_looked_at_in_one_place():
+    for name, path in MODULES.items():
+        is_place = name == "structboost.contract.task"
+        assert is_place or not re.search(r"is (not )?(getattr\()?Task\b", path.read_text()), name
