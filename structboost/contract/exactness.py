@@ -101,17 +101,6 @@ class LastOutputs:
     ) -> None:
         """Compare new outputs at ``scores`` with the last ones, and store the new ones.
 
-        Parameters
-        ----------
-        task : Task
-        separation : Separation
-            The new outputs.
-        violations : ndarray, shape (n_examples,)
-            Their violations.
-        scores : StackedParts
-        first : int
-            Index of the first example.
-
         Raises
         ------
         TaskError

@@ -174,7 +174,7 @@ def tag_numbers(
     Returns
     -------
     classes : ndarray
-    numbers : list of ndarray of int64
+    indices : list of ndarray of int64
 
     Raises
     ------
@@ -196,8 +196,8 @@ def tag_numbers(
     if classes is None:
         classes = _sorted_classes({tag for tag in flat if tag is not None})
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
-    numbers = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
-    return classes, np.split(numbers, np.cumsum(lengths)[:-1])
+    indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
+    return classes, np.split(indices, np.cumsum(lengths)[:-1])
 
 
 def forbidden_numbers(
