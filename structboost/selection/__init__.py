@@ -1,1 +1,1 @@
-"""What is chosen by held-out examples."""
+"""Choice of parameters by held-out examples."""

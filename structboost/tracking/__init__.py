@@ -1,4 +1,4 @@
-"""Tracking a box through a video: trackers, frames in and out, evaluation, drawing."""
+"""Trackers that follow a box through a video, with their input, output and evaluation."""
 
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_learner import BoxLearner, BoxScorer

@@ -287,7 +287,7 @@ def test_a_malformed_result_of_a_task_ends_the_fit_with_its_name(make, methods, 
 def test_too_few_outputs_and_dicts_of_inputs_raise_errors(make):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
-    with pytest.raises(TypeError, match="no sequence; give a list of inputs"):
+    with pytest.raises(TypeError, match="not a sequence; give a list of inputs"):
         make(Listed(), C=10.0).fit(dict(enumerate(X)), Y)
     with pytest.raises(ValueError, match="X has 8 examples and Y 3; they must be equally many"):
         make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])
