@@ -262,7 +262,7 @@ class StructBoostEstimator(BoostedEstimator):
 
     @property
     def _is_stage_wise(self) -> bool:
-        """Whether columns are added by shrunken steps."""
+        """Whether boosting is stage-wise."""
         return self._is(*STAGE_WISE) and not self._is_one_linear_function
 
     @property
@@ -320,7 +320,7 @@ class StructBoostEstimator(BoostedEstimator):
         return _MOST_ROUNDS_THAT_END if ends else _MOST_ROUNDS
 
     def _grown(self, weak_learner: Any) -> Any:
-        """Return the weak learners of stage-wise boosting, with trees by the parameters."""
+        """Return the weak learners of stage-wise boosting, with trees set up by the parameters."""
         if isinstance(weak_learner, list | tuple):
             return [self._grown(member) for member in weak_learner]
         if not is_same(weak_learner, "tree"):

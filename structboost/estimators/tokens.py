@@ -287,7 +287,7 @@ def is_of_dicts(x: Any) -> bool:
 
 
 def _is_binary(table: Any) -> bool:
-    """Whether all entries are 0 or 1, where a False of a dict is a stored zero."""
+    """Whether all entries are 0 or 1."""
     return bool(((table.data == 0) | (table.data == 1)).all())
 
 
@@ -305,7 +305,7 @@ def _dense(x: Any, i: int) -> NDArray[Any]:
 
 
 def _place(row: int, lengths: IntArray) -> tuple[int, int]:
-    """Return the index of the sequence, and of the token in it, of a row of the table."""
+    """Return the indices of sequence and token for a row of the table of all tokens."""
     i = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
     return i, row - int(lengths[:i].sum())
 
