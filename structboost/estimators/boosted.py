@@ -126,7 +126,7 @@ class StructBoostEstimator(BoostedEstimator):
         Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees for
         stage-wise objectives, one linear function for ``"svm"``, else stumps.
     pricing : {"own", "best"} or PricingRule
-        Whether each channel has its weak learners, or all share them.
+        Whether each channel has separate weak learners, or all share them.
     columns_per_channel : int
         Maximum number of columns added per channel and round, each on another feature.
     spread : float
@@ -473,7 +473,7 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
     Parameters
     ----------
     pricing : {"own", "best", "label_augmented"} or PricingRule
-        Whether each channel has its weak learners, or all share them.
+        Whether each channel has separate weak learners, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
     """
