@@ -10,15 +10,19 @@ from .contract.separation import Separation as Separation
 from .contract.task import Task as Task
 from .decisions.choices import Assignment as Assignment
 from .decisions.choices import Choose as Choose
+from .decisions.choices import Knapsack as Knapsack
 from .decisions.choices import MatroidBasis as MatroidBasis
-from .decisions.knapsack import Knapsack as Knapsack
+from .decisions.choices import Tour as Tour
 from .decisions.paths import AcyclicPath as AcyclicPath
 from .decisions.paths import GridPath as GridPath
+from .decisions.paths import ShortestPath as ShortestPath
+from .decisions.predict_then_optimize import PredictThenOptimize as PredictThenOptimize
 from .decisions.problem import DecisionProblem as DecisionProblem
 from .decisions.problem import SolvedBy as SolvedBy
 from .decisions.programs import LinearProgram as LinearProgram
-from .decisions.programs import ShortestPath as ShortestPath
-from .decisions.tours import Tour as Tour
+from .decisions.task import Decision as Decision
+from .decisions.task import DecisionInput as DecisionInput
+from .decisions.task import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .engines.base import Engine as Engine
 from .engines.local import Serial as Serial
 from .engines.local import Threads as Threads
@@ -31,7 +35,6 @@ from .estimators import MultiBoostClassifier as MultiBoostClassifier
 from .estimators import MultiBoostCWClassifier as MultiBoostCWClassifier
 from .estimators import MultiBoostECCClassifier as MultiBoostECCClassifier
 from .estimators import MultiBoostMOClassifier as MultiBoostMOClassifier
-from .estimators import PredictThenOptimize as PredictThenOptimize
 from .estimators import ShareBoostClassifier as ShareBoostClassifier
 from .estimators import StructBoostClassifier as StructBoostClassifier
 from .estimators import StructBoostMultiLabelClassifier as StructBoostMultiLabelClassifier
@@ -89,7 +92,6 @@ from .tasks import HierarchicalMultiLabelTask as HierarchicalMultiLabelTask
 from .tasks import MatchingTask as MatchingTask
 from .tasks import MulticlassTask as MulticlassTask
 from .tasks import MultiLabelTask as MultiLabelTask
-from .tasks import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .tasks import RankingTask as RankingTask
 from .tasks import SegmentTask as SegmentTask
 from .tasks import SpanningTreeTask as SpanningTreeTask
@@ -99,8 +101,6 @@ from .tasks.chain import Stretch as Stretch
 from .tasks.chain import labelled_stretches as labelled_stretches
 from .tasks.graph import GraphInput as GraphInput
 from .tasks.matching import CandidatePairs as CandidatePairs
-from .tasks.predict_then_optimize import Decision as Decision
-from .tasks.predict_then_optimize import DecisionInput as DecisionInput
 from .training.boosting import StructBoost as StructBoost
 from .weak.active_feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .weak.active_feature import active_features as active_features

@@ -17,11 +17,23 @@ from structboost.validation import by_position, rows_of
 # Examples that are looked at first.  All are, where these have one prediction.
 _SAMPLED = 50
 
+# What to write where the hinge of a loss is no guide.
+WITHOUT_HINGE = (
+    "Write objective='log_loss' (formulation='log' of StructBoost), or take a loss that counts the "
+    "wrong parts of an output, such as loss='hamming' of label sets."
+)
+
 # Scores of the parts of inputs.
 Scorer = Callable[[Sequence[Any]], StackedParts]
 
 
-def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> None:
+def warn_of_one_output(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    scores_of: Scorer,
+    is_optimum: Callable[[], bool] | None = None,
+) -> None:
     """Warn if a model predicts one output for all examples, whose true outputs differ.
 
     Parameters
@@ -31,19 +43,32 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
         Training examples.
     scores_of : callable
         ``scores_of(X)`` returns the scores of the model.
+    is_optimum : callable, optional
+        Whether no weights have a smaller loss than none, whatever C: then the warning says so.
 
     Warns
     -----
     ConstantPredictionWarning
         If :func:`predicts_one_output`.
     """
-    if predicts_one_output(task, X, Y, scores_of):
-        warn_user(
-            f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
-            "differ.  Use more rounds, a larger C, or features that separate the outputs, or give "
-            "the examples of rare outputs larger weights.",
-            ConstantPredictionWarning,
+    X, Y = by_position(X), by_position(Y)
+    if not predicts_one_output(task, X, Y, scores_of):
+        return
+    remedy = (
+        "Use more rounds, a larger C, or features that separate the outputs, or give the "
+        "examples of rare outputs larger weights."
+    )
+    if is_optimum is not None and is_optimum():
+        remedy = (
+            "That is the optimum: hardly any weights have a smaller hinge of this loss than none, "
+            "whatever C.  So it is where no output of an input is more probable than all others "
+            f"together.  {WITHOUT_HINGE}"
         )
+    warn_user(
+        f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
+        f"differ.  {remedy}",
+        ConstantPredictionWarning,
+    )
 
 
 def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> bool:

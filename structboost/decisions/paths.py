@@ -1,4 +1,4 @@
-"""Shortest paths in acyclic graphs."""
+"""Shortest paths in directed graphs."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
-from structboost._typing import FloatArray, IntArray
-from structboost.decisions.problem import DecisionProblem, check_length
+from structboost._typing import FloatArray, IntArray, override
+from structboost.decisions.problem import BatchProblem, check_length, is_binary
+from structboost.decisions.programs import LinearProgram
 from structboost.inference.acyclic_paths import cheapest_paths
+from structboost.inference.directed_graphs import path_of_fewest_arcs
+from structboost.inference.topological_order import topological_order
 from structboost.validation import checked_whole_number, shown
 
 
-class AcyclicPath(DecisionProblem):
+class AcyclicPath(BatchProblem):
     """The cheapest path through an acyclic graph; the items are its arcs.
 
     Parameters
     ----------
-    arcs : array-like of int, shape (n_arcs, 2)
-        Tail and head of each arc: nodes, numbered from 0.
-    source, target : int
+    arcs : array-like of int, shape (n_arcs, 2), or networkx.DiGraph
+        Tail and head of each arc: nodes, counted from 0.  Or a directed graph, whose arcs are in
+        the order of ``graph.edges``.
+    source, target : int, or nodes of the graph
         Where the path begins and ends.
 
     Raises
@@ -30,46 +33,42 @@ class AcyclicPath(DecisionProblem):
         If the arcs form a cycle, or no path leads from the source to the target.
     """
 
-    is_compiled = True
-
-    def __init__(self, arcs: Any, source: int, target: int) -> None:
-        self.arcs = checked_arcs(arcs)
-        self.source, self.target = checked_node(source, "source"), checked_node(target, "target")
-        self.n_items = len(self.arcs)
-        order = _sorted_nodes(self.arcs)
-        if len(order) < self.arcs.max() + 1:
-            left = sorted(set(range(int(self.arcs.max()) + 1)) - set(order))
+    def __init__(self, arcs: Any, source: Any, target: Any) -> None:
+        self.arcs, self.source, self.target = _checked_network(arcs, source, target)
+        self.n_items, n_nodes = len(self.arcs), int(self.arcs.max()) + 1
+        order = topological_order(self.arcs, n_nodes)
+        if len(order) < n_nodes:
+            left = sorted(set(range(n_nodes)) - set(order.tolist()))
             raise ValueError(
                 f"arcs form a cycle through some of the nodes {left[:10]}; take ShortestPath."
             )
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        place = np.empty(n_nodes, np.int64)
+        place[order] = np.arange(n_nodes)
         self._order = np.argsort(place[self.arcs[:, 0]], kind="stable").astype(np.int64)
-        self._tails = np.ascontiguousarray(self.arcs[:, 0])
-        self._heads = np.ascontiguousarray(self.arcs[:, 1])
-        check_reachable(self.arcs, self.source, self.target)
+        self._tails, self._heads = np.ascontiguousarray(self.arcs.T)
 
-    def solve(self, costs: FloatArray) -> FloatArray:
-        """1 on the arcs of the cheapest path."""
-        decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
-        return decision
-
+    @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        """The same for each row, compiled."""
         check_length(costs, self.n_items)
         ends = (self.source, self.target)
         return cheapest_paths(costs, self._tails, self._heads, self._order, ends)
 
+    @override
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether it is 0 or 1 on each arc, and a path."""
-        return is_unit_flow(self.arcs, self.source, self.target, decision)
+        if not is_binary(decision, self.n_items):
+            return False
+        out = np.zeros(int(self.arcs.max()) + 1)
+        np.add.at(out, self._tails, decision)
+        np.subtract.at(out, self._heads, decision)
+        out[[self.source, self.target]] -= 1.0, -1.0
+        return not out.any()
 
 
 class GridPath(AcyclicPath):
     """The cheapest path through a grid from its first node to its last, to the right and down.
 
     Node ``row * n_columns + column`` has an arc to its right neighbour and one to the node below.
-    The arcs are numbered row by row: those to the right, then those down, as in PyEPO.
+    The arcs stand row by row: those to the right, then those down, as in PyEPO.
 
     Parameters
     ----------
@@ -91,80 +90,79 @@ class GridPath(AcyclicPath):
         super().__init__(np.concatenate(arcs), 0, nodes.size - 1)
 
 
-def checked_arcs(arcs: Any) -> IntArray:
-    """Arcs as a table of nodes, numbered from 0."""
-    found = np.asarray(arcs)
-    if found.ndim != 2 or found.shape[1] != 2 or not len(found) or found.dtype.kind not in "iu":
+class ShortestPath(LinearProgram):
+    """The cheapest unit of flow from one node to another; the items are arcs, cycles are allowed.
+
+    In training, costs of either sign occur, and the cheapest path without repeated nodes is then
+    hard to find.  A flow may contain cycles beside its path, where they pay; at costs above 0 it
+    is the shortest path.  :meth:`simplify_all` leaves the cycles out.  Take :class:`AcyclicPath`
+    for acyclic graphs: it is compiled.
+
+    Parameters
+    ----------
+    arcs, source, target
+        As for :class:`AcyclicPath`.
+
+    Raises
+    ------
+    ValueError
+        If no path leads from the source to the target.
+    """
+
+    def __init__(self, arcs: Any, source: Any, target: Any) -> None:
+        self.arcs, self.source, self.target = _checked_network(arcs, source, target)
+        n_nodes, n_arcs = int(self.arcs.max()) + 1, len(self.arcs)
+        ends = self.arcs.T.ravel()
+        signs = np.repeat([1.0, -1.0], n_arcs)
+        balance = csr_array((signs, (ends, np.tile(np.arange(n_arcs), 2))), (n_nodes, n_arcs))
+        leaves = np.zeros(n_nodes)
+        leaves[self.source], leaves[self.target] = 1.0, -1.0
+        super().__init__(A_eq=balance, b_eq=leaves)
+
+    @override
+    def solve(self, costs: FloatArray) -> FloatArray:
+        # No arc is used minus zero times.
+        return np.round(super().solve(costs)) + 0.0
+
+    @override
+    def simplify_all(self, decisions: FloatArray) -> FloatArray:
+        ends = self.source, self.target
+        return np.array([path_of_fewest_arcs(self.arcs, *ends, flow) for flow in decisions])
+
+
+def _checked_network(arcs: Any, source: Any, target: Any) -> tuple[IntArray, int, int]:
+    """Return arcs between nodes that are counted from 0, and the nodes of both ends.
+
+    Raises
+    ------
+    ValueError
+        If they are malformed, or no path leads from one end to the other.
+    """
+    nodes: Any = None
+    if hasattr(arcs, "is_directed"):
+        if not arcs.is_directed():
+            raise ValueError("The graph has no directions; give graph.to_directed().")
+        nodes = list(arcs.nodes)
+        place = {node: i for i, node in enumerate(nodes)}
+        arcs = np.array([(place[tail], place[head]) for tail, head in arcs.edges()], np.int64)
+    table = np.asarray(arcs)
+    if table.ndim != 2 or table.shape[1] != 2 or not len(table) or table.dtype.kind not in "iu":
         raise ValueError(
-            f"arcs has shape {found.shape} and type {found.dtype}; give whole numbers of shape "
-            "(n_arcs, 2): the tail and the head of each arc."
+            f"arcs has shape {table.shape} and type {table.dtype}; give whole numbers of shape "
+            "(n_arcs, 2), the tail and the head of each arc, or a directed graph of networkx."
         )
-    if found.min() < 0:
-        bad = int(np.argmax((found < 0).any(axis=1)))
-        raise ValueError(f"arcs[{bad}] is {found[bad].tolist()}; number the nodes from 0.")
-    return found.astype(np.int64)
-
-
-def checked_node(node: Any, name: str) -> int:
-    """The number of a node; compiled searches would take a negative one from the end."""
-    if isinstance(node, bool) or not isinstance(node, (int, np.integer)) or node < 0:
-        raise ValueError(f"{name} is {shown(node)}; give the number of a node, from 0.")
-    return int(node)
-
-
-def check_reachable(arcs: IntArray, source: int, target: int) -> None:
-    """Raise ValueError unless the two nodes differ, and a path leads from one to the other."""
-    reached = np.zeros(max(int(arcs.max()), source, target) + 1, bool)
-    reached[source] = True
-    for _ in range(len(reached)):
-        new = reached[arcs[:, 0]] & ~reached[arcs[:, 1]]
-        if not new.any():
-            break
-        reached[arcs[new, 1]] = True
-    if source == target or not reached[target]:
+    if table.min() < 0:
+        bad = int(np.argmax((table < 0).any(axis=1)))
+        raise ValueError(f"arcs[{bad}] is {table[bad].tolist()}; count the nodes from 0.")
+    nodes = range(int(table.max()) + 1) if nodes is None else nodes
+    for name, node in (("source", source), ("target", target)):
+        if node not in nodes:
+            raise ValueError(f"{name} is {shown(node)}; give a node, such as {nodes[0]!r}.")
+    ends = nodes.index(source), nodes.index(target)
+    table = table.astype(np.int64)
+    if ends[0] == ends[1] or path_of_fewest_arcs(table, *ends, np.ones(len(table))) is None:
         raise ValueError(
             f"No path leads from source {source} to another node target {target}; the problem is "
             "infeasible for all costs."
         )
-
-
-def is_unit_flow(arcs: IntArray, source: int, target: int, decision: FloatArray) -> bool:
-    """Whether a decision is 0 or 1 on each arc, leaves the source once, and ends in the target."""
-    if decision.shape != (len(arcs),) or not np.isin(decision, (0.0, 1.0)).all():
-        return False
-    out = np.zeros(max(int(arcs.max()), source, target) + 1)
-    np.add.at(out, arcs[:, 0], decision)
-    np.subtract.at(out, arcs[:, 1], decision)
-    out[source] -= 1.0
-    out[target] += 1.0
-    return not out.any()
-
-
-def path_within(arcs: IntArray, source: int, target: int, flow: FloatArray) -> FloatArray:
-    """The path of the fewest arcs among those of a flow, without its cycles."""
-    used = np.flatnonzero(flow)
-    arc_of = {
-        (tail, head): arc for arc, (tail, head) in zip(used, arcs[used].tolist(), strict=True)
-    }
-    n_nodes = int(arcs.max()) + 1
-    graph = csr_array((np.ones(len(used)), tuple(arcs[used].T)), (n_nodes, n_nodes))
-    _, before = breadth_first_order(graph, source)
-    path, node = np.zeros(len(arcs)), target
-    while node != source:
-        path[arc_of[int(before[node]), node]] = 1.0
-        node = int(before[node])
-    return path
-
-
-def _sorted_nodes(arcs: IntArray) -> list[int]:
-    """Nodes such that all arcs go forwards; those on cycles, and behind them, are left out."""
-    n_nodes = int(arcs.max()) + 1
-    n_into = np.bincount(arcs[:, 1], minlength=n_nodes)
-    leaving = [arcs[arcs[:, 0] == node, 1] for node in range(n_nodes)]
-    order = np.flatnonzero(n_into == 0).tolist()
-    for node in order:
-        for head in leaving[node]:
-            n_into[head] -= 1
-            if n_into[head] == 0:
-                order.append(int(head))
-    return list(order)
+    return table, *ends

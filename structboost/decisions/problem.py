@@ -1,14 +1,14 @@
-"""The contract of decision problems: linear costs of items, and a solver."""
+"""Contract of decision problems: linear costs of items, and a solver."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import shown
 
@@ -18,8 +18,7 @@ class DecisionProblem(ABC):
 
     A subclass defines :meth:`solve`.  In training it is called with differences of costs: it must
     solve the problem for costs of either sign.  Instances must be picklable, and :meth:`solve` a
-    pure function: that of several optimal decisions which it returns is the tie rule of the
-    problem.
+    pure function: where several decisions are optimal, its choice is the tie rule of the problem.
 
     Attributes
     ----------
@@ -27,17 +26,14 @@ class DecisionProblem(ABC):
         Length of costs and decisions; None if it is not known.
     maximize : bool
         Whether costs are values, and the largest total is best.
-    is_compiled : bool
-        Whether :meth:`solve_all` is so fast that it need not be spared.
     """
 
-    is_compiled: ClassVar[bool] = False
     n_items: int | None = None
     maximize: bool = False
 
     @abstractmethod
     def solve(self, costs: FloatArray) -> FloatArray:
-        """Best decision at given costs.
+        """Best decision at some costs.
 
         Parameters
         ----------
@@ -62,7 +58,7 @@ class DecisionProblem(ABC):
         Returns
         -------
         decisions : ndarray, shape (n, n_items)
-            A best decision for each row, the one that :meth:`solve` returns.
+            The decision that :meth:`solve` returns for each row.
         """
         out = np.empty(costs.shape)
         for i, row in enumerate(costs):
@@ -70,9 +66,9 @@ class DecisionProblem(ABC):
         return out
 
     def improve_all(self, costs: FloatArray, decisions: FloatArray) -> FloatArray:
-        """Decisions at least as good as those given, found without an exact solve.
+        """Search for better decisions without an exact solve; by default none is better.
 
-        Training that spares solves asks for these first.  By default the decisions themselves.
+        Training that spares solves calls this first.
 
         Parameters
         ----------
@@ -87,10 +83,10 @@ class DecisionProblem(ABC):
         return decisions
 
     def simplify_all(self, decisions: FloatArray) -> FloatArray:
-        """Decisions without what pays only where costs are negative; by default all of each.
+        """Drop items that are selected only at negative cost.  By default nothing is dropped.
 
         Training needs the best decision at costs of either sign, such as a flow with cycles.
-        :meth:`PredictThenOptimize.predict` leaves out what nobody would do, such as the cycles.
+        :meth:`PredictThenOptimize.predict` drops what nobody would do, such as the cycles.
 
         Parameters
         ----------
@@ -105,17 +101,17 @@ class DecisionProblem(ABC):
         return decisions
 
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether a decision may be chosen; by default True, which means unknown.
+        """Whether a decision satisfies the constraints; by default True, which means unknown.
 
         Parameters
         ----------
         decision : ndarray, shape (n_items,)
-            What may be a decision; finite.
+            Finite entries.
 
         Returns
         -------
         feasible : bool
-            Whether it satisfies the constraints of the problem.
+            False, rather than an error, where the decision is malformed.
         """
         return True
 
@@ -124,12 +120,26 @@ class DecisionProblem(ABC):
         return f"{type(self).__name__}, which {'maximises' if self.maximize else 'minimises'}"
 
 
+class BatchProblem(DecisionProblem):
+    """A problem that is solved for many costs at once: a subclass defines :meth:`solve_all`."""
+
+    @override
+    def solve(self, costs: FloatArray) -> FloatArray:
+        decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
+        return decision
+
+
 def check_length(costs: FloatArray, n_items: int | None) -> None:
     """Raise TaskError unless there is a cost for each item; compiled solvers do not look."""
-    if n_items is not None and costs.shape[-1] != n_items:
+    if n_items not in (None, costs.shape[-1]):
         raise TaskError(
             f"There are {costs.shape[-1]} costs for {n_items} items; give one for each."
         )
+
+
+def is_binary(decision: FloatArray, n_items: int | None) -> bool:
+    """Return whether a decision is 0 or 1 on each item."""
+    return decision.shape == (n_items,) and bool(np.isin(decision, (0.0, 1.0)).all())
 
 
 class SolvedBy(DecisionProblem):
@@ -138,7 +148,7 @@ class SolvedBy(DecisionProblem):
     Parameters
     ----------
     solve : callable
-        ``solve(costs)`` gives the best decision for costs of either sign, both of shape
+        ``solve(costs)`` returns the best decision for costs of either sign, both of shape
         (n_items,).
     maximize : bool
         Whether the largest total is best.
@@ -157,40 +167,28 @@ class SolvedBy(DecisionProblem):
         self.function = solve
         self.maximize = maximize
 
+    @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        """What the function returns, checked.
-
-        Raises
-        ------
-        TaskError
-            If that is no finite vector as long as the costs.
-        """
         # A function that sorts its costs in place would sort those of the user.
         returned = self.function(costs.copy())
         try:
-            found = np.asarray(returned)
+            decision = np.asarray(returned)
         except ValueError:
-            found = np.asarray(None)
-        if found.ndim == 0:
+            decision = np.asarray(None)
+        if decision.shape != costs.shape or decision.dtype.kind not in "fiub":
+            what = shown(returned)
+            if decision.ndim:
+                what = f"an array of shape {decision.shape} and type {decision.dtype}"
             raise TaskError(
-                f"solve returned {shown(returned)}; it must return a decision of shape "
-                f"{costs.shape}."
+                f"solve returned {what}; it must return a decision of shape {costs.shape}."
             )
-        if found.shape != costs.shape or found.dtype.kind not in "fiub":
-            raise TaskError(
-                f"solve returned an array of shape {found.shape} and type {found.dtype}; it must "
-                f"return a decision of shape {costs.shape}."
-            )
-        decision = found.astype(np.float64)
         if not np.isfinite(decision).all():
             raise TaskError("solve returned a decision with NaN or infinite entries.")
-        return decision
+        return decision.astype(np.float64)
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        senses = "minimise", "maximises"
-        if self.maximize:
-            senses = "maximise", "minimises"
+        senses = ("maximise", "minimises") if self.maximize else ("minimise", "maximises")
         return (
             f"the function {name}, taken to {senses[0]}; if it {senses[1]}, give "
             f"SolvedBy(solve, maximize={not self.maximize})"
@@ -198,13 +196,7 @@ class SolvedBy(DecisionProblem):
 
 
 def problem_of(value: Any) -> DecisionProblem:
-    """The problem itself, or the one that a function solves.
-
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    """
+    """Return the problem itself, or that of a function; TypeError if it is neither."""
     if isinstance(value, DecisionProblem):
         return value
     if not callable(value):

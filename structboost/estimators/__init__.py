@@ -9,7 +9,6 @@ from structboost.estimators.coded import (
     MultiBoostMOClassifier,
 )
 from structboost.estimators.cross_fitted import CrossFitted
-from structboost.estimators.decisions import PredictThenOptimize
 from structboost.estimators.linear import StructuredSVMClassifier
 from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
 from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
@@ -26,7 +25,6 @@ __all__ = [
     "MultiBoostClassifier",
     "MultiBoostECCClassifier",
     "MultiBoostMOClassifier",
-    "PredictThenOptimize",
     "ShareBoostClassifier",
     "StructBoostClassifier",
     "StructBoostMultiLabelClassifier",

@@ -16,10 +16,10 @@ from structboost._typing import FloatArray
 from structboost.contract.task import Task
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
-from structboost.estimators.parameters import estimator
+from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ModelFileError, warn_user
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
@@ -38,6 +38,7 @@ from structboost.validation import (
     checked_flag,
     checked_share,
     checked_whole_number,
+    shown,
 )
 from structboost.weak.families import WeakLearners, takes_missing, takes_sparse
 
@@ -62,13 +63,14 @@ class BoostedEstimator(Documented, BaseEstimator):
         Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
-        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
-        last round trained.  Stage-wise boosting, which has no other protection against overfitting,
-        then trains this number of rounds on the whole training set.
+        ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
+        that of the least surrogate (docs/decisions/choices.md).  The certificate then refers to the
+        last round trained.  Where only the number of rounds keeps a fit from following its examples
+        too far, as in stage-wise boosting, so many rounds are then trained on the whole set.
     validation_fraction : float
-        Fraction of the training set that is held out.
+        Fraction of the training set that is held out with ``early_stopping``.
     n_iter_no_change : int
-        Rounds without improvement after which training stops early.
+        Rounds without improvement after which training stops early, with ``early_stopping``.
     random_state : int, RandomState or None
         Seed for held-out parts and randomised weak learners.
     n_jobs : int or None
@@ -165,9 +167,21 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise if a parameter is out of its range, before any work is done."""
-        checked_flag(self.early_stopping, "early_stopping")
         checked_share(self.validation_fraction, "validation_fraction")
         checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
+        if checked_flag(self.early_stopping, "early_stopping"):
+            return
+        for name in ("validation_fraction", "n_iter_no_change"):
+            if is_same(value := getattr(self, name), getattr(type(self), name)):
+                continue
+            message = (
+                f"{name} is {shown(value)}, which only early_stopping=True reads; leave it out, or "
+                "write early_stopping=True, too."
+            )
+            if name == "validation_fraction":
+                raise ValueError(message)
+            # scikit-learn's own checks of classifiers set n_iter_no_change alone.
+            warn_user(message, UserWarning)
 
     def _forget(self) -> None:
         """Remove the fitted model, so that none is left if the next fit fails."""

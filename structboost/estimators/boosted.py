@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import override
 from structboost.contract.task import Task
@@ -74,6 +75,9 @@ _CLEARLY_LESS = 0.98
 _ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
 # Fraction of the loss of a constant prediction below which a trial has learned.
 _LEARNED = 0.9
+# More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
+# least fractions by which it fell since then (docs/decisions/choices.md).
+_STILL_FALLING = {100: 0.05, 20: 0.005}
 
 
 @estimator
@@ -394,6 +398,29 @@ class StructBoostEstimator(BoostedEstimator):
         self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
+        self._warn_of_few_rounds()
+
+    def _warn_of_few_rounds(self) -> None:
+        """Warn if the default number of rounds ended training while the held-out loss fell."""
+        is_default = self.max_rounds is None and is_same(self.max_iter, AUTO)
+        losses = {entry["round"]: entry.get("held_out_loss") for entry in self.history_}
+        known = {n: loss for n, loss in losses.items() if loss is not None}
+        n_rounds = len(losses)
+        if self.ending_ != "max_rounds" or not is_default or n_rounds not in known:
+            return
+        last = known[n_rounds]
+        if last > min(known.values()) or any(
+            last > (1.0 - fall) * known.get(n_rounds - back, -np.inf)
+            for back, fall in _STILL_FALLING.items()
+        ):
+            return
+        fall = 1.0 - last / known[n_rounds - 100]
+        warn_user(
+            f"Training ended after {n_rounds} rounds, the default, and the held-out loss fell by "
+            f"{100 * fall:.0f} % in the last 100 of them: more rounds are likely to help. Give "
+            f"max_iter, such as max_iter={2 * n_rounds}.",
+            ConvergenceWarning,
+        )
 
     def _fraction_of_features(self) -> float:
         """Return the fraction of the features that a node may split."""

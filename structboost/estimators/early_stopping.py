@@ -14,6 +14,7 @@ from structboost.masters.registry import formulation_of
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_scores
 from structboost.selection.folds import Fold
+from structboost.selection.held_out import scaled_surrogate
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.boosting import StructBoost
 from structboost.validation import by_position
@@ -22,9 +23,12 @@ from structboost.validation import by_position
 class EarlyStopping:
     """Callback that stops training when the mean loss of held-out examples stops falling.
 
-    If the formulation has probabilities (the likelihoods and the exponential loss over wrong
-    outputs), the loss is minus the log-probability of the true output.  Otherwise it is the loss of
-    the task, which changes in steps of whole examples.
+    Where probabilities follow from the scores (the likelihoods and the exponential loss over wrong
+    outputs), it is minus the logarithm of that of the true output.  Elsewhere it is the loss of the
+    task, which moves by whole examples, as scores of the user such as the accuracy do.  Of rounds
+    with equal losses the one with the least surrogate is the best: minus the log-likelihood or the
+    hinge, at the best scale of the scores where there are no probabilities.  So training does not
+    end while predictions are still those of the beginning.
 
     Parameters
     ----------
@@ -40,7 +44,8 @@ class EarlyStopping:
     losses : list of float
         Mean held-out loss after each round.
     best_stage : int
-        Index of the first round of the smallest loss.
+        Round of the smallest loss, and of the smallest surrogate among these, from 0; the first of
+        equals.
     """
 
     # Why training ends where it does.
@@ -57,6 +62,7 @@ class EarlyStopping:
         self._score = score
         self.n_iter_no_change = n_iter_no_change
         self.losses: list[float] = []
+        self._surrogates: list[float] = []
         self.best_stage = 0
 
     def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
@@ -73,26 +79,33 @@ class EarlyStopping:
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:
-        """Evaluate the model after every round, including those before a checkpoint."""
-        self.losses = []
+        """Evaluate the model after every round, those that a checkpoint has behind it as well."""
+        self.losses, self._surrogates = [], []
         self._add(trainer.staged_models(), trainer)
 
     def _add(self, models: Iterable[Ensemble], trainer: StructBoost) -> None:
-        """Append the losses of models, and update the best stage."""
-        self.losses += [self._loss(model, trainer) for model in models]
-        self.best_stage = int(np.argmin(self.losses))
+        """Keep the losses of models, and which is the best."""
+        for model in models:
+            loss, surrogate = self._measured(model, trainer)
+            self.losses.append(loss)
+            self._surrogates.append(surrogate)
+        self.best_stage = int(np.lexsort((self._surrogates, self.losses))[0])
 
-    def _loss(self, model: Ensemble, trainer: StructBoost) -> float:
-        """Return the mean loss of a model."""
-        task = trainer.task
-        if self._score is not None:
-            return -checked_score(self._score, model, Fold([], [], None, self.X, self.Y))
-        scores = model_scores(task, model, self.X)
+    def _measured(self, model: Ensemble, trainer: StructBoost) -> tuple[float, float]:
+        """Mean loss of a model, and its surrogate."""
+        task, X, Y = trainer.task, self.X, self.Y
+        scores = model_scores(task, model, X)
         formulation = formulation_of(trainer.formulation)
         link = formulation.link if formulation.has_probabilities else None
-        if link is not None and not link.margin:
+        surrogate, is_likelihood = np.inf, link is not None and not link.margin
+        if link is not None and is_likelihood:
             try:
-                return float(log_losses(task, self.X, self.Y, scores, link.sharpness).mean())
+                surrogate = float(log_losses(task, X, Y, scores, link.sharpness).mean())
             except TaskError:  # a task of codes alone, without marginals
-                pass
-        return mean_loss(task, self.Y, predictions(task, self.X, scores))
+                is_likelihood = False
+        if not is_likelihood:
+            surrogate = scaled_surrogate(task, X, Y, scores)
+        if self._score is not None:
+            return -checked_score(self._score, model, Fold([], [], None, X, Y)), surrogate
+        loss = surrogate if is_likelihood else mean_loss(task, Y, predictions(task, X, scores))
+        return loss, surrogate

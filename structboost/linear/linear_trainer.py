@@ -115,7 +115,8 @@ class LinearTrainer(Trainer):
         self.objective_, self.C_ = svm.objective_, float(C)
         self.ending_ = svm.ending_
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, scores_of)
+            is_optimum = partial(svm._is_empty_whatever_C, X, Y, sample_weight)
+            warn_of_one_output(self.task, X, Y, scores_of, is_optimum)
         return self
 
     def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:

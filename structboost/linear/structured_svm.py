@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -55,6 +58,9 @@ _LEAST_NEW = 0.1
 _MANY_EXAMPLES = 2000
 _FIRST_PASSES = 3
 _RUNS = 64
+# A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
+# count much, its gap, and its most passes.
+_PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
 # Parameters that a file keeps, as plain values.
 _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average": bool}
 
@@ -170,7 +176,8 @@ class StructuredSVM(Trainer):
         announce_compilation()
         self._fit(X, Y, sample_weight)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, self.scores)
+            is_optimum = partial(self._is_empty_whatever_C, X, Y, sample_weight)
+            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
         return self
 
     def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> None:
@@ -180,6 +187,30 @@ class StructuredSVM(Trainer):
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
+
+    def _is_empty_whatever_C(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> bool:
+        """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
+        probe = copy(self)
+        probe.C = max(float(self.C), _PROBE_STRENGTH * self._unit_of_C(X))
+        probe.tol, probe.max_epochs, probe.verbose = _PROBE_GAP, _PROBE_EPOCHS, 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            probe._fit(X, Y, sample_weight)
+        scores = probe.scores(X)
+        zeros = {kind: np.zeros_like(rows) for kind, rows in scores.rows.items()}
+        losses = separation(self.task, X, Y, StackedParts(zeros, scores.offsets)).losses
+        of_none = probe.C * float(np.average(losses, weights=sample_weight))
+        return bool(probe.history_[-1]["bound"] >= (1.0 - 2.0 * _PROBE_GAP) * of_none)
+
+    def _unit_of_C(self, X: Sequence[Any]) -> float:
+        """Number of examples, divided by the mean square of the features of one."""
+        rows = [
+            stacked >= 0 if kind in self.active else stacked
+            for kind, stacked in self._stack(X).rows.items()
+        ]
+        values = [own.data if sparse.issparse(own) else np.asarray(own) for own in rows]
+        squares = sum(float(np.square(own, dtype=np.float64).sum()) for own in values)
+        return len(X) ** 2 / squares if squares > 0 else 1.0
 
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None

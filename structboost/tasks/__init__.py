@@ -10,9 +10,6 @@ from structboost.tasks.hierarchical import HierarchicalMultiLabelTask as Hierarc
 from structboost.tasks.matching import MatchingTask as MatchingTask
 from structboost.tasks.multi_label import MultiLabelTask as MultiLabelTask
 from structboost.tasks.multiclass import MulticlassTask as MulticlassTask
-from structboost.tasks.predict_then_optimize import (
-    PredictThenOptimizeTask as PredictThenOptimizeTask,
-)
 from structboost.tasks.ranking import RankingTask as RankingTask
 from structboost.tasks.segments import SegmentTask as SegmentTask
 from structboost.tasks.spanning_tree import SpanningTreeTask as SpanningTreeTask

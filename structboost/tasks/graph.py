@@ -15,11 +15,11 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import Measure
 from structboost.contract.parts import PartKind, StackedParts
-from structboost.decisions.programs import LinearProgram
 from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
 from structboost.inference.graph_sums import MOST_HELD, label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
+from structboost.solvers.linear_program import ProgramSolver
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import as_task_error, checked_labels, checked_size, passes
 from structboost.tasks.indicators import indicator
@@ -391,7 +391,7 @@ def _by_integer_program(graphs: PairwiseScores, g: int) -> IntArray:
         costs.append(graphs.tables[graphs.table_starts[e] :][: table.size])
         n_columns += table.size
     entries = np.concatenate(values), (np.concatenate(all_rows), np.concatenate(columns))
-    program = LinearProgram(
+    program = ProgramSolver(
         A_eq=csr_array(entries, (n_rows, n_columns)),
         b_eq=np.concatenate((sides, np.zeros(n_rows - len(nodes)))),
         integrality=np.arange(n_columns) < n,

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
 from structboost.contract.equality import deep_hash
+from structboost.contract.one_output import WITHOUT_HINGE
 from structboost.contract.parts import check_declared
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
@@ -309,8 +310,8 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
     )
     if any(loop.state.smallest_C is not None for loop in empty):
         remedy = (
-            "Fits at larger C were empty, too, as far as they were tried. Take a much larger C, "
-            "another formulation or loss, or features that tell the outputs apart."
+            "Fits at larger C were empty, too, as far as they were tried: so it is where no output "
+            f"of an input is more probable than all others together. {WITHOUT_HINGE}"
         )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."

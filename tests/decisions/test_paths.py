@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,14 +58,41 @@ def test_graphs_without_a_path_or_with_a_cycle_are_refused():
         AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)
     with pytest.raises(ValueError, match="infeasible"):
         AcyclicPath([(0, 1), (2, 3)], 0, 3)
-    with pytest.raises(ValueError, match="number the nodes from 0"):
+    with pytest.raises(ValueError, match="count the nodes from 0"):
         AcyclicPath([(0, 1), (-1, 2)], 0, 1)
     with pytest.raises(ValueError, match="tail and the head"):
         AcyclicPath([0, 1], 0, 1)
     with pytest.raises(ValueError, match="at least two nodes"):
         GridPath(1, 1)
     for path in (AcyclicPath, ShortestPath):
-        with pytest.raises(ValueError, match="source is -2; give the number of a node"):
+        with pytest.raises(ValueError, match="source is -2; give a node, such as 0"):
             path([(0, 1), (1, 2)], -2, 2)
         with pytest.raises(ValueError, match=r"target is 1\.5"):
             path([(0, 1), (1, 2)], 0, 1.5)
+
+
+@pytest.mark.parametrize("path", [AcyclicPath, ShortestPath])
+def test_directed_graph_of_networkx_gives_arcs_in_its_order_and_nodes_by_name(path):
+    graph = nx.DiGraph([("home", "mill"), ("mill", "town"), ("home", "town"), ("town", "sea")])
+    problem = path(graph, "home", "sea")
+    by_number = path([(0, 1), (0, 2), (1, 2), (2, 3)], 0, 3)
+    nodes = list(graph.nodes)
+    assert [(nodes[tail], nodes[head]) for tail, head in problem.arcs] == list(graph.edges)
+    costs = np.random.default_rng(0).normal(size=(10, 4))
+    np.testing.assert_array_equal(problem.solve_all(costs), by_number.solve_all(costs))
+    with pytest.raises(ValueError, match="target is 'moon'; give a node, such as 'home'"):
+        path(graph, "home", "moon")
+    with pytest.raises(ValueError, match="No path leads from source sea"):
+        path(graph, "sea", "home")
+    with pytest.raises(ValueError, match=r"no directions; give graph.to_directed\(\)"):
+        path(graph.to_undirected(), "home", "sea")
+    with pytest.raises(ValueError, match="arcs has shape"):
+        path(nx.DiGraph(), 0, 1)
+
+
+def test_arcs_of_a_multigraph_are_items_of_their_own():
+    graph = nx.MultiDiGraph([(0, 1), (0, 1), (1, 2)])
+    assert AcyclicPath(graph, 0, 2).solve(np.array([3.0, 1.0, 1.0])).tolist() == [0, 1, 1]
+    problem = ShortestPath(graph, 0, 2)
+    flow = problem.solve(np.array([3.0, 1.0, 1.0]))
+    assert problem.simplify_all(flow[None]).tolist() == [[0, 1, 1]]

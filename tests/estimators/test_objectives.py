@@ -105,7 +105,9 @@ def test_parameters_do_not_change_the_objective(face, objective, tmp_path):
         parameters = {name: value}
         if name == "spread":
             parameters["tol"] = 0.1
-        if face is StructBoostRanker and name == "early_stopping":
+        if name in ("validation_fraction", "n_iter_no_change"):
+            parameters["early_stopping"] = True
+        if face is StructBoostRanker and "early_stopping" in parameters:
             parameters["validation_fraction"] = 0.4
         model = quick(face, objective, **parameters).fit(*DATA[face])
         assert model._summary().startswith(f"minimised {objective} over ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from structboost import (
     MulticlassTask,
@@ -130,3 +131,49 @@ def test_trainers_name_their_formulation_and_the_svm_itself(capsys):
     line = capsys.readouterr().err
     assert line.startswith("svm over linear, C 5")
     assert "ended because the gap is at most tol" in line
+
+
+def fit_of_falling_losses(losses, **parameters):
+    """A face whose history has these held-out losses, a round every 20."""
+    model = StructBoostClassifier(**parameters)
+    model.history_ = [
+        {"round": n, "held_out_loss": losses[n // 20 - 1] if n % 20 == 0 else None}
+        for n in range(1, 20 * len(losses) + 1)
+    ]
+    model.ending_ = "max_rounds"
+    return model
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_default_number_of_rounds_warns_where_the_held_out_loss_still_falls():
+    falling = 0.5 * 0.98 ** np.arange(10)
+    with pytest.warns(ConvergenceWarning, match=r"after 200 rounds.*10 %.*such as max_iter=400"):
+        fit_of_falling_losses(falling)._warn_of_few_rounds()
+    # A number that was asked for, a loss that rises, or that fell long ago or by little.
+    fit_of_falling_losses(falling, max_iter=200)._warn_of_few_rounds()
+    fit_of_falling_losses(falling[::-1])._warn_of_few_rounds()
+    fit_of_falling_losses(np.append(falling, falling[-1]))._warn_of_few_rounds()
+    fit_of_falling_losses(np.full(10, 0.5))._warn_of_few_rounds()
+    fit_of_falling_losses(0.5 * 0.995 ** np.arange(10))._warn_of_few_rounds()
+    fit_of_falling_losses(falling[:3])._warn_of_few_rounds()
+    ended = fit_of_falling_losses(falling)
+    ended.ending_ = "held_out"
+    ended._warn_of_few_rounds()
+
+
+@pytest.mark.parametrize("face", DATA)
+def test_default_fits_of_small_tables_do_not_warn_of_few_rounds(face, recwarn):
+    face(random_state=0).fit(*DATA[face])
+    assert not [told for told in recwarn if told.category is ConvergenceWarning]
+
+
+def test_a_default_fit_that_ends_too_early_warns_with_the_remedy(monkeypatch):
+    monkeypatch.setattr("structboost.estimators.boosted._MOST_ROUNDS_THAT_END", 200)
+    monkeypatch.setattr("structboost.estimators.boosted._STILL_FALLING", {100: 0.001, 20: 0.001})
+    signs = np.random.default_rng(0).normal(size=(1500, 10))
+    product = (signs[:, :3].prod(axis=1) > 0).astype(int)
+    model = StructBoostClassifier(max_features=1.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"200 rounds, the default.*max_iter=400") as told:
+        model.fit(signs, product)
+    assert model.ending_ == "max_rounds"
+    assert told[-1].filename == __file__

@@ -1,9 +1,9 @@
-"""Predict costs for a decision, and learn by what the decision costs (Elmachtoub and Grigas)."""
+"""Predict costs for a decision, and learn by the regret of the decision."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import checked_choice, shown
 
-_FEATURES = ("instance", "items", "both")
 # Loss of an exact solver by rounding, relative to the terms of the total.
 _SOLVER_SLIP = 1e-6
 # Examples of which the solver's decisions are compared with the true ones of all examples.
@@ -57,28 +56,40 @@ class Decision(NamedTuple):
     costs: FloatArray | None = None
 
 
-class TrueDecisions(Sequence[Decision]):
-    """True outputs of problems with equally many items, as two tables.
+class _Tables(Sequence[Any]):
+    """Examples of one shape, as tables with a row for each; each table is an attribute, too."""
 
-    Parameters
-    ----------
-    chosen, costs : ndarray, shape (n, n_items)
-        Decisions and true costs, a row for each output.
-    """
+    entry: type[Any]
 
-    def __init__(self, chosen: FloatArray, costs: FloatArray) -> None:
-        self.chosen, self.costs = chosen, costs
+    def __init__(self, **tables: NDArray[Any]) -> None:
+        self.tables = tables
+        vars(self).update(tables)
 
     def __len__(self) -> int:
-        return len(self.costs)
+        return len(next(iter(self.tables.values())))
 
-    @overload
-    def __getitem__(self, index: int) -> Decision: ...
-    @overload
-    def __getitem__(self, index: slice) -> TrueDecisions: ...
     def __getitem__(self, index: Any) -> Any:
-        kind = TrueDecisions if np.ndim(self.costs[index]) == 2 else Decision
-        return kind(self.chosen[index], self.costs[index])
+        rows = {name: table[index] for name, table in self.tables.items()}
+        return (self.entry if isinstance(index, int | np.integer) else type(self))(**rows)
+
+
+class DecisionInputs(_Tables):
+    """Inputs of finite features: tables of the ``instance``, of the ``items``, or of both."""
+
+    entry = DecisionInput
+
+    @property
+    def features(self) -> str:
+        """Name of the kinds of features for the task."""
+        return "both" if len(self.tables) > 1 else next(iter(self.tables))
+
+
+class TrueDecisions(_Tables):
+    """True outputs of problems with equally many items: tables of ``chosen`` and of ``costs``."""
+
+    entry = Decision
+    chosen: FloatArray
+    costs: FloatArray
 
 
 class PredictThenOptimizeTask(Task):
@@ -122,74 +133,72 @@ class PredictThenOptimizeTask(Task):
         self, problem: Any, features: str = "instance", *, n_items: int | None = None
     ) -> None:
         self.problem = None if problem is None else problem_of(problem)
-        self.features = checked_choice(features, "features", _FEATURES)
+        self.features = checked_choice(features, "features", ("instance", "items", "both"))
         of_problem = getattr(self.problem, "n_items", None)
         if n_items is not None and of_problem not in (None, n_items):
             raise ValueError(
                 f"The problem has {of_problem} items, and there are {n_items} costs of each "
                 "instance; give a cost for each item."
             )
-        n_items = n_items or of_problem
+        self.n_items = n_items or of_problem
         self.kinds = {}
         if features != "items":
-            if n_items is None:
+            if self.n_items is None:
                 raise ValueError(
                     "n_items is None, and the problem has none; give the number of costs of an "
                     "instance."
                 )
-            self.kinds["instance"] = PartKind(n_channels=int(n_items))
+            self.kinds["instance"] = PartKind(n_channels=int(self.n_items))
         if features != "instance":
             self.kinds["items"] = PartKind()
 
     @override
     def parts(self, x: Any) -> Any:
-        features = {}
-        if "instance" in self.kinds:
-            value = x.instance if isinstance(x, DecisionInput) else x
-            features["instance"] = np.asarray(value).reshape(1, -1)
-        if "items" in self.kinds:
-            features["items"] = np.asarray(x.items if isinstance(x, DecisionInput) else x)
-        return features
+        x = x if isinstance(x, DecisionInput) else DecisionInput(x, x)
+        rows = {"instance": np.asarray(x.instance).reshape(1, -1), "items": np.asarray(x.items)}
+        return {kind: rows[kind] for kind in self.kinds}
 
     @override
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        # The rows of a table, or of a stack of tables, are taken as they are.
         if isinstance(X, np.ndarray) and X.dtype.kind in "fiu" and len(self.kinds) == 1:
-            n_parts = 1 if "instance" in self.kinds else X.shape[1] if X.ndim == 3 else 0
-            if n_parts and X.size and np.isfinite(X).all():
-                (kind,) = self.kinds
-                offsets = np.arange(len(X) + 1, dtype=np.int64) * n_parts
-                return StackedParts({kind: X.reshape(len(X) * n_parts, -1)}, {kind: offsets})
-        return super().stack(X)
+            n_axes = 2 if "instance" in self.kinds else 3
+            if X.ndim == n_axes and X.size and np.isfinite(X).all():
+                X = DecisionInputs(**{self.features: X})
+        if not isinstance(X, DecisionInputs):
+            return super().stack(X)
+        rows = {kind: X.tables[kind].reshape(-1, X.tables[kind].shape[-1]) for kind in self.kinds}
+        starts = np.arange(len(X) + 1, dtype=np.int64)
+        return StackedParts(rows, {kind: len(own) // len(X) * starts for kind, own in rows.items()})
 
     @override
     def joint_feature(self, x: Any, y: Decision) -> dict[str, Any]:
         used = np.flatnonzero(y.chosen)
-        values = 2.0 * self._sign(x) * y.chosen[used]
+        values = 2.0 * _sign(self._problem(x)) * y.chosen[used]
         zeros = np.zeros(len(used), np.int64)
         both = {"instance": (zeros, used, values), "items": (used, zeros, values)}
         return {kind: both[kind] for kind in self.kinds}
 
     @override
     def loss(self, y: Decision, y_pred: Decision) -> float:
-        costs = _true_costs(y)
+        costs, chosen = _costs_of(y), np.atleast_2d(y_pred.chosen)
         if self.problem is not None:
-            better = self._behind(costs[None], y.chosen[None], np.atleast_2d(y_pred.chosen))[0]
-            if better > 0:
-                raise _not_best(self.problem, better)
+            _, lead = _first_better(self.problem, costs[None], y.chosen[None], chosen)
+            if lead:
+                raise _not_best(self.problem, lead)
         # Nothing is better than the best, whether costs are minimised or maximised.
         return abs(float(costs @ (y_pred.chosen - y.chosen)))
 
     @override
     def loss_scores(self, x: Any, y: Decision) -> dict[str, FloatArray]:
-        scores = -0.5 * _true_costs(y)
+        costs = _costs_of(y)
         if "instance" in self.kinds:
-            return {"instance": scores[None]}
-        return {"items": scores[:, None]}
+            return {"instance": -0.5 * costs[None]}
+        return {"items": -0.5 * costs[:, None]}
 
     @override
     def argmax(self, x: Any, scores: Any) -> Decision:
-        return Decision(self._problem(x).solve(self._predicted(scores)))
+        by_kind = scores if isinstance(scores, dict) else {"": scores}
+        return Decision(self._problem(x).solve(flat_costs(by_kind)))
 
     @override
     def is_valid(self, x: Any, y: Decision) -> bool:
@@ -197,89 +206,30 @@ class PredictThenOptimizeTask(Task):
 
     @override
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        if self.problem is None or not self._share_problem(X):
+        problem = self._shared_problem(X)
+        if problem is None:
             return super().separate(X, Y, scores)
-        true = Y if isinstance(Y, TrueDecisions) else _table(Y)
-        predicted = self.costs_table(scores, len(true))
-        asked = predicted - 0.5 * true.costs
-        decided = self.problem.solve_all(asked)
-        self._check_truth(true, decided)
-        self.check_best(asked, decided, true.chosen)
-        self._check_best_of_all(asked, decided, true.chosen)
-        rows, items = np.nonzero(decided != true.chosen)
-        values = 2.0 * self._sign(None) * (true.chosen - decided)[rows, items]
-        indptr = np.searchsorted(rows, np.arange(len(true) + 1)).astype(np.int64)
-        losses = np.abs(np.einsum("ij,ij->i", true.costs, decided - true.chosen))
-        zeros = np.zeros(len(rows), np.int64)
-        parts = {"instance": (rows, items), "items": (rows * true.costs.shape[1] + items, zeros)}
-        return Separation(
-            losses,
-            {kind: Measure(*parts[kind], values) for kind in self.kinds},
-            dict.fromkeys(self.kinds, indptr),
-        )
-
-    def check_best(
-        self,
-        costs: FloatArray,
-        found: FloatArray,
-        others: FloatArray,
-        examples: IntArray | None = None,
-    ) -> None:
-        """Raise TaskError where a decision of the solver is worse than another one.
-
-        Parameters
-        ----------
-        costs, found, others : ndarray, shape (n, n_items)
-            Differences of costs, the decisions of the solver at them, and others.
-        examples : ndarray of int, shape (n,), optional
-            Indices of the examples that the rows belong to.  Default: 0 to n - 1.
-
-        Raises
-        ------
-        TaskError
-            If another decision is better; the message names the example.
-        """
-        behind = self._behind(costs, found, others)
-        i = int(np.argmax(behind > 0))
-        if behind[i] <= 0:
-            return
-        sample = i if examples is None else int(examples[i])
-        assert self.problem is not None
-        if not self.problem.is_feasible(others[i]):
-            raise TaskError(
-                "Y[{sample}] is no decision of its problem; make true outputs by best_decisions.",
-                sample,
-            )
-        raise TaskError(
-            "The solver is not exact: at differences of costs that X[{sample}] leads to, another "
-            f"decision is better by {behind[i]:.6g}. It is {self.problem}. In training, "
-            "costs have either sign; take a solver for them, such as ShortestPath for paths.",
-            sample,
-        )
-
-    def _check_best_of_all(self, costs: FloatArray, decided: FloatArray, true: FloatArray) -> None:
-        """Check the decisions of a few examples against the true decisions of all.
-
-        A solver that takes costs of one sign may return the true decision whatever the model.
-        """
-        n = len(costs)
+        truth = Y if isinstance(Y, TrueDecisions) else _table(Y)
+        chosen, sign, n = truth.chosen, _sign(problem), len(truth)
+        costs = flat_costs(scores.rows).reshape(chosen.shape) - 0.5 * truth.costs
+        decisions = problem.solve_all(costs)
+        i, lead = _first_better(problem, truth.costs, chosen, decisions)
+        if lead:
+            raise _not_best(problem, lead, i)
+        check_best(problem, costs, decisions, chosen)
+        # A solver that takes costs of one sign may return the true decision whatever the model.
         few = np.unique(np.linspace(0, n - 1, min(n, _PROBED)).astype(np.int64))
-        best = np.argmax(self._sign(None) * costs[few] @ true.T, axis=1)
-        self.check_best(costs[few], decided[few], true[best], few)
-
-    def _check_truth(self, true: TrueDecisions, decided: FloatArray) -> None:
-        """Raise TaskError where a decision is better at the true costs than the true one."""
-        behind = self._behind(true.costs, true.chosen, decided)
-        i = int(np.argmax(behind > 0))
-        if behind[i] > 0:
-            assert self.problem is not None
-            raise _not_best(self.problem, behind[i], i)
-
-    def _behind(self, costs: FloatArray, chosen: FloatArray, others: FloatArray) -> FloatArray:
-        """Return by how much decisions are worse than others, beyond what rounding explains."""
-        worse = self._sign(None) * np.einsum("ij,ij->i", costs, others - chosen)
-        sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(chosen))
-        return np.where(worse > _SOLVER_SLIP * (1.0 + sizes), worse, 0.0)
+        best = np.argmax(sign * costs[few] @ chosen.T, axis=1)
+        check_best(problem, costs[few], decisions[few], chosen[best], few)
+        rows, items = np.nonzero(decisions != chosen)
+        values = 2.0 * sign * (chosen - decisions)[rows, items]
+        zeros = np.zeros(len(rows), np.int64)
+        parts = {"instance": (rows, items), "items": (rows * chosen.shape[1] + items, zeros)}
+        return Separation(
+            np.abs(np.einsum("ij,ij->i", truth.costs, decisions - chosen)),
+            {kind: Measure(*parts[kind], values) for kind in self.kinds},
+            dict.fromkeys(self.kinds, np.searchsorted(rows, np.arange(n + 1)).astype(np.int64)),
+        )
 
     def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
         """Make true outputs: the best decision at the true costs of each input.
@@ -309,9 +259,10 @@ class PredictThenOptimizeTask(Task):
                 f"X has {len(X)} inputs and costs has {len(costs)} rows; give one row each."
             )
         vectors = [self._checked_costs(i, row) for i, row in enumerate(costs)]
-        if self.problem is not None and self._share_problem(X):
+        problem = self._shared_problem(X)
+        if problem is not None:
             table = np.array(vectors)
-            return TrueDecisions(self.problem.solve_all(table), table)
+            return TrueDecisions(chosen=problem.solve_all(table), costs=table)
         return [
             Decision(on_example("solve", i, self._problem(x).solve, vector), vector)
             for i, (x, vector) in enumerate(zip(X, vectors, strict=True))
@@ -330,40 +281,19 @@ class PredictThenOptimizeTask(Task):
         costs : list of ndarray, shape (n_items,)
             Predicted costs of each input.
         """
-        return [self._predicted(scores.example(i)) for i in range(scores.n_examples)]
-
-    def costs_table(self, scores: StackedParts, n: int) -> FloatArray:
-        """Compute predicted costs of ``n`` inputs with equally many items, shape (n, n_items)."""
-        return np.asarray(sum(rows.reshape(n, -1) for rows in scores.rows.values()), np.float64)
+        kind, part = next(iter(self.kinds.items()))
+        return np.split(flat_costs(scores.rows), part.n_channels * scores.offsets[kind][1:-1])
 
     def with_problem(self, problem: DecisionProblem) -> PredictThenOptimizeTask:
-        """Make a task with another problem.
-
-        Parameters
-        ----------
-        problem : DecisionProblem
-            The other problem, of the same number of items.
-
-        Returns
-        -------
-        task : PredictThenOptimizeTask
-            A new task.
-
-        Raises
-        ------
-        ValueError
-            If the problem has another number of items.
-        """
-        n_items = self.kinds["instance"].n_channels if "instance" in self.kinds else None
-        return PredictThenOptimizeTask(problem, self.features, n_items=n_items)
+        """Return the task of another problem with equally many items."""
+        return PredictThenOptimizeTask(problem, self.features, n_items=self.n_items)
 
     def _checked_costs(self, i: int, row: Any) -> FloatArray:
         vector = np.asarray(row, np.float64)
-        wanted = self.kinds["instance"].n_channels if "instance" in self.kinds else None
-        if vector.ndim != 1 or wanted not in (None, len(vector)):
+        if vector.ndim != 1 or self.n_items not in (None, len(vector)):
             raise TaskError(
                 f"The costs of X[{{sample}}] have shape {vector.shape}; expected "
-                f"({'n_items' if wanted is None else wanted},).",
+                f"({self.n_items or 'n_items'},).",
                 i,
             )
         if not np.isfinite(vector).all():
@@ -375,15 +305,8 @@ class PredictThenOptimizeTask(Task):
             )
         return vector
 
-    def _predicted(self, scores: Any) -> FloatArray:
-        """Compute the costs of one example from its scores."""
-        if not isinstance(scores, dict):
-            return np.ascontiguousarray(scores.ravel(), np.float64)
-        return np.asarray(sum(rows.ravel() for rows in scores.values()), np.float64)
-
     def _problem(self, x: Any) -> DecisionProblem:
-        of_input = x.problem if isinstance(x, DecisionInput) else None
-        problem = of_input or self.problem
+        problem = (x.problem if isinstance(x, DecisionInput) else None) or self.problem
         if problem is None:
             raise TaskError(
                 f"{shown(x)} has no problem, and neither has the task; give "
@@ -391,29 +314,77 @@ class PredictThenOptimizeTask(Task):
             )
         return problem
 
-    def _sign(self, x: Any) -> float:
-        return 1.0 if self._problem(x).maximize else -1.0
-
-    def _share_problem(self, X: Sequence[Any]) -> bool:
-        """Return whether all inputs have the problem of the task."""
-        if isinstance(X, np.ndarray):
-            return True
-        return all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
+    def _shared_problem(self, X: Sequence[Any]) -> DecisionProblem | None:
+        """Return the problem of all inputs; None where one has its own."""
+        if isinstance(X, np.ndarray | DecisionInputs):
+            return self.problem
+        is_shared = all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
+        return self.problem if is_shared else None
 
 
-def _true_costs(y: Decision) -> FloatArray:
-    if y.costs is None:
-        raise TaskError("Y[{sample}] has no costs; make true outputs by best_decisions.")
-    return y.costs
+def flat_costs(scores: Mapping[str, Any]) -> FloatArray:
+    """Return predicted costs of all items of all inputs from the scores of their parts."""
+    return np.asarray(sum(rows.ravel() for rows in scores.values()), np.float64)
 
 
-def _not_best(problem: DecisionProblem, better: float, sample: int | None = None) -> TaskError:
+def check_best(
+    problem: DecisionProblem,
+    costs: FloatArray,
+    decisions: FloatArray,
+    others: FloatArray,
+    examples: IntArray | None = None,
+) -> None:
+    """Raise TaskError where a decision of the solver is worse than another one.
+
+    Parameters
+    ----------
+    problem : DecisionProblem
+    costs, decisions, others : ndarray, shape (n, n_items)
+        Differences of costs, the decisions of the solver at them, and others.
+    examples : ndarray of int, shape (n,), optional
+        Indices of the examples that the rows belong to.  Default: 0 to n - 1.
+    """
+    i, lead = _first_better(problem, costs, decisions, others)
+    if not lead:
+        return
+    message = (
+        "The solver is not exact: at differences of costs that X[{sample}] leads to, another "
+        f"decision is better by {lead:.6g}. It is {problem}. In training, costs have either sign; "
+        "take a solver for them, such as ShortestPath for paths."
+    )
+    if not problem.is_feasible(others[i]):
+        message = "Y[{sample}] is no decision of its problem; make true outputs by best_decisions."
+    raise TaskError(message, i if examples is None else int(examples[i]))
+
+
+def _first_better(
+    problem: DecisionProblem, costs: FloatArray, decisions: FloatArray, others: FloatArray
+) -> tuple[int, float]:
+    """Return the first row in which another decision is better, and its lead, which may be 0."""
+    lead = _sign(problem) * np.einsum("ij,ij->i", costs, others - decisions)
+    sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(decisions))
+    is_better = lead > _SOLVER_SLIP * (1.0 + sizes)
+    i = int(np.argmax(is_better))
+    return i, float(lead[i]) if is_better[i] else 0.0
+
+
+def _sign(problem: DecisionProblem) -> float:
+    return 1.0 if problem.maximize else -1.0
+
+
+def _not_best(problem: DecisionProblem, lead: float, sample: int | None = None) -> TaskError:
     return TaskError(
         "Y[{sample}] is not the best decision at its true costs: another is better by "
-        f"{better:.6g}. Make true outputs by best_decisions, as PredictThenOptimize does, with a "
+        f"{lead:.6g}. Make true outputs by best_decisions, as PredictThenOptimize does, with a "
         f"solver that is exact. It is {problem}.",
         sample,
     )
+
+
+def _costs_of(y: Decision) -> FloatArray:
+    if y.costs is None:
+        raise TaskError("Y[{sample}] has no costs; make true outputs by best_decisions.")
+    return y.costs
 
 
 def _table(Y: Sequence[Decision]) -> TrueDecisions:
@@ -426,4 +397,5 @@ def _table(Y: Sequence[Decision]) -> TrueDecisions:
                 "best_decisions.",
                 i,
             )
-    return TrueDecisions(np.array([y.chosen for y in Y]), np.array([y.costs for y in Y]))
+    chosen, costs = (np.array(rows) for rows in zip(*Y, strict=True))
+    return TrueDecisions(chosen=chosen, costs=costs)

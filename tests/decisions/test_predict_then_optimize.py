@@ -22,10 +22,11 @@ from structboost import (
     TaskError,
     Tour,
 )
+from structboost.decisions.inputs import read_features
+from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
-from structboost.estimators.decision_folds import FoldFits, _Fit, normalized_regret
-from structboost.estimators.decision_inputs import FeatureTables, Preparation
-from structboost.estimators.known_decisions import costs_of
+from structboost.decisions.task import DecisionInputs
+from structboost.decisions.training import LinearFits, _Fit, _Part, normalized_regret
 from structboost.selection.folds import random_folds
 from tests.helpers.scikit_learn import check_battery
 
@@ -85,35 +86,39 @@ def test_scores_weigh_instances_like_repetitions():
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
 def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
-    monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))
-    monkeypatch.setattr("structboost.estimators.decision_folds._DOWNWARDS", (0.3,))
+    monkeypatch.setattr("structboost.decisions.training._UPWARDS", (3.0,))
+    monkeypatch.setattr("structboost.decisions.training._DOWNWARDS", (0.3,))
     rng = np.random.default_rng(0)
     x, costs = travel(30)
     items = 3.0 + costs[:, :, None] * rng.uniform(0.5, 2.0, size=(*costs.shape, 2))
     both = [DecisionInput(a, b) for a, b in zip(5 + 2 * x, items, strict=True)]
-    given = FeatureTables.of({"instance": 5 + 2 * x, "items": items, "both": both}[form])
-    task = PredictThenOptimizeTask(ROUTES, given.features, n_items=ROUTES.n_items)
-    truth = task.best_decisions(given.inputs(), costs)
-    fits = FoldFits(ROUTES, given, truth, ("none", "least_squares"), 0.05, 0)
-    plain = Preparation(given, costs)
-    mean = fits.mean(task, plain)
-    each = [fit.costs(given) for setting in fits._settings for fit in setting.fits]
+    X = {"instance": 5 + 2 * x, "items": items, "both": both}[form]
+    inputs = DecisionInputs(**read_features(X)[0])
+    task = PredictThenOptimizeTask(ROUTES, inputs.features, n_items=ROUTES.n_items)
+    truth = task.best_decisions(inputs, costs)
+    parameters = PredictThenOptimize(ROUTES, tol=0.05, random_state=0)
+    fits = LinearFits(parameters, task, inputs, truth, ("none", "least_squares"))
+    plain, prepared = Preparation.fit(inputs, costs)
+    each = [
+        costs_of(fit.svm, fit.preparation.inputs(inputs))
+        for setting in fits.settings
+        for fit in setting.fits
+    ]
     assert len(each) == 20
-    found = costs_of(task, mean, plain.inputs(given))
-    np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=1e-9)
-    model = PredictThenOptimize(ROUTES).fit(given.inputs(), costs)
+    predicted = costs_of(fits.mean(plain), prepared)
+    np.testing.assert_allclose(predicted, np.mean(each, axis=0), rtol=1e-9)
+    model = PredictThenOptimize(ROUTES).fit(X, costs)
     model.save(tmp_path / "m")
-    again = PredictThenOptimize.load(tmp_path / "m", ROUTES)
-    np.testing.assert_array_equal(
-        again.predict_costs(given.inputs()), model.predict_costs(given.inputs())
-    )
+    loaded = PredictThenOptimize.load(tmp_path / "m", ROUTES)
+    np.testing.assert_array_equal(loaded.predict_costs(X), model.predict_costs(X))
+    assert loaded.path_end_ == model.path_end_
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_linear", [True, False])
 def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, monkeypatch, tmp_path):
-    monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))
-    monkeypatch.setattr("structboost.estimators.decision_folds._DOWNWARDS", (0.3,))
+    monkeypatch.setattr("structboost.decisions.training._UPWARDS", (3.0,))
+    monkeypatch.setattr("structboost.decisions.training._DOWNWARDS", (0.3,))
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     costs = 9 + (x if is_linear else np.sign(x)) @ rng.normal(size=(2, ROUTES.n_items))
@@ -129,7 +134,9 @@ def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, mon
         # Both regrets by hand: of the same instances, in the same unit.
         best = ROUTES.solve_all(costs)
         held = [rows for _, rows in KFold(5, shuffle=True, random_state=0).split(x)]
-        values = [(costs[rows] * best[rows]).sum(axis=1).mean() / model._scale for rows in held]
+        values = [
+            (costs[rows] * best[rows]).sum(axis=1).mean() / model._model.scale for rows in held
+        ]
         boosted = [np.divide(r["losses"], values).mean() for r in model.trainer_.C_path_]
         assert min(boosted) < min(entry["regret"] for entry in model.path_)
         # Linear functions alone were judged before: boosting asks for no more solves of them.
@@ -143,20 +150,22 @@ def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, mon
 def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
     regret_at = {1.0: 0.5, 3.0: 0.6, 10.0: 0.7, 30.0: 0.8, 0.3: 0.4, 0.1: 0.3, 0.03: 0.2}
 
-    def fits(self, Cs, preparation, train, held):
-        return (_Fit(preparation, None, regret_at.get(C, 0.3), False) for C in Cs)
+    def fit(self, C):
+        return _Fit(self.preparation, None, regret_at.get(C, 0.3), False)
 
-    monkeypatch.setattr(FoldFits, "_fits", fits)
+    monkeypatch.setattr(_Part, "fit", fit)
     x, costs = travel(10)
-    truth = PredictThenOptimizeTask(ROUTES).best_decisions(x, costs)
-    fits = FoldFits(ROUTES, FeatureTables.of(x), truth, ("none",), 0.05, 0)
+    task = PredictThenOptimizeTask(ROUTES)
+    truth = task.best_decisions(x, costs)
+    inputs = DecisionInputs(instance=x)
+    fits = LinearFits(PredictThenOptimize(ROUTES), task, inputs, truth, ("none",))
     tried = [entry["C"] for entry in fits.path]
     assert tried == [1.0, 3.0, 10.0, 30.0, 0.3, 0.1, 0.03, 0.01]
     assert fits.end == (
         "start none: the held-out score at C = 30 was smaller on every fold than at 1, and then "
         "the held-out score at C = 0.01 was smaller on every fold than at 0.03"
     )
-    assert fits.best == (0.03, "none")
+    assert fits.best[:2] == (0.03, "none")
 
 
 class Impatient(GridPath):
@@ -180,22 +189,22 @@ def test_ctrl_c_ends_the_choice_of_c():
 
 
 def test_held_out_instances_have_no_part_in_the_fits_that_they_judge(monkeypatch):
-    monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (1.0,))
-    monkeypatch.setattr("structboost.estimators.decision_folds._DOWNWARDS", ())
+    monkeypatch.setattr("structboost.decisions.training._UPWARDS", (1.0,))
+    monkeypatch.setattr("structboost.decisions.training._DOWNWARDS", ())
     x, costs = travel(20)
     task = PredictThenOptimizeTask(ROUTES)
 
-    def first_fit(changed):
-        given = FeatureTables.of(np.where(changed[:, None], 50.0, x))
-        truth = task.best_decisions(given.inputs(), np.where(changed[:, None], 90.0, costs))
-        fits = FoldFits(ROUTES, given, truth, ("least_squares",), 0.05, 0)
-        return fits._settings[0].fits[0]
+    def predicted_by_first_fit(changed):
+        inputs = DecisionInputs(instance=np.where(changed[:, None], 50.0, x))
+        truth = task.best_decisions(inputs, np.where(changed[:, None], 90.0, costs))
+        parameters = PredictThenOptimize(ROUTES, random_state=0)
+        fit = LinearFits(parameters, task, inputs, truth, ("least_squares",)).settings[0].fits[0]
+        return costs_of(fit.svm, fit.preparation.inputs(DecisionInputs(instance=x)))
 
     held = np.zeros(20, bool)
     held[next(KFold(5, shuffle=True, random_state=0).split(x))[1]] = True
-    others = FeatureTables.of(x)
     np.testing.assert_array_equal(
-        first_fit(held).costs(others), first_fit(np.zeros(20, bool)).costs(others)
+        predicted_by_first_fit(held), predicted_by_first_fit(np.zeros(20, bool))
     )
 
 
@@ -228,7 +237,7 @@ def test_spared_solves_end_in_the_same_optimum(weak_learner):
 def primal_over_all(model, x, costs):
     """The objective over all decisions, from the weights and the predicted costs."""
     trainer = model.trainer_
-    predicted, truth = model.predict_costs(x) / model._scale, costs / model._scale
+    predicted, truth = model.predict_costs(x) / model._model.scale, costs / model._model.scale
     best, worst = ROUTES.solve_all(truth), ROUTES.solve_all(2 * predicted - truth)
     hinge = ((truth - 2 * predicted) * worst + (2 * predicted - truth) * best).sum(axis=1)
     if isinstance(trainer, StructBoost):
@@ -292,21 +301,22 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
     x = rng.normal(size=(90, 2))
     costs = 2 + (x[:, :1] > 0) * np.arange(12) + rng.uniform(0, 0.5, size=(90, 12))
     costs[40] += 100.0 * np.arange(12)  # no other instance tells of this
-    model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", engine="serial").fit(x, costs)
-    told = np.array([row.items[:, -1] for row in model.preparation_.training_inputs])
-    seen = np.array([row.items[:, -1] for row in model.preparation_.inputs(FeatureTables.of(x))])
-    assert seen[40].max() > 1.5 * told[40].max()
+    inputs = DecisionInputs(instance=x)
+    preparation, prepared = Preparation.fit(inputs, costs, "boosted")
+    seen = preparation.inputs(inputs).items[:, :, -1]
+    assert seen[40].max() > 1.5 * prepared.items[40, :, -1].max()
+    model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", engine="serial")
     # Features of items too: one function of all items, then one of each for what is left.
     both = [DecisionInput(row, own[:, None]) for row, own in zip(x, costs, strict=True)]
-    exact = Preparation(FeatureTables.of(both), costs, "least_squares")
-    predicted = np.array([row.items[:, -1] for row in exact.inputs(FeatureTables.of(both))])
+    _, prepared = Preparation.fit(DecisionInputs(**read_features(both)[0]), costs, "least_squares")
+    predicted = prepared.items[:, :, -1]
     assert np.corrcoef(predicted.ravel(), costs.ravel())[0, 1] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="needs 3 instances; X has 2"):
         model.fit(x[:2], costs[:2])
 
 
 def test_a_gap_that_few_passes_leave_open_is_told(monkeypatch):
-    monkeypatch.setattr("structboost.estimators.decisions._MAX_PASSES", 1)
+    monkeypatch.setattr("structboost.decisions.known_decisions._MOST_SOLVES", 1)
     x, costs = travel(2)
     model = PredictThenOptimize(ROUTES, C=100.0, tol=1e-6, spare_solves=True)
     with pytest.warns(ConvergenceWarning, match="exact solves"):

@@ -1,0 +1,324 @@
+"""Fitted models of predict-then-optimise: prepared features, a trainer, and their file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.multioutput import MultiOutputRegressor
+from threadpoolctl import threadpool_limits
+
+from structboost._typing import FloatArray
+from structboost.decisions.inputs import Names
+from structboost.decisions.problem import DecisionProblem
+from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, flat_costs
+from structboost.estimators.saved import saved_names
+from structboost.exceptions import ModelFileError, TaskError
+from structboost.files.archive import ArchiveFormat, Header
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    finite_number,
+    prefixed,
+    whole_number,
+)
+from structboost.linear.trainers import trainer_of
+from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.model.ensemble import Ensemble
+from structboost.selection.folds import shuffled_parts
+from structboost.training.trainer import Trainer
+
+# Standard deviation of the start: its weight is hardly regularised.
+_STD_OF_START = 10.0
+_CROSS_FITTED = 3
+_RECORDS = ("history", "passes", "path")
+
+
+class Preparation:
+    """Standardised features, and perhaps a prediction by squared error as one more of each item.
+
+    The prediction, called the start, is one function of all items, and a function of the instance
+    for each item, which predicts what the first leaves.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        As in a file: means and standard deviations of the features, the mean and the standard
+        deviation of the start, and the coefficients of least squares, intercepts last.
+    trees : dict of str to regressor, optional
+        Boosted trees of each kind of features, in place of coefficients.
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, NDArray[Any]], trees: Mapping[str, Any] | None = None
+    ) -> None:
+        self.arrays, self.trees = dict(arrays), dict(trees or {})
+        means = {kind: f"{kind}_mean" for kind in ("instance", "items")}
+        self.sizes = {kind: len(arrays[name]) for kind, name in means.items() if name in arrays}
+
+    @classmethod
+    def fit(
+        cls, inputs: DecisionInputs, costs: FloatArray, start: str = "none"
+    ) -> tuple[Preparation, DecisionInputs]:
+        """Learn the preparation of training inputs, and prepare them.
+
+        Boosted trees know what they were trained on, so each third of the training inputs is
+        predicted by trees of the others.
+        """
+        if start == "boosted" and len(inputs) < _CROSS_FITTED:
+            raise ValueError(
+                f"start is 'boosted', which needs {_CROSS_FITTED} instances; X has {len(inputs)}. "
+                "Give start='least_squares'."
+            )
+        arrays: dict[str, NDArray[Any]] = {}
+        for kind, table in inputs.tables.items():
+            std = _rows(table).std(axis=0)
+            arrays[f"{kind}_mean"] = _rows(table).mean(axis=0)
+            arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
+        scaled = cls(arrays)._scaled(inputs)
+        if start == "none":
+            return cls(arrays), scaled
+        fitted = cls(arrays)._with_models(start, scaled, costs)
+        predicted = fitted._predicted(scaled)
+        if start == "boosted":
+            for others, rows in shuffled_parts(len(costs), _CROSS_FITTED, 0):
+                part = fitted._with_models(start, scaled[others], costs[others])
+                predicted[rows] = part._predicted(scaled[rows])
+        fitted.arrays["start"] = np.array([predicted.mean(), predicted.std() or 1.0], np.float64)
+        return fitted, fitted._with_start(scaled, predicted)
+
+    @property
+    def features(self) -> str:
+        """Name of the kinds of features of a prepared input, as the task takes it."""
+        kinds = {*self.sizes, "items"} if "start" in self.arrays else set(self.sizes)
+        return "both" if len(kinds) == 2 else next(iter(kinds))
+
+    def inputs(self, inputs: DecisionInputs) -> DecisionInputs:
+        """Prepare other inputs."""
+        scaled = self._scaled(inputs)
+        if "start" not in self.arrays:
+            return scaled
+        return self._with_start(scaled, self._predicted(scaled))
+
+    def basis(self, n_items: int) -> DecisionInputs:
+        """Inputs that determine a linear function: the means, then each feature higher by its std.
+
+        Features of the instance come first.
+        """
+        steps = {kind: np.diag(self.arrays[f"{kind}_spread"]) for kind in self.sizes}
+        n_points, first, tables = 1 + sum(map(len, steps.values())), 1, {}
+        for kind, step in steps.items():
+            shape = (n_points, 1) if kind == "instance" else (n_points, n_items, 1)
+            tables[kind] = np.tile(self.arrays[f"{kind}_mean"], shape)
+            tables[kind][first : first + len(step)] += step.reshape(len(step), *shape[2:], -1)
+            first += len(step)
+        return DecisionInputs(**tables)
+
+    def _scaled(self, inputs: DecisionInputs) -> DecisionInputs:
+        return DecisionInputs(
+            **{
+                kind: (table - self.arrays[f"{kind}_mean"]) / self.arrays[f"{kind}_spread"]
+                for kind, table in inputs.tables.items()
+            }
+        )
+
+    def _with_models(self, start: str, scaled: DecisionInputs, costs: FloatArray) -> Preparation:
+        """Train the start on inputs that are standardised already."""
+        fitted = Preparation(self.arrays)
+        with threadpool_limits(limits=1), config_context(assume_finite=True):
+            for kind in reversed(self.sizes):
+                is_of_items, rows = kind == "items", _rows(scaled.tables[kind])
+                y = costs.ravel() if is_of_items else costs
+                if start == "boosted":
+                    each = HistGradientBoostingRegressor(
+                        max_iter=60, max_leaf_nodes=8, random_state=0
+                    )
+                    model = each if is_of_items else MultiOutputRegressor(each)
+                    fitted.trees[kind] = model.fit(rows, y)
+                else:
+                    model = LinearRegression().fit(rows, y)
+                    intercept = np.reshape(model.intercept_, (-1, 1))
+                    table = np.hstack((np.atleast_2d(model.coef_), intercept))
+                    fitted.arrays[f"of_{kind}"] = table
+                costs = costs - fitted._predicted_by(kind, scaled)
+        return fitted
+
+    def _predicted(self, scaled: DecisionInputs) -> FloatArray:
+        """Predicted costs, shape (n, n_items)."""
+        with threadpool_limits(limits=1), config_context(assume_finite=True):
+            of_kinds = [self._predicted_by(kind, scaled) for kind in reversed(self.sizes)]
+        return of_kinds[0] + of_kinds[1] if len(of_kinds) > 1 else of_kinds[0]
+
+    def _predicted_by(self, kind: str, scaled: DecisionInputs) -> FloatArray:
+        rows = _rows(scaled.tables[kind])
+        if kind in self.trees:
+            predicted = self.trees[kind].predict(rows)
+        else:
+            table = self.arrays[f"of_{kind}"]
+            coefficients, intercept = table[:, :-1], table[:, -1]
+            # A product with a matrix of one column differs in its last bits.
+            weights = coefficients[0] if kind == "items" else coefficients.T
+            predicted = rows @ weights + intercept
+        # The order of entries in memory is that of sums, and so of their last bits.
+        return np.ascontiguousarray(predicted.reshape(len(scaled), -1))
+
+    def _with_start(self, scaled: DecisionInputs, predicted: FloatArray) -> DecisionInputs:
+        center, std = self.arrays["start"].tolist()
+        items = (_STD_OF_START / std) * (predicted - center)[:, :, None]
+        if "items" in scaled.tables:
+            items = np.concatenate((scaled.tables["items"], items), axis=2)
+        return DecisionInputs(**{**scaled.tables, "items": items})
+
+
+def costs_of(trainer: Trainer, X: DecisionInputs) -> FloatArray:
+    """Return the costs that a fitted trainer predicts for prepared inputs, shape (n, n_items)."""
+    # The features are finite: no other check.
+    rows = trainer.task.stack(X).rows
+    scores = {kind: trainer.model_.scorer(kind).raw_scores(own) for kind, own in rows.items()}
+    return flat_costs(scores).reshape(len(X), -1)
+
+
+@dataclass(frozen=True)
+class DecisionModel:
+    """A fitted trainer, and what turns its scores into costs.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Of prepared features and scaled costs.
+    preparation : Preparation
+    names : dict of str to list of str
+        Names of the features of each kind, where data frames have them.
+    scale : float
+        Unit of the costs that the trainer predicts.
+    facts : dict
+        ``C``, ``history``, ``passes``, ``path`` and ``path_end``, as attributes of
+        :class:`PredictThenOptimize` with an underscore behind.
+    """
+
+    trainer: Trainer
+    preparation: Preparation
+    names: Names
+    scale: float
+    facts: Mapping[str, Any]
+
+    def costs(self, inputs: DecisionInputs) -> FloatArray:
+        """Predict the costs of all inputs, shape (n, n_items)."""
+        return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
+
+    def save(self, path: str | PathLike[str], parameters: Mapping[str, Any]) -> None:
+        """Write the model to a file: all of it or nothing; ValueError if it has boosted trees."""
+        if self.preparation.trees:
+            raise ValueError(
+                "A model with start='boosted' holds scikit-learn's trees, which no file of this "
+                "library holds; fit it with start='least_squares', or pickle it."
+            )
+        task: Any = self.trainer.task
+        inner = MODEL_FORMAT.to_bytes(*self.trainer.model_.to_arrays())
+        header = {
+            "parameters": parameters,
+            "scale": self.scale,
+            **dict(sorted(self.facts.items())),
+            "n_items": task.n_items,
+            "maximize": bool(task.problem.maximize),
+            "features": self.preparation.features,
+            "feature_names": dict(self.names),
+        }
+        arrays = {"model": np.frombuffer(inner, np.uint8)}
+        FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], problem: DecisionProblem
+    ) -> tuple[DecisionModel, dict[str, Any]]:
+        """Read the model and the parameters that :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError, ModelFileError
+            If there is no such file, or it is damaged or of another version.
+        TaskError
+            If the problem is not that of training: items or sense differ.
+        """
+        with FORMAT.opened(path) as (header, arrays):
+            content = arrays["model"].tobytes()
+            model = Ensemble.from_arrays(*MODEL_FORMAT.from_bytes(content, "model"))
+            n_items = whole_number(header["n_items"], "number of items", 1)
+        if problem.n_items not in (n_items, None):
+            raise TaskError(
+                f"The model in {path} is of {n_items} items, and the problem has "
+                f"{problem.n_items}; give the problem that it was trained on."
+            )
+        # Files of earlier versions do not say it.
+        if header.get("maximize", problem.maximize) != bool(problem.maximize):
+            raise TaskError(
+                f"The model in {path} predicts {'costs' if problem.maximize else 'values'}, and "
+                f"the problem has maximize={problem.maximize}; give the problem that it was "
+                "trained on."
+            )
+        with FORMAT.damage(path):
+            preparation = Preparation(below("preparation/", arrays))
+            task = PredictThenOptimizeTask(problem, preparation.features, n_items=n_items)
+            if dict(task.kinds) != dict(model.kinds) or task.features != header["features"]:
+                raise DamagedFileError("its model is of other items or features")
+            facts = {name: header[name] for name in _RECORDS}
+            if not all(isinstance(value, list) for value in facts.values()):
+                raise DamagedFileError("its records are not lists")
+            facts["C"] = finite_number(header["C"], "C")
+            facts["path_end"] = str(header.get("path_end", ""))
+            basis = preparation.basis(n_items)
+            names = {
+                kind: saved_names(own, preparation.sizes[kind]) or []
+                for kind, own in dict(header.get("feature_names", {})).items()
+            }
+            loaded = cls(
+                trainer_of(model, task),
+                preparation,
+                names,
+                finite_number(header["scale"], "scale"),
+                facts,
+            )
+            # Parts that do not fit together raise here, not at the first prediction.
+            loaded.costs(basis)
+        return loaded, header["parameters"]
+
+
+def _rows(table: FloatArray) -> FloatArray:
+    """Features of all instances, or of all items of all instances, one below the other."""
+    return table.reshape(-1, table.shape[-1])
+
+
+def _schema(header: Header, names: Collection[str]) -> Schema:
+    """Describe the arrays of a file that holds arrays of these names."""
+    arrays, has_start = {}, "preparation/start" in names
+    if has_start:
+        arrays["start"] = Array("float64", (2,))
+    for kind, n_rows in (("instance", "n_items"), ("items", 1)):
+        mean, spread = f"{kind}_mean", f"{kind}_spread"
+        if {f"preparation/{mean}", f"preparation/{spread}"} & set(names):
+            arrays[mean] = Array("float64", (f"n_of_{kind}",))
+            arrays[spread] = Array("float64", (f"n_of_{kind}",), low=0.0, nonzero=True)
+            if has_start:
+                arrays[f"of_{kind}"] = Array("float64", (n_rows, f"n_of_{kind} + 1"))
+    model = Part({"model": Array("uint8", ("n_bytes",))})
+    return {"": model, "preparation/": Part(arrays, {"n_items": header["n_items"]})}
+
+
+FORMAT = ArchiveFormat(
+    name="structboost-decisions",
+    version=1,
+    what="model of PredictThenOptimize",
+    error=ModelFileError,
+    remedy="train the model again, or take another copy of the file",
+    schema=_schema,
+)

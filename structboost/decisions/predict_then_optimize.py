@@ -1,0 +1,288 @@
+"""scikit-learn face of predict-then-optimise: validate, choose, refit, commit."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray
+from structboost.decisions.inputs import read_costs, read_features
+from structboost.decisions.model import FORMAT, DecisionModel
+from structboost.decisions.problem import problem_of
+from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
+from structboost.decisions.training import normalized_regret, train
+from structboost.engines.base import Engine
+from structboost.engines.registry import engine_of
+from structboost.estimators.parameters import estimator
+from structboost.estimators.saved import plain_parameters
+from structboost.runtime.documentation import Documented
+from structboost.training.boosting import AUTO
+from structboost.validation import (
+    checked_choice,
+    checked_positive,
+    checked_relative_gap,
+    checked_weights,
+    checked_whole_number,
+)
+from structboost.weak.families import WeakLearners
+
+
+@estimator
+class PredictThenOptimize(Documented, BaseEstimator):
+    """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
+
+    Features are standardised, and costs are scaled by their standard deviation.
+
+    Parameters
+    ----------
+    problem : DecisionProblem or callable
+        The problem, or ``solve(costs)`` that returns the decision of least cost.
+    C : float or "auto"
+        Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
+        held-out instances.  A linear function is then the mean of the fits, one for each of five
+        parts held out, of the five best C and starts; with ``spare_solves`` or
+        ``start="boosted"`` it is one fit with the best C and start.  A union such as
+        ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a smaller
+        regret on the same held-out instances.
+    weak_learner : str, list or dict
+        ``"linear"`` fits one linear function by :class:`structboost.StructuredSVM`; anything else
+        goes to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
+    start : {"auto", "least_squares", "boosted", "none"}
+        Which prediction by squared error is one more feature of each item, with a weight that is
+        hardly regularised: that of least squares, that of scikit-learn's boosted trees, or none.
+        For linear functions, ``"auto"`` tries least squares and none on the held-out instances of
+        ``C="auto"``; with another C it takes least squares.  For boosting it takes none.
+    spare_solves : bool
+        Whether to train, and to choose C, on the decisions known so far, and to call the problem's
+        solver for a few instances at a time, and for all of them to certify the fit: at most about
+        ten times for each instance.
+    tol : float
+        Relative gap ``(primal - bound) / primal`` at which training stops.
+    max_rounds : int
+        Most rounds of column generation; a linear function needs none.
+    engine : {"serial", "threads", "processes", "dask"} or Engine
+        Who solves the problems in boosting: ``"processes"`` if a solve is slow and holds Python's
+        lock.  A linear function is fitted in this process.
+    random_state : int, RandomState or None
+        Seed for the held-out instances (None: the same in each fit) and for the order of training.
+    n_jobs : int or None
+        Number of threads or processes of boosting.
+    verbose : int
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    trainer_ : StructuredSVM or StructBoost
+        The fitted model, of standardised features and scaled costs.
+    C_ : float
+        The C of the model.
+    history_ : list of dict
+        One record per round or pass of the last fit, with the certificate.  Where the model is a
+        mean of fits, the last record of each, with its ``C`` and ``start``.
+    passes_ : list of dict
+        One per fit where solves are spared: gap, whether it is certified, exact solves so far,
+        known decisions.
+    path_ : list of dict
+        Held-out ``regret`` of each ``C`` and ``start`` tried, for linear functions with
+        ``C="auto"``; of boosting, ``trainer_.C_path_`` has the like.
+    path_end_ : str
+        Why no other C was tried, for each start; empty where there is no path.
+    feature_names_in_ : ndarray of str
+        Names of the features, where data frames give one to each.
+
+    Notes
+    -----
+    Elmachtoub and Grigas, Smart "predict, then optimize", Management Science 2022: the SPO+ loss
+    (definition 3).  :class:`structboost.PredictThenOptimizeTask` says how it is a structured hinge.
+    """
+
+    problem: Any = field(kw_only=False)
+    C: float | str = "auto"
+    weak_learner: WeakLearners = "linear"
+    start: str = "auto"
+    spare_solves: bool = False
+    tol: float = 0.01
+    max_rounds: int = 200
+    engine: str | Engine = "threads"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def fit(self, X: Any, costs: Any) -> Self:
+        """Train on instances whose costs are known; a fit that fails leaves the last model whole.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features) or (n, n_items, n_features), or list of DecisionInput
+            Features of each instance, of each of its items, or of both, perhaps as data frames.
+        costs : array-like, shape (n, n_items)
+            True costs; values if the problem maximises.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is out of its range.
+        TaskError
+            If costs are not finite or a problem has no solution; the message names the instance.
+        """
+        self._check_parameters()
+        problem = problem_of(self.problem)
+        tables, names = read_features(X)
+        table = read_costs(costs, tables)
+        inputs = DecisionInputs(**tables)
+        task = PredictThenOptimizeTask(problem, inputs.features, n_items=table.shape[1])
+        truth: Any = task.best_decisions(inputs, table)
+        # Whatever their size: squares of 1e200 overflow.
+        power = int(np.frexp(np.abs(table).max())[1])
+        scale = float(np.ldexp(np.ldexp(table, -power).std(), power)) or 1.0
+        scaled = TrueDecisions(chosen=truth.chosen, costs=table / scale)
+        trainer, preparation, facts = train(self, task, inputs, scaled)
+        return self._commit(DecisionModel(trainer, preparation, names, scale, facts))
+
+    def predict_costs(self, X: Any) -> FloatArray:
+        """Predict the costs of each instance.
+
+        Parameters
+        ----------
+        X : array-like or list of DecisionInput
+            Features, as in :meth:`fit`; columns with names may stand in another order.
+
+        Returns
+        -------
+        costs : ndarray, shape (n, n_items)
+            In the unit of the true costs; values if the problem maximises.
+
+        Raises
+        ------
+        ValueError
+            If features are not finite, or others than in training.
+        """
+        check_is_fitted(self, "trainer_")
+        tables, _ = read_features(X, (self._model.names, self._model.preparation.sizes))
+        costs: FloatArray = self._model.costs(DecisionInputs(**tables))
+        return costs
+
+    def predict(self, X: Any) -> FloatArray:
+        """Decide for each instance, by the best decision at its predicted costs.
+
+        Parameters
+        ----------
+        X : array-like or list of DecisionInput
+            Features, as in :meth:`predict_costs`, which raises the same errors.
+
+        Returns
+        -------
+        decisions : ndarray, shape (n, n_items)
+            Decisions of the problem's ``solve``, as its ``simplify_all`` has them: that of
+            :class:`ShortestPath` is a path, without the cycles of a flow.
+        """
+        problem = problem_of(self.problem)
+        decisions: FloatArray = problem.simplify_all(problem.solve_all(self.predict_costs(X)))
+        return decisions
+
+    def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
+        """Return minus the normalised regret: total regret over the total size of the best values.
+
+        Parameters
+        ----------
+        X, costs : array-like
+            As in :meth:`fit`, which raises the same errors.
+        sample_weight : array-like, shape (n,), optional
+            Weight of each instance in both totals.
+
+        Returns
+        -------
+        score : float
+            At most 0.
+        """
+        decisions = self.predict(X)
+        table = read_costs(costs, {"decisions": decisions})
+        trained: Any = self.trainer_.task
+        truth = trained.with_problem(self.problem).best_decisions(decisions, table)
+        weights = checked_weights(sample_weight, len(decisions))
+        return -normalized_regret(table, decisions, truth.chosen, weights)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model (not the problem) to a file, without pickle: all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+
+        Raises
+        ------
+        ValueError
+            If the model starts from boosted trees (``start="boosted"``), which no file holds.
+        """
+        check_is_fitted(self, "trainer_")
+        self._model.save(path, plain_parameters(self))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], problem: Any) -> Self:
+        """Load a fitted model from a file that :meth:`save` wrote, and the problem.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        problem : DecisionProblem or callable
+            As in training.
+
+        Returns
+        -------
+        model : PredictThenOptimize
+            The fitted model.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is no such file, is damaged, or is of another version.
+        TaskError
+            If the problem has another number of items, or maximises where that of training did not.
+        """
+        model, parameters = DecisionModel.load(path, problem_of(problem))
+        with FORMAT.damage(path):
+            return cls(problem, **parameters)._commit(model)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "trainer_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.single_output, tags.target_tags.multi_output = False, True
+        return tags
+
+    def _check_parameters(self) -> None:
+        checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
+        if self.C != AUTO:
+            checked_positive(self.C, "C")
+        checked_relative_gap(self.tol, "tol")
+        checked_whole_number(self.max_rounds, "max_rounds")
+        engine_of(self.engine, self.n_jobs)
+
+    def _commit(self, model: DecisionModel) -> Self:
+        """Take a model that is trained or loaded."""
+        sizes = model.preparation.sizes
+        names = [name for kind in sizes for name in model.names.get(kind, ())]
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(
+            {f"{name}_": fact for name, fact in model.facts.items()},
+            _model=model,
+            trainer_=model.trainer,
+            n_features_in_=sum(sizes.values()),
+            **(
+                {"feature_names_in_": np.array(names, object)}
+                if model.names.keys() == sizes.keys()
+                else {}
+            ),
+        )
+        return self

@@ -1,0 +1,266 @@
+"""Training of a decision: C and start by held-out regret, then the fit on all instances."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost._typing import FloatArray, IntArray
+from structboost.decisions.known_decisions import KnownDecisions, fit_on_known_decisions
+from structboost.decisions.model import Preparation, costs_of
+from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
+from structboost.exceptions import InterruptedFitWarning, examples_numbered
+from structboost.linear.designs import plain_ensemble
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.interrupts import uninterrupted
+from structboost.selection.folds import Fold, shuffled_parts
+from structboost.selection.held_out import HeldOut
+from structboost.selection.path import Path, Trial
+from structboost.training.boosting import AUTO, StructBoost
+from structboost.training.trainer import Trainer
+
+# The C that are tried, upwards and then downwards.  Beyond the largest the gap closes slowly.
+# Towards 0 the weights shrink in a fixed direction: decisions, and so the regret, end up the same.
+_UPWARDS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+_DOWNWARDS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+_FOLDS = 5
+# The mean of the best few needs neighbours of the best C, so some are tried in any case.
+_AT_LEAST = 4
+# The model is the mean of the fits with so many pairs of C and start.
+_AVERAGED = 5
+# Near the best C the held-out regret does not tell a gap of a few percent from none.
+_COARSE = 0.05
+_MAX_EPOCHS = 15
+
+
+def train(
+    parameters: Any, task: PredictThenOptimizeTask, inputs: DecisionInputs, truth: TrueDecisions
+) -> tuple[Trainer, Preparation, dict[str, Any]]:
+    """Choose C and start on folds, where they are left open, and train on all instances.
+
+    The ``parameters`` are attributes, as of :class:`PredictThenOptimize`.  The facts that come with
+    trainer and preparation are those of a :class:`DecisionModel`.
+    """
+    C, start, learners = parameters.C, parameters.start, parameters.weak_learner
+    is_linear = isinstance(learners, str) and learners == "linear"
+    is_plain = not parameters.spare_solves and start != "boosted"
+    # The linear functions of a union are judged alone, too.
+    is_union = isinstance(learners, list | tuple) and "linear" in learners
+    is_judged = is_linear or (is_union and is_plain and start != "least_squares")
+    facts: dict[str, Any] = {"passes": [], "path": [], "path_end": ""}
+    fits = None
+    if C == AUTO and is_judged:
+        starts = ("none", "least_squares") if start == "auto" else (start,)
+        fits = LinearFits(parameters, task, inputs, truth, starts)
+        facts |= {"path": fits.path, "path_end": fits.end}
+        C, start, _ = fits.best
+    elif start == "auto":
+        start = "least_squares" if is_linear else "none"
+    if fits is not None and is_plain:
+        preparation, prepared = Preparation.fit(inputs, truth.costs)
+        trainer: Any = fits.mean(preparation)
+        if is_union:
+            union = _boosting(parameters, task, AUTO)
+            # Linear functions alone have been judged, and every solve of further paths costs time.
+            union.fit(prepared, truth, folds=fits.folds(prepared), may_part=False)
+            if not fits.beat([entry["losses"] for entry in union.C_path_]):
+                trainer, C = union, union.C_
+    else:
+        preparation, prepared = Preparation.fit(inputs, truth.costs, start)
+        task = PredictThenOptimizeTask(task.problem, preparation.features, n_items=task.n_items)
+        trainer = _linear(parameters, task, C) if is_linear else _boosting(parameters, task, C)
+        if parameters.spare_solves:
+            facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
+        else:
+            trainer.fit(prepared, truth)
+        C = trainer.C_
+    return trainer, preparation, {**facts, "C": float(C), "history": trainer.history_}
+
+
+def _linear(parameters: Any, task: PredictThenOptimizeTask, C: float) -> StructuredSVM:
+    shared = {name: getattr(parameters, name) for name in ("tol", "random_state", "verbose")}
+    return StructuredSVM(task, C=C, **shared)
+
+
+def _boosting(parameters: Any, task: PredictThenOptimizeTask, C: Any) -> StructBoost:
+    names = "tol", "max_rounds", "weak_learner", "random_state", "engine", "n_jobs", "verbose"
+    return StructBoost(task, C=C, **{name: getattr(parameters, name) for name in names})
+
+
+class _Fit(NamedTuple):
+    """A fit on all instances but those of one fold, and its regret on these."""
+
+    preparation: Preparation
+    svm: StructuredSVM
+    regret: float
+    is_constant: bool
+
+
+class _Setting(NamedTuple):
+    """The fits of a C and a start, one for each fold."""
+
+    C: float
+    start: str
+    fits: list[_Fit]
+
+    @property
+    def regret(self) -> float:
+        return float(np.mean([fit.regret for fit in self.fits]))
+
+
+class _Part:
+    """One fold at one start: prepared inputs to train on, and held-out ones."""
+
+    def __init__(self, fits: LinearFits, start: str, train: IntArray, held: IntArray) -> None:
+        self._train, self._held, truth = train, held, fits.truth
+        self._truth, self._held_truth = truth[train], truth[held]
+        self.preparation, self._prepared = Preparation.fit(
+            fits.inputs[train], self._truth.costs, start
+        )
+        self._held_inputs = self.preparation.inputs(fits.inputs[held])
+
+    def begin(self, svm: StructuredSVM) -> None:
+        """Begin a path of fits, each warm started from the one before."""
+        self._C = 0.0
+        self._path = svm.path(self._prepared, self._truth, iter(lambda: self._C, None))
+
+    def fit(self, C: float) -> _Fit:
+        """Fit with a C, and measure the regret of the held-out instances."""
+        self._C = C
+        with examples_numbered(self._train):
+            svm: Any = uninterrupted(partial(next, self._path))
+        with examples_numbered(self._held):
+            chosen = svm.task.problem.solve_all(costs_of(svm, self._held_inputs))
+        best = self._held_truth.chosen
+        regret = normalized_regret(self._held_truth.costs, chosen, best)
+        is_constant = bool((chosen == chosen[:1]).all() and not (best == best[:1]).all())
+        return _Fit(self.preparation, svm, regret, is_constant)
+
+
+class LinearFits:
+    """Fits of linear functions over C and starts, each with one fold of the instances held out.
+
+    Where solves are spared, the only decisions are the true ones of all instances.
+
+    Attributes
+    ----------
+    path : list of dict
+        ``C``, ``start`` and held-out ``regret`` of each setting.
+    end : str
+        Reason why no other C was tried, for each start, upwards and downwards.
+    """
+
+    def __init__(
+        self,
+        parameters: Any,
+        task: PredictThenOptimizeTask,
+        inputs: DecisionInputs,
+        truth: TrueDecisions,
+        starts: Sequence[str],
+    ) -> None:
+        self.task, self.inputs, self.truth = task, inputs, truth
+        n_folds, seed = min(_FOLDS, len(inputs)), parameters.random_state
+        if n_folds < 2:
+            raise ValueError("C is 'auto', which holds out instances; give at least two.")
+        self._rows = shuffled_parts(len(inputs), n_folds, 0 if seed is None else seed)
+        self.settings: list[_Setting] = []
+        problem: Any = task.problem
+        is_spared = parameters.spare_solves
+        self._problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
+        self._svm = StructuredSVM(
+            task, tol=max(parameters.tol, _COARSE), max_epochs=_MAX_EPOCHS, random_state=seed
+        )
+        with warnings.catch_warnings():
+            for category in (ConvergenceWarning, InterruptedFitWarning):
+                warnings.simplefilter("ignore", category)
+            self.end = "; ".join([self._search(start) for start in starts])
+        self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
+
+    def _search(self, start: str) -> str:
+        """Try each C with a start, upwards and then downwards, and return why both ended."""
+        parts = [_Part(self, start, *rows) for rows in self._rows]
+        features, n_items = parts[0].preparation.features, self.task.n_items
+        self._svm.task = PredictThenOptimizeTask(self._problem, features, n_items=n_items)
+        path, ends = Path("C"), []
+
+        def fit(C: float) -> Trial:
+            setting = _Setting(C, start, [part.fit(C) for part in parts])
+            self.settings.append(setting)
+            # No surrogate: it would call the solver some more times for each instance.
+            return Trial(
+                [HeldOut(f.regret, f.regret, f.is_constant, -f.regret) for f in setting.fits]
+            )
+
+        for Cs, direction in ((_UPWARDS, "largest"), (_DOWNWARDS, "smallest")):
+            for part in parts:
+                part.begin(self._svm)
+            path.follow(Cs, fit, direction=direction, at_least=_AT_LEAST)
+            ends.append(path.end)
+        return f"start {start}: {', and then '.join(ends)}"
+
+    @property
+    def best(self) -> _Setting:
+        """The setting of the smallest held-out regret."""
+        return min(self.settings, key=lambda setting: setting.regret)
+
+    def folds(self, prepared: DecisionInputs) -> list[Fold]:
+        """Return the same folds of all inputs, prepared without a start.
+
+        A start would have seen the costs of the held-out instances.
+        """
+        return [
+            Fold(
+                prepared[train], self.truth[train], None, prepared[held], self.truth[held],
+                rows=train, held_rows=held,
+            )
+            for train, held in self._rows
+        ]  # fmt: skip
+
+    def beat(self, losses: Sequence[Sequence[float]]) -> bool:
+        """Return whether the best setting has a regret at most that of another model's best.
+
+        ``losses`` are the mean regrets of an instance, for each C of the other model and each fold.
+        """
+        values = np.abs(np.einsum("ij,ij->i", self.truth.costs, self.truth.chosen))
+        scales = [max(values[held].mean(), np.finfo(float).tiny) for _, held in self._rows]
+        return self.best.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
+
+    def mean(self, preparation: Preparation) -> StructuredSVM:
+        """Return the mean of the fits of the best settings, which is a linear function, too.
+
+        Its weights are those of features that are prepared without a start.
+        """
+        settings = sorted(self.settings, key=lambda setting: setting.regret)[:_AVERAGED]
+        fits = [(setting, fit) for setting in settings for fit in setting.fits]
+        basis = preparation.basis(self.truth.costs.shape[1])
+        costs = np.mean([costs_of(f.svm, f.preparation.inputs(basis)) for _, f in fits], axis=0)
+        bias, slopes = costs[0], costs[1:] - costs[0]
+        n_instance = len(preparation.arrays.get("instance_mean", ()))
+        weights, kinds = {}, self.task.kinds
+        if "instance" in kinds:
+            weights["instance"] = np.vstack((slopes[:n_instance], bias))
+            bias = np.zeros(1)
+        if "items" in kinds:
+            # The items share a function: all costs move alike.
+            of_items = np.append(slopes[n_instance:].mean(axis=1), bias.mean())
+            weights["items"] = of_items[:, None]
+        facts = dict(fits[0][1].svm.model_.metadata)
+        facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
+        return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
+
+
+def normalized_regret(
+    costs: FloatArray, chosen: FloatArray, best: FloatArray, weights: FloatArray | float = 1.0
+) -> float:
+    """Return the total regret of decisions over the total size of the best values, both weighted.
+
+    Costs and decisions have the shape (n, n_items).
+    """
+    values = weights * np.einsum("ij,ij->i", costs, best)
+    regret = np.abs(weights * np.einsum("ij,ij->i", costs, chosen) - values)
+    return float(regret.sum() / max(np.abs(values).sum(), np.finfo(float).tiny))

@@ -1,0 +1,226 @@
+"""Best solutions of one linear or integer program at many vectors of costs, by HiGHS."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from structboost._typing import FloatArray
+from structboost.exceptions import SolverError, TaskError
+from structboost.solvers.highs import quiet_highs
+from structboost.validation import shown
+
+_STATUS = highspy.HighsModelStatus
+# Largest costs that HiGHS gets as they are.
+_USUAL_COSTS = 1e-3, 1e6
+_OPTIONS = {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
+# Violation up to which a constraint counts as satisfied.
+_SLIP = 1e-6
+
+
+class ProgramSolver:
+    """Solver of a linear or integer program whose costs come with each solve.
+
+    The constraints are those of :func:`scipy.optimize.linprog`.  A program without integers starts
+    each solve from the same feasible basis, so a solution depends on the costs only.
+
+    Parameters
+    ----------
+    A_ub, b_ub, A_eq, b_eq, bounds, integrality, maximize
+        As for :class:`structboost.LinearProgram`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, there are no constraints to say how many items there are, or a
+        lower bound is above its upper one.
+    """
+
+    def __init__(
+        self,
+        A_ub: Any = None,
+        b_ub: Any = None,
+        A_eq: Any = None,
+        b_eq: Any = None,
+        *,
+        bounds: Any = (0.0, 1.0),
+        integrality: Any = False,
+        maximize: bool = False,
+    ) -> None:
+        ub, eq = _rows(A_ub, b_ub, "ub"), _rows(A_eq, b_eq, "eq")
+        sides = [side for side in (ub, eq) if side is not None]
+        if not sides or len({rows.shape[1] for rows, _ in sides}) > 1:
+            raise ValueError(
+                "A_ub and A_eq are both None, or differ in their number of columns; give a column "
+                "for each item."
+            )
+        self.matrix = vstack([rows for rows, _ in sides]).tocsr()
+        self.high = np.concatenate([b for _, b in sides])
+        is_ub = np.arange(len(self.high)) < (0 if ub is None else len(ub[1]))
+        self.low = np.where(is_ub, -np.inf, self.high)
+        n_items = int(self.matrix.shape[1])
+        self.n_items: int | None = n_items
+        self.maximize = maximize
+        table: FloatArray = _broadcast(bounds, np.float64, (n_items, 2), "bounds")
+        # None became NaN.
+        self.bounds = np.where(np.isnan(table), (-np.inf, np.inf), table)
+        crossed = np.flatnonzero(self.bounds[:, 0] > self.bounds[:, 1])
+        if len(crossed):
+            raise ValueError(
+                f"The bounds of item {crossed[0]} are {self.bounds[crossed[0]].tolist()}; the "
+                "first must not be above the second."
+            )
+        self.integrality = _broadcast(integrality, bool, (n_items,), "integrality")
+        self._local = threading.local()
+
+    def solve(self, costs: FloatArray) -> FloatArray:
+        """Solution of least ``costs'z``, or of the largest; integers are exact.
+
+        Parameters
+        ----------
+        costs : ndarray, shape (n_items,)
+            Finite costs of either sign.
+
+        Returns
+        -------
+        solution : ndarray, shape (n_items,)
+            The entries z.
+
+        Raises
+        ------
+        TaskError
+            If the program is infeasible, or unbounded at these costs, or there is no cost for each
+            item.
+        SolverError
+            If HiGHS gives up.
+        """
+        n = len(costs)
+        if n != self.n_items:
+            raise TaskError(f"There are {n} costs for {self.n_items} items; give one for each.")
+        highs, basis = self._solver()
+        objective = np.asarray(costs, np.float64)
+        # The tolerances of HiGHS are absolute: it takes costs below them for zero.
+        size = np.abs(objective).max(initial=0.0)
+        if size and not _USUAL_COSTS[0] <= size <= _USUAL_COSTS[1]:
+            objective = objective / size
+        highs.changeColsCost(n, np.arange(n, dtype=np.int32), objective)
+        # Nothing of the last solve is left, not even its rounding.
+        highs.clearSolver()
+        if basis is not None:
+            highs.setBasis(basis)
+        _run(highs)
+        solution: FloatArray = np.array(highs.getSolution().col_value, np.float64)
+        solution[self.integrality] = np.round(solution[self.integrality])
+        return solution
+
+    def is_feasible(self, solution: FloatArray) -> bool:
+        """Return whether all constraints hold, to 1e-6.
+
+        Parameters
+        ----------
+        solution : ndarray, shape (n_items,)
+            What may be a solution.
+        """
+        if solution.shape != self.integrality.shape:
+            return False
+        rows = self.matrix @ solution
+        fraction = np.abs(solution - np.round(solution))[self.integrality]
+        return bool(
+            (solution >= self.bounds[:, 0] - _SLIP).all()
+            and (solution <= self.bounds[:, 1] + _SLIP).all()
+            and (fraction <= _SLIP).all()
+            and (rows >= self.low - _SLIP).all()
+            and (rows <= self.high + _SLIP).all()
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Solvers of HiGHS cannot be pickled.
+        return {name: value for name, value in vars(self).items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _local=threading.local())
+
+    def _solver(self) -> tuple[Any, Any]:
+        """Solver of this thread, and the basis that it starts from."""
+        if not hasattr(self._local, "solver"):
+            highs = quiet_highs()
+            for option, value in _OPTIONS.items():
+                highs.setOptionValue(option, value)
+            highs.passModel(self._model())
+            basis = None
+            if not self.integrality.any():
+                _run(highs)
+                basis = highs.getBasis()
+            self._local.solver = highs, basis
+        solver: tuple[Any, Any] = self._local.solver
+        return solver
+
+    def _model(self) -> Any:
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = self.matrix.shape
+        lp.col_cost_ = np.zeros(lp.num_col_)
+        lp.col_lower_, lp.col_upper_ = self.bounds[:, 0].copy(), self.bounds[:, 1].copy()
+        lp.row_lower_, lp.row_upper_ = self.low, self.high
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = self.matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = self.matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = self.matrix.data
+        lp.sense_ = highspy.ObjSense.kMaximize if self.maximize else highspy.ObjSense.kMinimize
+        if self.integrality.any():
+            kinds = highspy.HighsVarType
+            lp.integrality_ = [
+                kinds.kInteger if whole else kinds.kContinuous for whole in self.integrality
+            ]
+        return lp
+
+
+def _run(highs: Any) -> None:
+    """Solve, and raise unless an optimum is found."""
+    highs.run()
+    status = highs.getModelStatus()
+    if status == _STATUS.kUnboundedOrInfeasible:
+        highs.setOptionValue("presolve", "off")
+        highs.run()
+        status = highs.getModelStatus()
+        highs.setOptionValue("presolve", "choose")
+    if status == _STATUS.kInfeasible:
+        raise TaskError("The program is infeasible: no decision satisfies all constraints.")
+    if status in (_STATUS.kUnbounded, _STATUS.kUnboundedOrInfeasible):
+        raise TaskError(
+            "The program is unbounded at some costs, and training uses costs of either sign; give "
+            "every entry finite bounds."
+        )
+    if status != _STATUS.kOptimal:
+        raise SolverError(f"HiGHS ended with the status {status.name}, without an optimum.")
+
+
+def _rows(matrix: Any, b: Any, name: str) -> Any:
+    """Coefficients and sides of one sort of constraints; None where there are none."""
+    if matrix is None:
+        return None
+    rows = csr_array(matrix)
+    sides = np.asarray(b, np.float64)
+    if rows.ndim != 2 or sides.shape != rows.shape[:1]:
+        raise ValueError(
+            f"A_{name} has shape {rows.shape} and b_{name} {sides.shape}; give an entry of b_{name}"
+            " for each row."
+        )
+    if not (np.isfinite(rows.data).all() and np.isfinite(sides).all()):
+        raise ValueError(f"A_{name} or b_{name} has NaN or infinite entries; leave such rows out.")
+    return rows, sides
+
+
+def _broadcast(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """Values for all items or for each, as an array of ``shape``."""
+    try:
+        return np.broadcast_to(np.asarray(values, dtype), shape).copy()
+    except (TypeError, ValueError):
+        wanted = "a pair, or a pair" if len(shape) == 2 else "one value, or one"
+        raise ValueError(
+            f"{name} is {shown(values)}; give {wanted} for each of {shape[0]} items."
+        ) from None
