@@ -93,14 +93,7 @@ def check_slacks(task: Task, separation: Any, scores: StackedParts) -> None:
 def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
     """Raise TaskError unless ``codes(Y)`` are well formed and agree with the augmented argmax.
 
-    Parameters
-    ----------
-    task : Task
-    codes : OutputCodes
-    scores : StackedParts
-        Scores of one part per example.
-    augmented : ndarray, shape (n_examples,)
-        ``loss - <difference, scores>`` of the argmax of each example.
+    ``augmented`` is ``loss - <difference, scores>`` of the argmax of each example.
     """
     if not isinstance(codes, OutputCodes):
         raise TaskError(f"codes(Y) returned {type(codes).__name__}; it must return OutputCodes.")

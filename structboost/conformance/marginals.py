@@ -37,22 +37,7 @@ def check_marginals(
 ) -> None:
     """Check that the marginals of one input are the gradient of its ``log_sum``.
 
-    Parameters
-    ----------
-    task : Task
-    i : int
-        Index of the example, for errors.
-    x
-        Its input.
-    scores : dict of str to ndarray
-    value_of : callable
-        Function of the scores of the parts that returns the scores of some outputs.
-    random : numpy Generator
-
-    Raises
-    ------
-    TaskError
-        At the first violation.
+    ``value_of`` takes scores of the parts and returns the scores of some outputs.
     """
     log_sum = float(task.log_sum(x, only(scores)))
     means = by_kind(task, task.marginals(x, only(scores)))

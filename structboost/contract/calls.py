@@ -48,7 +48,7 @@ def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
 
 
 def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
-    """Stack inputs to predict for.
+    """Stack the parts of inputs for prediction.
 
     If the task takes neither the first nor the last entry of ``X``, a TaskError explains that ``X``
     may be a single input.

@@ -1,4 +1,4 @@
-"""Check of an argmax that claims to be exact against outputs that are already available.
+"""Comparison of an exact argmax with outputs from other searches.
 
 An output found at other scores is also a candidate.  If it is better than the new one, the argmax
 is not exact: the primal is too low, and nothing is certified.
@@ -26,8 +26,8 @@ from structboost.exceptions import TaskError, on_example
 
 # An exact argmax may fall behind an earlier output by rounding, not by more.
 _SLIP = 1e-6
-# Examples that are probed: at least where there are enough, and at most; one more per so many
-# examples; and those they are chosen from.
+# Minimum (if there are enough) and maximum number of probed examples, examples per further probe,
+# and number of candidates.
 _LEAST_PROBED = 2
 _PROBED = 8
 _EXAMPLES_PER_PROBE = 16
@@ -100,17 +100,6 @@ class LastOutputs:
         first: int = 0,
     ) -> None:
         """Compare new outputs at ``scores`` with the last ones, and store the new ones.
-
-        Parameters
-        ----------
-        task : Task
-        separation : Separation
-            The new outputs.
-        violations : ndarray, shape (n_examples,)
-            Their violations.
-        scores : StackedParts
-        first : int
-            Index of the first example.
 
         Raises
         ------

@@ -79,7 +79,7 @@ def best_listed(task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], f
         If the task does not list its outputs, or has none.
     """
     rated = _rated_outputs(task, x, _by_kind(task, scores), _NEED_ARGMAX)
-    # A plain sum: that of Python 3.12 rounds in another way.
+    # A plain sum, because ``sum`` of Python 3.12 rounds differently.
     return max(rated, key=lambda r: reduce(add, r.scores, added(r.output))).output
 
 
@@ -144,7 +144,7 @@ class ListedOutputs:
         return expected, largest + float(np.log(total))
 
     def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
-        """Note an output, after so many outputs and entries, this one included."""
+        """Store an output, with the numbers of outputs and entries so far."""
         if n_outputs > self.most:
             raise TooManyOutputsError(
                 f"outputs(x) lists more than {self.most} outputs, over which formulation='log' and "
@@ -158,7 +158,7 @@ class _TooLarge(Exception):
 
 
 class RatedOutputs(ListedOutputs):
-    """All outputs of an input with amounts to add to their scores, to choose the best of them.
+    """Outputs of an input with amounts to add to their scores, to find the best one.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class RatedOutputs(ListedOutputs):
 class KeptListings:
     """Cache of the listed outputs of fixed examples, of at most ``most_bytes``.
 
-    The others are listed anew each time.
+    Other examples are listed again each time.
     """
 
     most_bytes = 1 << 28
@@ -322,7 +322,7 @@ def _rated_outputs(
 def _listed(
     task: TaskMembers, x: Any, n_parts: Mapping[str, int], need: str
 ) -> Iterator[tuple[Any, dict[str, Measure]]]:
-    """Iterate over all outputs of ``x``, or raise TaskError, which ends with ``need``."""
+    """Iterate over all outputs of ``x``, or raise TaskError with this ``need``."""
     listed = task.outputs(x)
     if listed is None:
         raise TaskError(f"{type(task).__name__} {need}")

@@ -74,10 +74,7 @@ def warn_of_one_output(
 def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> bool:
     """Whether a model predicts one output for all examples, whose true outputs differ.
 
-    Parameters
-    ----------
-    task, X, Y, scores_of
-        As for :func:`warn_of_one_output`.
+    The arguments are those of :func:`warn_of_one_output`.
     """
     X, Y = by_position(X), by_position(Y)
     sample = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), _SAMPLED)).astype(np.int64))
@@ -96,14 +93,6 @@ def is_constant(
     They are constant if all parts of a kind have equal scores.  If outputs label parts, such as the
     tokens of a sequence, they are constant if all parts have one label.  Other outputs are constant
     if all are equal.
-
-    Parameters
-    ----------
-    task : Task
-    X, Y, outputs : sequence
-        Inputs, true outputs and predictions.
-    scores : StackedParts
-        Scores of the parts.
     """
     if all((rows == rows[:1]).all() for rows in scores.rows.values()):
         return True

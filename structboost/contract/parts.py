@@ -33,7 +33,7 @@ class PartKind:
 
     @property
     def has_bias(self) -> bool:
-        """Whether linear functions have a constant, as where scores may have either sign."""
+        """Whether linear functions have a constant, because scores may have either sign."""
         return min(self.response) < 0
 
 

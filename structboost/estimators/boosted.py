@@ -130,7 +130,7 @@ class StructBoostEstimator(BoostedEstimator):
         Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees for
         stage-wise objectives, one linear function for ``"svm"``, else stumps.
     pricing : {"own", "best"} or PricingRule
-        Whether each channel has its weak learners, or all share them.
+        Whether each channel has separate weak learners, or all share them.
     columns_per_channel : int
         Maximum number of columns added per channel and round, each on another feature.
     spread : float
@@ -266,7 +266,7 @@ class StructBoostEstimator(BoostedEstimator):
 
     @property
     def _is_stage_wise(self) -> bool:
-        """Whether columns are added by shrunken steps."""
+        """Whether boosting is stage-wise."""
         return self._is(*STAGE_WISE) and not self._is_one_linear_function
 
     @property
@@ -324,7 +324,7 @@ class StructBoostEstimator(BoostedEstimator):
         return _MOST_ROUNDS_THAT_END if ends else _MOST_ROUNDS
 
     def _grown(self, weak_learner: Any) -> Any:
-        """Return the weak learners of stage-wise boosting, with trees by the parameters."""
+        """Return the weak learners of stage-wise boosting, with trees set up by the parameters."""
         if isinstance(weak_learner, list | tuple):
             return [self._grown(member) for member in weak_learner]
         if not is_same(weak_learner, "tree"):
@@ -500,7 +500,7 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
     Parameters
     ----------
     pricing : {"own", "best", "label_augmented"} or PricingRule
-        Whether each channel has its weak learners, or all share them.
+        Whether each channel has separate weak learners, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
     """

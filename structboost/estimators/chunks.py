@@ -89,16 +89,6 @@ def chosen_offset(
     shift is used, because models are certain of most held-out chunks.  On three corpora the best
     shifts were between 0 and the whole one (docs/decisions/linear-likelihood.md).
 
-    Parameters
-    ----------
-    task : ChainTask
-    classes : ndarray
-        All tags.
-    folds : sequence of Fold
-        Held-out sequences.
-    scores : sequence of StackedParts
-        Scores of their parts.
-
     Notes
     -----
     Lipton, Elkan and Naryanaswamy, ECML 2014.

@@ -184,7 +184,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return self._asks_for_probabilities()
 
     def _keep_link(self) -> None:
-        """Set ``link_``, because parameters may change after the fit."""
+        """Store the link from scores to probabilities, because parameters may change later."""
         self.__dict__.pop("link_", None)
         has_probabilities = self._asks_for_probabilities()
         formulation = formulation_of(self._formulation())

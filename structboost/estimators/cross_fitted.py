@@ -191,7 +191,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return self._output(X, parts, np.mean(of_folds, axis=0))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return names of the output columns from the names of classifier and class.
+        """Return names of the output columns, made of the names of classifier and class.
 
         With ``passthrough`` the names of the features follow.
 

@@ -81,7 +81,7 @@ class StructBoostMultiLabelClassifier(
         ``outputs``, ``pairs`` and ``label_costs`` must have their defaults.
     label_costs : dict, optional
         Cost of each wrong label, with ``loss="hamming"`` only.  It is a number, or a pair of the
-        cost of a missing label and of an extra one.  By default the cost is 1.
+        cost of a missing and of an extra label.  By default the cost is 1.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` with
         ``objective="log_loss"`` is one linear function of the standardised features.  ``"auto"`` is

@@ -101,16 +101,7 @@ def check_parameters(
 ) -> None:
     """Raise ValueError if a parameter was set that the objective does not read.
 
-    Parameters
-    ----------
-    objective : str
-        Name of the objective, as :func:`checked_objective` returns it.
-    values : dict of str to object
-        Parameters of an estimator.
-    defaults : dict of str to object
-        Their defaults.
-    choices : sequence of str
-        Objectives of the estimator.
+    ``values`` are the parameters of an estimator, and ``choices`` its objectives.
     """
     weak_learner = values["weak_learner"]
     read = reads(objective, weak_learner)

@@ -55,11 +55,6 @@ def is_sparse(X: Any) -> bool:
 def categorical_columns(X: Any, wanted: Any) -> list[int]:
     """Return the indices of the categorical columns of a table.
 
-    Parameters
-    ----------
-    X : array or data frame
-    wanted : "from_dtype", None, or array-like of bool, int or str
-
     Raises
     ------
     ValueError

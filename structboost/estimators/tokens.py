@@ -174,7 +174,7 @@ def tag_numbers(
     Returns
     -------
     classes : ndarray
-    numbers : list of ndarray of int64
+    indices : list of ndarray of int64
 
     Raises
     ------
@@ -196,8 +196,8 @@ def tag_numbers(
     if classes is None:
         classes = _sorted_classes({tag for tag in flat if tag is not None})
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
-    numbers = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
-    return classes, np.split(numbers, np.cumsum(lengths)[:-1])
+    indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
+    return classes, np.split(indices, np.cumsum(lengths)[:-1])
 
 
 def forbidden_numbers(
@@ -287,7 +287,7 @@ def is_of_dicts(x: Any) -> bool:
 
 
 def _is_binary(table: Any) -> bool:
-    """Whether all entries are 0 or 1, where a False of a dict is a stored zero."""
+    """Whether all entries are 0 or 1."""
     return bool(((table.data == 0) | (table.data == 1)).all())
 
 
@@ -305,7 +305,7 @@ def _dense(x: Any, i: int) -> NDArray[Any]:
 
 
 def _place(row: int, lengths: IntArray) -> tuple[int, int]:
-    """Return the index of the sequence, and of the token in it, of a row of the table."""
+    """Return the indices of sequence and token for a row of the table of all tokens."""
     i = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
     return i, row - int(lengths[:i].sum())
 

@@ -89,7 +89,7 @@ class StructBoost(Trainer):
     exact : bool
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
     pricing : {"own", "best"} or PricingRule
-        Whether each channel has its weak learners, or all channels share them.
+        Whether each channel has separate weak learners, or all channels share them.
     columns_per_channel : int
         Maximum number of columns added per channel and round, each on another feature.
     spread : float

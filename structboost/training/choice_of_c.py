@@ -109,7 +109,7 @@ class ChosenC:
         folds: Sequence[Fold],
         score: Score | None,
     ) -> ChosenC | None:
-        """Read the values of :meth:`to_plain`, which have no model.
+        """Make a choice, without a model, from the values of :meth:`to_plain`.
 
         Return None if they belong to other weak learners or folds.  Malformed values raise an error
         of any type.

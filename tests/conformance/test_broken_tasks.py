@@ -1,4 +1,4 @@
-"""check_task: each task breaks one property, at sample 3 where it can; the message names both."""
+"""Tests that check_task names the broken property, and the sample (usually 3), of each task."""
 
 import threading
 
@@ -107,7 +107,7 @@ class NanLoss(Choose):
 
 
 class Augments(Choose):
-    """Forgets the loss."""
+    """Task whose argmax ignores the loss."""
 
     def argmax(self, x, scores, y=None):
         return int(np.argmax(scores))
@@ -119,7 +119,7 @@ class WrongSign(Choose):
 
 
 class Shy(Choose):
-    """Never says 0, and enumerates nothing: only true outputs of others can tell."""
+    """Task whose argmax never returns 0, and which lists no outputs."""
 
     outputs = Task.outputs
 
@@ -189,7 +189,7 @@ def changed(found, **changes):
 
 
 class LocalRows(Choose):
-    """Numbers parts within the example."""
+    """Task with part indices within the example."""
 
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
@@ -270,7 +270,7 @@ class Unpicklable(Choose):
 
 
 class Forgetful(Choose):
-    """Loses its state when pickled."""
+    """Task that loses its state when pickled."""
 
     def __init__(self):
         self.factor = 2.0
@@ -304,7 +304,7 @@ class RefusesTruth(Choose):
 
 
 class LeavesOutputs(Choose):
-    """Its joint feature takes what is no output."""
+    """Task whose joint feature accepts invalid outputs."""
 
     def joint_feature(self, x, y):
         return [y % len(x)], [0], [1.0]
@@ -362,7 +362,7 @@ class BatchOfWorst(Batched):
 
 
 class BatchOfWorstPlain(Choose):
-    """Only the plain outputs are wrong: those that predictions are made of."""
+    """Task whose plain outputs, which become predictions, are wrong."""
 
     def argmax_batch(self, X, scores, Y=None):
         if Y is not None:
@@ -389,7 +389,7 @@ class BatchOfStrangers(Batched):
 
 
 class BatchIgnoresTruths(Choose):
-    """Without loss scores the batch form gets the truths, and must add the loss."""
+    """Task without loss scores whose batch form does not add the loss."""
 
     def argmax_batch(self, X, scores, Y=None):
         return super().argmax_batch(X, scores)

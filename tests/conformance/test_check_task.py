@@ -1,4 +1,4 @@
-"""check_task: sound tasks pass; what is tried, and at which scores."""
+"""Tests that sound tasks pass check_task, and of the outputs and scores that it tries."""
 
 import itertools
 import pickle
@@ -104,13 +104,13 @@ def test_of_more_than_200_examples_a_sample_is_tried():
 
 
 class NeedsInputs(Choose):
-    """Its argmax is called on the inputs."""
+    """Task whose argmax needs inputs though it declares none."""
 
     reads_inputs = False
 
 
 class PeeksAtInputs(BinaryTask):
-    """Its answer depends on whether there are inputs."""
+    """Task whose result depends on whether there are inputs."""
 
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
@@ -140,7 +140,7 @@ def test_true_outputs_and_listed_outputs_are_tried():
 
 def test_outputs_of_the_argmax_at_other_scores_are_tried():
     class Moody(Choose):
-        """Looks at the first half or at the second, as the scores are large or small."""
+        """Search the first half or the second, for large or small scores."""
 
         outputs = Task.outputs
 
@@ -154,7 +154,7 @@ def test_outputs_of_the_argmax_at_other_scores_are_tried():
 
 
 class Neighbours(Choose):
-    """Choose a candidate that the last one does not forbid; nothing but ``is_valid`` says which."""
+    """Choice of a candidate that the last one does not forbid, as only ``is_valid`` shows."""
 
     outputs = Task.outputs
 
@@ -170,7 +170,7 @@ class DeclaredNeighbours(Neighbours):
 
 
 class ShyOfThree(Choose):
-    """Never says 0 where there are three parts."""
+    """Task whose argmax never returns 0 for three parts."""
 
     outputs = Task.outputs
 
@@ -185,7 +185,7 @@ class DeclaredShy(ShyOfThree):
 
 
 class ColumnsOfRows(Task):
-    """One column for each row of a table: tables of one size may have other shapes."""
+    """Choice of a column for each row of a table, where tables of one size differ in shape."""
 
     kinds: ClassVar = {"x": PartKind(1)}
 
@@ -319,7 +319,7 @@ def test_arguments():
 
 
 class PlainBinary(BinaryTask):
-    """Says that it needs no inputs, and leaves the batch form as it is."""
+    """Task that declares to read no inputs, with the default batch form."""
 
     separate = Task.separate
 

@@ -1,4 +1,4 @@
-"""check_task: codes and marginals agree with the argmax."""
+"""Tests that check_task compares codes and marginals with the argmax."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_codes_agree_with_the_argmax():
 
 
 class SummedChain(ChainTask):
-    """A chain whose marginals, or whose sum, are broken on purpose."""
+    """Chain with broken marginals or a broken sum."""
 
     def __init__(self, fault):
         super().__init__(2)

@@ -1,4 +1,4 @@
-"""check_task: outputs too many to list are sampled, and it is said."""
+"""Tests that check_task samples too many outputs, with a warning."""
 
 import itertools
 import warnings
@@ -37,8 +37,7 @@ def grids(n=2, side=6):
 
 
 class TiesTwo(SuperpixelCRFTask):
-    """Its argmax gives the first two superpixels one label: the outputs that beat it come late in
-    an enumeration."""
+    """Task whose argmax gives the first two superpixels one label, which late outputs beat."""
 
     def argmax(self, x, scores, y=None):
         energies = scores.reshape(-1, 2).copy()
@@ -71,7 +70,7 @@ def test_too_many_outputs_are_sampled_with_a_warning():
 
 
 class Endless(Choose):
-    """Lists its outputs again and again, and keeps count in a list of its own."""
+    """Task that lists its outputs without end, and counts them."""
 
     def __init__(self, listed):
         self.listed = listed

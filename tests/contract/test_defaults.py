@@ -1,4 +1,4 @@
-"""Defaults of a task that calls them from methods of its own cost what they cost alone."""
+"""Tests of the default methods of a task, called from overrides."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""An error of a task's method names the example and the method, and keeps its class, whoever
-computes."""
+"""Tests that an error of a task names the example and the method on every engine."""
 
 import pickle
 from functools import partial
@@ -27,7 +26,7 @@ from tests.helpers.listed_outputs import Listed
 
 
 class OddChainError(LookupError):
-    """A user's own."""
+    """User-defined error."""
 
     def __init__(self, n_tokens, *, where):
         super().__init__(f"{n_tokens} tokens in {where}")
@@ -35,7 +34,7 @@ class OddChainError(LookupError):
 
 
 class FussyTask(ChainTask):
-    """One of its methods does not take chains of 12 tokens."""
+    """Chain task, one method of which refuses 12 tokens."""
 
     def __init__(self, method):
         super().__init__()
@@ -63,7 +62,7 @@ class FussyTask(ChainTask):
 
 
 class FussyInBatchesTask(FussyTask):
-    """The same in the batch forms."""
+    """Chain task whose batch form refuses 12 tokens."""
 
     def stack(self, X):
         for x in X:
@@ -83,7 +82,7 @@ class FussyInBatchesTask(FussyTask):
 
 @pytest.fixture
 def chains(monkeypatch):
-    """Number 60 has 12 tokens."""
+    """Sequences, of which index 60 has 12 tokens."""
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
@@ -132,7 +131,7 @@ def test_an_error_in_the_linear_baseline_names_example_and_method(method, chains
 
 
 class FussyPredictionTask(FussyTask):
-    """Has a predict of its own."""
+    """Task that overrides predict."""
 
     def predict(self, x, scores):
         self._look_at("predict", x)
@@ -155,7 +154,7 @@ def test_an_error_in_predict_and_score_names_example_and_method(make, chains):
 
 
 class OnlyTogetherTask(BinaryTask):
-    """Fails for many examples, and for none of them alone."""
+    """Task that fails for many examples, but for no single one."""
 
     def separate(self, X, Y, scores):
         if len(Y) > 1:
@@ -203,7 +202,7 @@ def test_notes_and_indices_survive_copying(copy):
 
 
 class FrozenError(Exception):
-    """Takes no notes."""
+    """Error that takes no notes."""
 
     def __setattr__(self, name, value):
         if name == "__notes__":
@@ -249,7 +248,7 @@ def test_labels_may_be_objects():
 
 
 def broken(**methods):
-    """A task that chooses a candidate, with other methods."""
+    """Task that chooses a candidate, with other methods."""
     return type("Broken", (Listed,), methods)()
 
 
