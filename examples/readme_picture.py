@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from skimage import data
 from sklearn.datasets import load_wine
 
-from structboost import GridPath, PredictThenOptimize, ShapeDisplay, StructBoostClassifier
+from structboost import PredictThenOptimize, ShapeDisplay, StructBoostClassifier
+from structboost.decisions import GridPath
 from structboost.segmentation import StrokeSegmenter, draw_segmentation
 from structboost.tracking import StructBoostTracker, draw_box, made_clip
 

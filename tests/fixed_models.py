@@ -28,7 +28,6 @@ from structboost import (
     BinnedTable,
     ChainTask,
     CodedTask,
-    Exponential,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
@@ -36,7 +35,6 @@ from structboost import (
     MulticlassTask,
     RankingTask,
     ShareBoostClassifier,
-    StageWiseRandomField,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -46,6 +44,7 @@ from structboost import (
     SuperpixelCRFTask,
     TaxonomyTask,
 )
+from structboost.masters import Exponential, StageWiseRandomField
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.engine_tasks import ChainTask as PythonChain

@@ -18,15 +18,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import Method, Params, grid, spread
 from benchmarks.runner.units import Result
-from structboost import (
-    AcyclicPath,
-    Assignment,
-    Choose,
-    GridPath,
-    Knapsack,
-    PredictThenOptimize,
-    Tour,
-)
+from structboost import PredictThenOptimize
+from structboost.decisions import AcyclicPath, Assignment, Choose, GridPath, Knapsack, Tour
 from structboost.decisions.problem import DecisionProblem
 
 FOLDER = "structures/decisions"

@@ -17,15 +17,15 @@ from benchmarks.runner.protocol import Method, Objective, Params, Trial, cpu_tim
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
-    Fold,
     MultiBoostCWClassifier,
     MulticlassTask,
     RankingTask,
     StructBoost,
     StructuredSVM,
     TaxonomyTask,
-    TreeFamily,
 )
+from structboost.selection import Fold
+from structboost.weak import TreeFamily
 from structboost.weak.union import UNION
 
 MAX_ROUNDS = 200

@@ -13,18 +13,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.ours.methods import class_scores_of
 from benchmarks.runner.datasets import Dataset, Table
 from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
-from structboost import (
-    Code,
-    CodedTask,
-    Exponential,
-    MulticlassTask,
-    Problem,
-    StageWise,
-    StructBoost,
-    Tied,
-)
+from structboost import CodedTask, MulticlassTask, StructBoost
+from structboost.masters import Exponential, Problem, StageWise
 from structboost.masters.exponential import ExponentialMaster
 from structboost.tasks.codings import coding_matrix, random_column
+from structboost.weak import Code, Tied
 from structboost.weak.terms import Terms
 
 CHECKPOINTS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)

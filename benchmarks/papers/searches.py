@@ -18,17 +18,16 @@ from benchmarks.runner.targets import Target, all_of
 from benchmarks.runner.units import Finished, Result, Unit
 from structboost import (
     ChainTask,
-    GraphInput,
     GraphTask,
-    GridPath,
     HierarchicalMultiLabelTask,
-    Knapsack,
     MatchingTask,
     SegmentTask,
     SpanningTreeTask,
-    StackedParts,
     Task,
 )
+from structboost.contract import StackedParts
+from structboost.decisions import GridPath, Knapsack
+from structboost.tasks import GraphInput
 
 REPEATS, QUICK_REPEATS = 5, 1
 # All of them are times; that both answers are equally good is checked when they are measured.

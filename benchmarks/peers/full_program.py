@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.ours.methods import ONE_SLACK
 from benchmarks.runner.datasets import Split, Table
 from benchmarks.runner.protocol import timed
-from structboost import Problem, RankingTask
+from structboost import RankingTask
+from structboost.masters import Problem
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.masters.slack_program import SlackProgramMaster
 from structboost.weak.terms import Terms

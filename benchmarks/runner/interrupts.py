@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from structboost import InterruptedFitWarning
+from structboost.exceptions import InterruptedFitWarning
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

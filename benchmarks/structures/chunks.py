@@ -16,7 +16,8 @@ from benchmarks.runner.records import Record, by
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
-from structboost import ChainTask, StructuredSVM, active_features
+from structboost import ChainTask, StructuredSVM
+from structboost.weak import active_features
 
 NAME = "conll2000"
 DATASETS = (NAME,)

@@ -15,7 +15,9 @@ from benchmarks.runner.records import Record, by, pick
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
-from structboost import StageWiseRanking, StructBoostRanker, TreeFamily
+from structboost import StructBoostRanker
+from structboost.masters import StageWiseRanking
+from structboost.weak import TreeFamily
 
 NAME = "lambdarank"
 DATASETS = QUICK_DATASETS = (NAME,)

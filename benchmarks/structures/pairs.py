@@ -19,7 +19,8 @@ from benchmarks.runner.records import Record, by
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
-from structboost import CandidatePairs, CrossFitted, MatchingTask, StructBoost, StructuredSVM
+from structboost import CrossFitted, MatchingTask, StructBoost, StructuredSVM
+from structboost.tasks import CandidatePairs
 
 # The frames of a part are three apart, so no pair of them is 40 apart.
 NEAR, FAR, RECORDS = "house, 39 frames apart", "house, 90 frames apart", "febrl4"

@@ -13,8 +13,9 @@ from benchmarks.runner.records import Record, by, pick
 from benchmarks.runner.targets import Target, reach
 from benchmarks.runner.units import Unit
 from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
-from structboost import CrossFitted, GraphInput, GraphTask, StructuredSVM
+from structboost import CrossFitted, GraphTask, StructuredSVM
 from structboost.contract.parts import StackedParts
+from structboost.tasks import GraphInput
 
 DIRECTIONS, ENDS = "snakes, by direction only", "snakes, with features of the ends"
 DATASETS = (DIRECTIONS, ENDS)

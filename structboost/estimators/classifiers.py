@@ -201,9 +201,9 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         """Probabilities of the classes, where they follow from the loss.
 
         They are those at which the scores minimise the expected loss
-        (:meth:`structboost.Formulation.probabilities`): a likelihood, the exponential or the
-        logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies without
-        a likelihood the method is missing.
+        (:meth:`structboost.masters.Formulation.probabilities`): a likelihood, the exponential or
+        the logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies
+        without a likelihood the method is missing.
 
         Parameters
         ----------

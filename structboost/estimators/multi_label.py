@@ -51,9 +51,9 @@ class StructBoostMultiLabelClassifier(
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate, and
-    predicts the set whose expected ``loss`` is least.  ``objective="hinge"`` minimises the hinge of
-    the loss over stumps, to a certified gap.  Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate,
+    and predicts the set whose expected ``loss`` is least.  ``objective="hinge"`` minimises the
+    hinge of the loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------

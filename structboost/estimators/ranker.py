@@ -39,8 +39,8 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
     With two levels of relevance that share is the AUC.
 
     By default it boosts trees stage-wise on the exponential loss of the pairs of a query
-    (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
-    has no certificate (docs/decisions/default-ranker.md).  There a pair weighs the difference
+    (:class:`structboost.masters.StageWiseRanking`), each round on half of the items, which needs no
+    C and has no certificate (docs/decisions/default-ranker.md).  There a pair weighs the difference
     of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
     ``objective="hinge"`` minimises the hinge of ``loss`` over stumps, to a certified gap.  Engines
     of several processes need it.

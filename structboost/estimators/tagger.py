@@ -59,9 +59,9 @@ class StructBoostTagger(StructBoostEstimator):
     binary features.  Its tags are strings or numbers.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  For
-    sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood, to
-    a certified gap, with a C that is chosen (docs/decisions/linear-likelihood.md).
+    (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
+    For sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood,
+    to a certified gap, with a C that is chosen (docs/decisions/linear-likelihood.md).
     ``objective="hinge"`` minimises the hinge of the fraction of wrong tags, to a certified gap.
     Engines of several processes need it.
 

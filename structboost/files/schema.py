@@ -31,12 +31,14 @@ class DamagedFileError(ValueError):
 
 @dataclass(frozen=True)
 class Array:
-    """What one array must be.
+    """Type, shape and range of one array in a file.
 
     Parameters
     ----------
     dtype : str
+        Its type, such as ``"float64"``.
     shape : tuple of int or str
+        Its dimensions: numbers, names, or sums of them.
     low, high : float or str, optional
         Least and largest entry.
     infinite : bool
@@ -69,6 +71,7 @@ class Part:
     Parameters
     ----------
     arrays : dict of str to Array
+        The arrays, by name.
     sizes : dict of str to int or str
         Dimensions known already, or by the name of one in the part "".
     """

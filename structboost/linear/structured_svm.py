@@ -91,8 +91,8 @@ class StructuredSVM(Trainer):
         Most exact passes, in which the task's argmax sees every example once.
     active : sequence of str
         Kinds of parts whose rows are numbers of active features
-        (:func:`structboost.active_features`) instead of values: sparse rows of zeros and ones, of
-        hundreds of thousands of features.
+        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and ones,
+        of hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None

@@ -82,7 +82,7 @@ class TrainingSet(ABC):
             They sum to 1.
         in_shards : dict of str to tuple
             What the shards make of the features of a kind, by
-            :attr:`structboost.WeakLearnerFamily.shard_features`.
+            :attr:`structboost.weak.WeakLearnerFamily.shard_features`.
         """
         is_python = type(self.task).separate is Task.separate
         blocks = blocks_of(self.offsets, PYTHON_EXAMPLES if is_python else None)

@@ -1,37 +1,6 @@
 """Tasks of the library, a module each."""
 
-from structboost.tasks.binary import BinaryTask
-from structboost.tasks.boxes import BoxOverlapTask
-from structboost.tasks.chain import ChainTask
-from structboost.tasks.coded import CodedTask
-from structboost.tasks.enumerated import EnumeratedTask
-from structboost.tasks.graph import GraphTask
-from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
-from structboost.tasks.matching import MatchingTask
-from structboost.tasks.multi_label import MultiLabelTask
-from structboost.tasks.multiclass import MulticlassTask
-from structboost.tasks.predict_then_optimize import PredictThenOptimizeTask
-from structboost.tasks.ranking import RankingTask
-from structboost.tasks.segments import SegmentTask
-from structboost.tasks.spanning_tree import SpanningTreeTask
-from structboost.tasks.superpixel_crf import SuperpixelCRFTask
-from structboost.tasks.taxonomy import TaxonomyTask
+import lazy_loader
 
-__all__ = [
-    "BinaryTask",
-    "BoxOverlapTask",
-    "ChainTask",
-    "CodedTask",
-    "EnumeratedTask",
-    "GraphTask",
-    "HierarchicalMultiLabelTask",
-    "MatchingTask",
-    "MultiLabelTask",
-    "MulticlassTask",
-    "PredictThenOptimizeTask",
-    "RankingTask",
-    "SegmentTask",
-    "SpanningTreeTask",
-    "SuperpixelCRFTask",
-    "TaxonomyTask",
-]
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

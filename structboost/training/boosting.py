@@ -74,15 +74,15 @@ class StructBoost(Trainer):
     weak_learner : str, callable, list of these, or dict of these by kind
         Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
         "piecewise", or a callable that makes the family from the training parts, as
-        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  With
-        trees the objective of "one_slack" has a ridge (:class:`structboost.OneSlack`).  A list
-        stands for the union of families: ``["linear", "stump"]``.  A dict names the families of
-        each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
+        :class:`structboost.weak.StumpFamily` does (:func:`structboost.weak.register_weak_learner`).
+        With trees the objective of "one_slack" has a ridge (:class:`structboost.masters.OneSlack`).
+        A list stands for the union of families: ``["linear", "stump"]``.  A dict names the families
+        of each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
     formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
         The restricted master.  The first two minimise the hinge loss and have the same optimum
         (Theorem 2.1); the third minimises the exponential loss over all outputs
-        (:class:`structboost.Exponential`); the fourth maximises the conditional likelihood
-        (:class:`structboost.ConditionalLikelihood`).
+        (:class:`structboost.masters.Exponential`); the fourth maximises the conditional likelihood
+        (:class:`structboost.masters.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool
@@ -110,7 +110,7 @@ class StructBoost(Trainer):
         File that the run is written to once per minute, or as :class:`structboost.Checkpoint`
         says.  If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
         Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
-        :class:`structboost.Exponential`, stumps and trees do.
+        :class:`structboost.masters.Exponential`, stumps and trees do.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import structboost
-from structboost import Knapsack, MulticlassTask, StructBoost, estimators, tracking
+from structboost import MulticlassTask, StructBoost, estimators, tracking
+from structboost.decisions import Knapsack
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS

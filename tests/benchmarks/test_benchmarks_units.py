@@ -12,7 +12,8 @@ from benchmarks.runner.records import FIELDS, record, write_json
 from benchmarks.runner.sources import code_version, imported_sources
 from benchmarks.runner.statistics import summary
 from benchmarks.runner.units import Runner, Unit, share
-from structboost import InterruptedFitWarning, MulticlassTask, StructuredSVM
+from structboost import MulticlassTask, StructuredSVM
+from structboost.exceptions import InterruptedFitWarning
 
 
 def counting_unit(calls, version="1", needs=None, **params):

@@ -11,21 +11,17 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from structboost import (
     DecisionInput,
-    GridPath,
-    Knapsack,
     PredictThenOptimize,
     PredictThenOptimizeTask,
-    ShortestPath,
-    SolvedBy,
     StructBoost,
     StructuredSVM,
-    TaskError,
-    Tour,
 )
+from structboost.decisions import GridPath, Knapsack, ShortestPath, SolvedBy, Tour
 from structboost.decisions.problem import DecisionProblem
 from structboost.estimators.decision_folds import FoldFits, _Fit, normalized_regret
 from structboost.estimators.decision_inputs import FeatureTables, Preparation
 from structboost.estimators.known_decisions import costs_of
+from structboost.exceptions import TaskError
 from structboost.selection.folds import random_folds
 from tests.helpers.scikit_learn import check_battery
 

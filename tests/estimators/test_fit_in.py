@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 
 import structboost.estimators
 from structboost import (
-    Choose,
     CrossFitted,
     PredictThenOptimize,
     RankingTask,
@@ -30,6 +29,7 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
+from structboost.decisions import Choose
 
 FACES = structboost.estimators.__all__
 RNG = np.random.default_rng(0)

@@ -16,22 +16,24 @@ from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
-    ConditionalLikelihood,
-    Exponential,
-    Logistic,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
-    NormBounded,
     ShareBoostClassifier,
-    StageWise,
-    StageWiseLikelihood,
     StructBoostClassifier,
-    StumpFamily,
 )
 from structboost.estimators.saved import saved_link
 from structboost.files import DamagedFileError
+from structboost.masters import (
+    ConditionalLikelihood,
+    Exponential,
+    Logistic,
+    NormBounded,
+    StageWise,
+    StageWiseLikelihood,
+)
+from structboost.weak import StumpFamily
 from structboost.weak.pricing import Best
 
 X, y = load_iris(return_X_y=True)

@@ -11,10 +11,8 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from structboost import (
     AdaBoostMHClassifier,
     Ensemble,
-    Exponential,
     MulticlassTask,
     ShareBoostClassifier,
-    SoftmaxLink,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -22,6 +20,7 @@ from structboost import (
     StructuredSVMClassifier,
     to_onnx,
 )
+from structboost.masters import Exponential, SoftmaxLink
 
 onnxruntime = pytest.importorskip("onnxruntime")
 X, Y = load_wine(return_X_y=True)

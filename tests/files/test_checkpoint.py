@@ -11,16 +11,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost import (
-    BinnedTable,
-    Checkpoint,
-    CheckpointError,
-    EmptyModelWarning,
-    Exponential,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-)
+from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
+from structboost.exceptions import CheckpointError, EmptyModelWarning
+from structboost.masters import Exponential
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool

@@ -1,6 +1,6 @@
 """A pricing rule: one column per round and kind, the best of all channels."""
 
-from structboost import Column, PricingRule, Term
+from structboost.weak import Column, PricingRule, Term
 
 
 class BestOfAll(PricingRule):

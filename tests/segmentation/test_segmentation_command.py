@@ -17,8 +17,9 @@ from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost import InterruptedFitWarning, ModelFileError, progress
+from structboost import progress
 from structboost.cli import main
+from structboost.exceptions import InterruptedFitWarning, ModelFileError
 from structboost.segmentation.crf_model import calibrated, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import BinaryTask, RankingTask, StackedParts
+from structboost import BinaryTask, RankingTask
+from structboost.contract import StackedParts
 from structboost.inference.pair_sorting import violated_pair_weights, weigh_pairs
 from structboost.weak.stump import StumpFamily
 

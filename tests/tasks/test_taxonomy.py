@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from structboost import (
-    Exponential,
     MultiBoostCWClassifier,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
-    TaskError,
     TaxonomyTask,
     check_task,
 )
+from structboost.exceptions import TaskError
+from structboost.masters import Exponential
 from structboost.tasks.label_tree import label_tree
 
 NESTED = [[0, 1], [2, [3, 4]]]

@@ -13,21 +13,18 @@ from scipy.optimize import linprog
 
 from structboost import (
     BinaryTask,
-    Exponential,
-    GraphInput,
     GraphTask,
-    Logistic,
     MulticlassTask,
     PartKind,
     RankingTask,
-    StackedParts,
     StructBoost,
     StructuredSVM,
     Task,
-    TaskError,
     check_task,
 )
-from structboost.exceptions import InterruptedFitWarning, SolverError
+from structboost.contract import StackedParts
+from structboost.exceptions import InterruptedFitWarning, SolverError, TaskError
+from structboost.masters import Exponential, Logistic
 from structboost.masters.m_slack import MSlack
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
@@ -35,6 +32,7 @@ from structboost.masters.one_slack import OneSlack
 from structboost.masters.stage_wise import StageWise
 from structboost.runtime import blocks
 from structboost.solvers.cut_program import CutProgram
+from structboost.tasks import GraphInput
 from structboost.weak.base import Column
 from structboost.weak.free_sign import FreeSign
 from structboost.weak.pricing import BestCode, Own, Tied

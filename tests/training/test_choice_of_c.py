@@ -15,9 +15,6 @@ from sklearn.model_selection import GridSearchCV
 from structboost import (
     BinnedTable,
     CPathDisplay,
-    EmptyModelWarning,
-    Fold,
-    InterruptedFitWarning,
     MulticlassTask,
     RankingTask,
     StructBoost,
@@ -25,8 +22,10 @@ from structboost import (
     StructBoostRanker,
 )
 from structboost.contract.calls import mean_loss
+from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning
 from structboost.masters.stage_wise import StageWise
 from structboost.model.prediction import model_predictions
+from structboost.selection import Fold
 from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Trial

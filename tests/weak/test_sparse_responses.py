@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost import TaskError
 from structboost.contract.measures import Measure
+from structboost.exceptions import TaskError
 from structboost.weak.block_measures import block_measure
 from structboost.weak.responses import StoredResponses
 from structboost.weak.sparse_responses import SparseResponses

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from structboost import CheckpointError, MulticlassTask, OneSlack, StructBoost
+from structboost import MulticlassTask, StructBoost
+from structboost.exceptions import CheckpointError
+from structboost.masters import OneSlack
 from structboost.runtime.blocks import BLOCK_ROWS
 from structboost.weak.tree import TreeFamily, TreeTable
 

@@ -1,0 +1,31 @@
+"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+
+from .active_feature import ActiveFeatureFamily as ActiveFeatureFamily
+from .active_feature import active_features as active_features
+from .base import Candidate as Candidate
+from .base import Column as Column
+from .base import Term as Term
+from .base import WeakLearnerFamily as WeakLearnerFamily
+from .category import CategoryFamily as CategoryFamily
+from .contributions import Contributions as Contributions
+from .feature import FeatureFamily as FeatureFamily
+from .free_sign import FreeSign as FreeSign
+from .label_augmented import LabelAugmented as LabelAugmented
+from .linear import LDAFamily as LDAFamily
+from .linear import PerceptronFamily as PerceptronFamily
+from .linear import SVMFamily as SVMFamily
+from .linear_function import LinearFunctionFamily as LinearFunctionFamily
+from .patch import PatchFamily as PatchFamily
+from .patch import Pooling as Pooling
+from .piecewise import PiecewiseFamily as PiecewiseFamily
+from .pricing import Best as Best
+from .pricing import BestCode as BestCode
+from .pricing import Code as Code
+from .pricing import Own as Own
+from .pricing import PricingRule as PricingRule
+from .pricing import Tied as Tied
+from .registry import register_weak_learner as register_weak_learner
+from .stump import StumpFamily as StumpFamily
+from .table import LearnerTable as LearnerTable
+from .tree import TreeFamily as TreeFamily
+from .union import UnionFamily as UnionFamily
