@@ -53,6 +53,7 @@ def run(monkeypatch, tmp_path):
     return run_page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if blocks(page) and page != TAGGER_PAGE],
@@ -62,6 +63,7 @@ def test_page_runs(page, run):
     run(page)
 
 
+@pytest.mark.slow
 def test_tagger_fits_on_a_screen_and_boosting_beats_linear(run, capsys):
     (task,) = [source for _, source in blocks(TAGGER_PAGE) if "class ChainTagger" in source]
     assert len(task.splitlines()) <= 60

@@ -161,6 +161,7 @@ def test_matchings_of_different_pairs_are_several_outputs():
     assert not is_one(task, pairs, matched, scores)
 
 
+@pytest.mark.slow
 def test_the_first_compilation_is_announced_without_verbose(tmp_path):
     program = (
         "from sklearn.datasets import load_iris\n"

@@ -20,9 +20,9 @@ from structboost.conformance.marginals import check_marginals_batch, has_margina
 from structboost.conformance.sampled_outputs import TOLERANCE
 from structboost.conformance.watched_task import WatchedTask, by_kind, stacked
 from structboost.contract.equality import deeply_equal
+from structboost.contract.optional_methods import HasCodes
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, check_one_each, separation_at
-from structboost.contract.task import Task
 from structboost.exceptions import TaskError, TooManyOutputsError
 
 # Rows up to which the m-slack form is asked for all its outputs.
@@ -50,7 +50,7 @@ def check_batch_forms(
                 "separate(None, Y, scores) differs from separate(X, Y, scores); leave X "
                 "alone, or set reads_inputs = True."
             )
-        if type(task).argmax_batch is not Task.argmax_batch:
+        if task.defines("argmax_batch"):
             _check_argmax_batch(watched, scores, comparable)
         if has_marginals(task):
             with suppress(TooManyOutputsError):
@@ -58,7 +58,7 @@ def check_batch_forms(
                 check_marginals_batch(task, watched.X, scores, found_sums, watched.examples)
         if task.exact_argmax:
             _check_batch_values(watched, found, scores)
-            if type(task).codes is not Task.codes:
+            if isinstance(task, HasCodes):
                 codes = watched.batch("codes", watched.Y)
                 check_codes(task, codes, scores, found.violations(scores))
         slacks = watched.batch("separate_slacks", watched.X, watched.Y, scores, 2 * len(watched.X))

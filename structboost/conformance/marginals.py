@@ -24,8 +24,7 @@ _MAX_LISTED = 2000
 
 def has_marginals(task: Task) -> bool:
     """Whether the task defines marginals of its own, in any of their forms."""
-    own = ("marginals", "log_sum", "marginals_batch")
-    return any(getattr(type(task), name) is not getattr(Task, name) for name in own)
+    return task.defines("marginals", "log_sum", "marginals_batch")
 
 
 def check_marginals(

@@ -48,7 +48,7 @@ class SingleExamples(WatchedTask):
     ) -> None:
         super().__init__(task, X, Y, examples, random)
         self.comparable = comparable
-        self.says_valid = type(task).is_valid is not Task.is_valid
+        self.says_valid = task.defines("is_valid")
         self.parts: dict[int, Any] = {}
         self.rows: dict[int, dict[str, NDArray[Any]]] = {}
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from structboost.contract.listed_outputs import KeptListings, Marginals, listed_batch
+from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
     check_one_each,
     loss_of,
-    separation_at,
 )
 from structboost.contract.task import Task
 from structboost.exceptions import (
@@ -22,13 +22,10 @@ from structboost.exceptions import (
     count_examples_from,
     names_examples,
     note_examples,
-    on_example,
 )
 from structboost.validation import check_inputs, first_unusable
 
 T = TypeVar("T")
-# Methods by any of which a task says its marginals without listing its outputs.
-_MARGINALS = ("marginals", "log_sum", "marginals_batch")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
@@ -84,15 +81,13 @@ def separation(
 ) -> Separation:
     """:meth:`Task.separate` of the examples from number ``first`` on.
 
-    X may be None if the task does not read it.  ``truth`` spares the default ``separate`` the joint
-    features of Y in further calls with the same examples.
+    X may be None if the task does not read it.  ``truth`` goes with the scores, and spares the
+    default ``separate`` the joint features of Y in further calls with the same examples.
     """
     inputs: Any = X
 
     def whole() -> Separation:
-        if type(task).separate is Task.separate:
-            return separation_at(task, X, Y, scores, truth)
-        return task.separate(inputs, Y, scores)
+        return task.separate(inputs, Y, scores if truth is None else replace(scores, memo=truth))
 
     def alone(i: int) -> Separation:
         return task.separate(None if X is None else [X[i]], [Y[i]], _scores_of(scores, i))  # type: ignore[arg-type]
@@ -114,27 +109,23 @@ def slack_separation(
 
 
 def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
-    """:meth:`Task.predict` of every example, by :meth:`Task.argmax_batch` if that is the same."""
-    if type(task).predict is not Task.predict:
-        return [
-            on_example("predict", i, task.predict, x, scores.example(i)) for i, x in enumerate(X)
-        ]
+    """:meth:`Task.predict_batch` of all examples."""
 
     def alone(i: int) -> Sequence[Any]:
-        return task.argmax_batch([X[i]], _scores_of(scores, i))
+        return task.predict_batch([X[i]], _scores_of(scores, i))
 
-    found = _noted("argmax_batch", 0, len(X), lambda: task.argmax_batch(X, scores), alone)
+    found = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
     check_one_each(found, len(X))
     return list(found)
 
 
 def marginals(
-    task: Task, X: Sequence[Any], scores: StackedParts, listings: KeptListings | None = None
+    task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
 ) -> Marginals:
     """:meth:`Task.marginals_batch` of all examples.
 
-    ``listings`` spares a task that has :meth:`Task.outputs` only to list them again in further
-    calls with the same examples.
+    ``truth`` goes with the scores, and spares a task that has :meth:`Task.outputs` only to list
+    them again in further calls with the same examples.
 
     Raises
     ------
@@ -148,9 +139,7 @@ def marginals(
     n = len(X)
 
     def whole() -> Marginals:
-        if all(getattr(type(task), name) is getattr(Task, name) for name in _MARGINALS):
-            return listed_batch(task, X, scores, listings)
-        return task.marginals_batch(X, scores)
+        return task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
 
     found = _noted("marginals_batch", 0, n, whole, alone)
     shapes = {kind: found.expected[kind].shape for kind in task.kinds}

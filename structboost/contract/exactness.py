@@ -116,7 +116,7 @@ class LastOutputs:
         TaskError
             If one of the last is better; the message names the example.
         """
-        if not task.exact_argmax or type(task).separate is not Task.separate:
+        if not task.exact_argmax or task.separates_in_batches:
             return
         if self._found is not None:
             hinges = np.maximum(violations, 0.0)
@@ -146,7 +146,7 @@ def probe_argmax(
     TaskError
         If an output falls behind, or a true output has a loss; the message names the example.
     """
-    if not task.exact_argmax or type(task).separate is not Task.separate:
+    if not task.exact_argmax or task.separates_in_batches:
         return
     n = len(Y)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,14 @@ class StackedParts:
         The parts of example 0, then those of example 1, and so on.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         Example ``i`` owns the rows ``offsets[kind][i]:offsets[kind][i + 1]``.
+    memo : KeptTruth, optional
+        Results about these examples that hold at any scores.  A batch form that calls the one of
+        the base class passes them on with the scores.
     """
 
     rows: Mapping[str, NDArray[Any]]
     offsets: Mapping[str, IntArray]
+    memo: Any = field(default=None, repr=False, compare=False)
 
     @property
     def n_examples(self) -> int:

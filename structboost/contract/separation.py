@@ -143,6 +143,11 @@ class KeptTruth:
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
 
+    @property
+    def listings(self) -> KeptListings:
+        """Listed outputs of the examples."""
+        return self._listings
+
     def joint_features(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, Measure]:
@@ -196,11 +201,13 @@ def separation_at(
     X: Sequence[Any] | None,
     Y: Sequence[Any],
     scores: StackedParts,
-    truth: KeptTruth | None = None,
 ) -> Separation:
-    """The default of :meth:`Task.separate`; it may keep the joint features of the truth."""
+    """Find the most violated outputs by the argmax: the default of :meth:`Task.separate`.
+
+    Joint features of the truth are kept in the memo of ``scores``, if it has one.
+    """
     inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
-    truth = truth or KeptTruth()
+    truth: KeptTruth = scores.memo or KeptTruth()
     added = truth.loss_scores(task, inputs, Y, scores.offsets)
     # Scores of one part lie side by side: an argmax in Python is the slower the more they do not.
     rows = {
@@ -231,15 +238,13 @@ def separation_of(
         for kind, starts in scores.offsets.items()
     }
     sizes = {kind: np.diff(starts)[examples] for kind, starts in scores.offsets.items()}
+    numbers = examples.tolist()
     own = StackedParts(
         {kind: scores.rows[kind][at] for kind, at in rows.items()},
         {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
-    )
-    numbers = examples.tolist()
-    found = separation_at(
-        task, [X[i] for i in numbers], [Y[i] for i in numbers], own,
         truth.of_examples(numbers, rows),
-    )  # fmt: skip
+    )
+    found = separation_at(task, [X[i] for i in numbers], [Y[i] for i in numbers], own)
     losses = np.zeros(scores.n_examples)
     losses[examples] = found.losses
     indptr = {}

@@ -61,6 +61,9 @@ class Task(ABC):
     reads_inputs : bool
         Whether the loss-augmented argmax and the joint feature read ``x``, beside the scores.  If
         False, ``x`` and ``X`` may be None, and inputs are not sent to the workers.
+    separates_in_batches : bool
+        Whether :meth:`separate` is compiled code that is proved to be exact.  Training then takes
+        thousands of examples at a time, and does not compare outputs with earlier ones.
     labelled_kind : str or None
         Kind of the parts that outputs label (:meth:`part_labels`), where there is one.
     """
@@ -68,6 +71,7 @@ class Task(ABC):
     kinds: Mapping[str, PartKind] = {"x": PartKind()}
     exact_argmax: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
+    separates_in_batches: ClassVar[bool] = False
     labelled_kind: ClassVar[str | None] = None
 
     @abstractmethod
@@ -282,8 +286,8 @@ class Task(ABC):
         TooManyOutputsError
             If an example has too many outputs to sum over.
         """
-        if type(self).marginals is Task.marginals and type(self).log_sum is Task.log_sum:
-            return listed_batch(self, X, scores)
+        if not self.defines("marginals", "log_sum"):
+            return listed_batch(self, X, scores, scores.memo and scores.memo.listings)
         expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
         log_sums = np.empty(len(X))
         for i, x in enumerate(X):
@@ -356,6 +360,27 @@ class Task(ABC):
             A prediction that :meth:`loss` takes.
         """
         return self.argmax(x, scores)
+
+    def predict_batch(self, X: Sequence[Any], scores: StackedParts) -> Sequence[Any]:
+        """Batch form of :meth:`predict`; that of the argmax where they are the same.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs.
+        scores : StackedParts
+            Scores of the parts of all of them.
+
+        Returns
+        -------
+        outputs : sequence, shape (n_examples,)
+            One prediction per example.
+        """
+        if not self.defines("predict"):
+            return self.argmax_batch(X, scores)
+        return [
+            on_example("predict", i, self.predict, x, scores.example(i)) for i, x in enumerate(X)
+        ]
 
     def stack(self, X: Sequence[Any]) -> StackedParts:
         """Batch form of :meth:`parts`.
@@ -460,59 +485,26 @@ class Task(ABC):
         """
         return self.separate(X, Y, scores)
 
-    def codes(self, Y: Sequence[Any]) -> OutputCodes:
-        """Codes of all outputs, and which are true; the exponential formulation needs them.
-
-        Parameters
-        ----------
-        Y : sequence, shape (n_examples,)
-            True outputs.
-
-        Returns
-        -------
-        codes : OutputCodes
-            Codes, true outputs and losses; all examples share one list of outputs.
-
-        Raises
-        ------
-        TaskError
-            Unless the task overrides it: its outputs are too many to list.
-        """
-        raise TaskError(
-            f"{type(self).__name__} has no codes(Y), which this formulation needs; define it, or "
-            "use formulation='one_slack'."
-        )
-
-    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-        """What each part is worth at the first rank, and its weight, for stage-wise ranking.
-
-        Parameters
-        ----------
-        Y : sequence
-            True outputs.
-
-        Returns
-        -------
-        gains, weights : ndarray, shape (n_parts,)
-            Those of all examples, one after the other; neither has a unit.
-
-        Raises
-        ------
-        TaskError
-            Unless the task overrides it: its outputs are no orders.
-        """
-        raise TaskError(
-            f"{type(self).__name__} has no gains(Y), which this formulation needs; define it, or "
-            "use formulation='one_slack'."
-        )
-
     # -- what follows from the above ---------------------------------------------------------
 
     @property
     def is_enumerated(self) -> bool:
         """Whether the argmax is the best of :meth:`outputs`, by the default methods."""
-        names = ("argmax", "argmax_batch", "augmented_argmax")
-        return all(getattr(type(self), name) is getattr(Task, name) for name in names)
+        return not self.defines("argmax", "argmax_batch", "augmented_argmax")
+
+    @classmethod
+    def defines(cls, *methods: str) -> bool:
+        """Whether the class defines any of these methods, in place of those of :class:`Task`.
+
+        This is the only place that looks: what the library does by default for a method may be
+        faster than calling it for each example.
+
+        Parameters
+        ----------
+        *methods : str
+            Names of methods of a task.
+        """
+        return any(getattr(cls, name) is not getattr(Task, name) for name in methods)
 
     def augmented_argmax(self, x: Any, scores: Any, y: Any) -> Any:
         """Output of the highest sum of score and ``loss(y, .)``, by whichever method says it.
@@ -537,7 +529,7 @@ class Task(ABC):
         added = self.loss_scores(x, y)
         if added is not None:
             return self.argmax(x, _plus(scores, added))
-        if type(self).argmax is Task.argmax:
+        if not self.defines("argmax"):
             return best_listed(self, x, scores, lambda output: self.loss(y, output))
         try:
             return self.argmax(x, scores, y)  # type: ignore[call-arg]

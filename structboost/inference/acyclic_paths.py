@@ -1,4 +1,4 @@
-"""Cheapest paths in acyclic graphs, for many cost vectors at once; costs may be negative."""
+"""Cheapest paths in acyclic graphs, for many vectors of costs of either sign at once."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _cheapest_paths(
     target: int,
     used: FloatArray,
 ) -> bool:
-    """Mark the arcs of each path; return False if there is none."""
+    """Mark the arcs of each path, and return whether there is one."""
     n_nodes = max(tails.max(), heads.max()) + 1
     lengths = np.empty(n_nodes)
     into = np.empty(n_nodes, np.int64)

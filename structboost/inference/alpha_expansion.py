@@ -163,7 +163,7 @@ def _open_nodes(
     open_graphs: NDArray[np.bool_],
     graphs: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """List the nodes of open graphs that may take ``alpha``; and each node's place, or -1."""
+    """List the nodes of open graphs that may take ``alpha``, and the place of each node, or -1."""
     n = len(labels)
     nodes, places = np.empty(n, np.int64), np.full(n, -1, np.int64)
     count = 0

@@ -1,4 +1,4 @@
-"""Spanning trees of highest score, directed away from a root (Chu and Liu; Edmonds, 1967)."""
+"""Spanning trees of highest score, directed away from a root (Chu-Liu-Edmonds)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def best_arborescences(
     first_nodes: IntArray,
     chosen: IntArray,
 ) -> int:
-    """Choose the arc into each node of the best tree of every graph; the first node is its root.
+    """Choose the arc into each node of the best tree of every graph, below its first node.
 
     Each node takes its best arc; cycles are contracted to nodes, whose arcs then count by what
     they gain over the arc that they displace, until there are no cycles.
@@ -105,7 +105,7 @@ def best_arborescences(
 def _best_arborescence(
     scores: FloatArray, arcs: IntArray, first: int, last: int, chosen: IntArray
 ) -> bool:
-    """Fill in the arcs of the best tree of one graph; False if there is none."""
+    """Fill in the arcs of the best tree of one graph, and return whether there is one."""
     n = len(chosen)
     # Nodes from n on are contracted cycles.  The best arc into a node is searched once: it changes
     # only when the node becomes a part of another.

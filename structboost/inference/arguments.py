@@ -1,4 +1,4 @@
-"""Checks at the public door of the searches; each error names the argument and the remedy."""
+"""Checks at the public door of the searches, whose errors name the argument and the remedy."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ def real_array(
     array = _array(value, name, shape, "biuf", "real numbers")
     if not empty and 0 in array.shape[1:]:
         raise ValueError(f"{name} has shape {array.shape}; give {_text(shape)} entries, not none.")
-    numbers = np.ascontiguousarray(array, np.float64)
-    good = np.isfinite(numbers)
-    if forbids:
-        good |= numbers == -np.inf
-    wanted = "numbers below infinity; minus infinity forbids" if forbids else "finite numbers"
-    refuse(numbers, ~good, name, wanted)
-    return numbers
+    values = np.ascontiguousarray(array, np.float64)
+    good = np.isfinite(values)
+    if not good.all():
+        good |= forbids & (values == -np.inf)
+        wanted = "numbers below infinity; minus infinity forbids" if forbids else "finite numbers"
+        refuse(values, ~good, name, wanted)
+    return values
 
 
 def not_negative(value: ArrayLike, name: str, shape: Shape) -> FloatArray:
     """Convert an argument as :func:`real_array` does, and refuse numbers below 0."""
-    numbers = real_array(value, name, shape)
-    refuse(numbers, numbers < 0, name, "finite numbers, not negative")
-    return numbers
+    values = real_array(value, name, shape)
+    refuse(values, values < 0, name, "finite numbers, not negative")
+    return values
 
 
 def whole_array(value: ArrayLike, name: str, shape: Shape, size: int | None = None) -> IntArray:
     """Convert an argument to a contiguous array of int64, from 0 and below ``size``."""
     array = _array(value, name, shape, "biu", "whole numbers")
-    numbers = np.ascontiguousarray(array, np.int64)
-    too_large = numbers >= (np.iinfo(np.int64).max if size is None else size)
-    wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
-    refuse(numbers, (numbers < 0) | too_large, name, wanted)
-    return numbers
+    values = np.ascontiguousarray(array, np.int64)
+    if values.size and (values.min() < 0 or (size is not None and values.max() >= size)):
+        wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
+        refuse(values, (values < 0) | (values >= (np.inf if size is None else size)), name, wanted)
+    return values
 
 
 def node_pairs(value: ArrayLike, name: str, n_nodes: int | None = None) -> IntArray:
-    """Convert edges to a table of pairs of different nodes; there may be none."""
+    """Convert edges, which may be none, to a table of pairs of different nodes."""
     pairs = whole_array(value, name, (f"n_{name}", 2), n_nodes)
     refuse(pairs, pairs[:, 0] == pairs[:, 1], name, "two different nodes")
     return pairs
 
 
 def rows(value: ArrayLike, name: str, size: int | str) -> tuple[FloatArray, tuple[int, ...]]:
-    """Convert a vector, or a row for each problem, to a table; return it and the given shape."""
+    """Convert a vector, or a row for each problem, to a table, and return its shape, too."""
     is_vector = n_dimensions(value, name) == 1
     array = real_array(value, name, (size,) if is_vector else ("n_problems", size))
     return np.atleast_2d(array), array.shape
@@ -84,7 +84,7 @@ def _plain(value: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _array(value: ArrayLike, name: str, shape: Shape, kinds: str, wanted: str) -> NDArray[Any]:
-    """Return the value as an array of the given kinds of numbers and of the given shape."""
+    """Return the value as an array, after a check of the kinds of its numbers and its shape."""
     array = _plain(value, name)
     if not array.size and isinstance(shape[0], str) and array.ndim <= len(shape):
         sizes = [0, *(1 if isinstance(size, str) else size for size in shape[1:])]

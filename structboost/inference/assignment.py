@@ -57,7 +57,7 @@ def linear_assignment(scores: ArrayLike, *, unmatched: bool = False) -> IntArray
 
 
 def sparse_assignment(scores: ArrayLike, pairs: ArrayLike, shape: tuple[int, int]) -> IntArray:
-    """Match the members of two sets where only some pairs are possible; members may stay alone.
+    """Match the members of two sets that may stay alone, where only some pairs are possible.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def sparse_assignment(scores: ArrayLike, pairs: ArrayLike, shape: tuple[int, int
 
     Notes
     -----
-    Exact.  Each connected component of the pairs of positive score is a problem of its own, solved
-    as :func:`linear_assignment` does.
+    Exact.  Each connected component of the pairs of positive score is solved
+    alone, as :func:`linear_assignment` does.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def sparse_assignment(scores: ArrayLike, pairs: ArrayLike, shape: tuple[int, int
 
 
 def best_matching(scores: FloatArray, *, only_positive: bool) -> IntArray:
-    """Match as :func:`linear_assignment` does; ``only_positive`` is its ``unmatched``."""
+    """Match as :func:`linear_assignment` does, whose ``unmatched`` is ``only_positive``."""
     partners = np.full(len(scores), -1, np.int64)
     # Staying alone scores 0: so does a pair of negative score that is taken apart afterwards.
     left, right = linear_sum_assignment(

@@ -177,7 +177,7 @@ def best_sequences(
         longest = max(longest, starts[i + 1] - starts[i])
     best = np.empty((longest, n_tags))
     pairs = np.empty((n_tags, n_tags))
-    known = -1
+    row_of_pairs = -1
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
         if n <= 0:
@@ -186,8 +186,8 @@ def best_sequences(
             best[0, k] = emissions[first, k]
         for t in range(1, n):
             row = rows[i] + (t - 1) * row_step
-            if row != known:
-                known = row
+            if row != row_of_pairs:
+                row_of_pairs = row
                 for j in range(n_tags):
                     for k in range(n_tags):
                         at = j * n_tags + k
@@ -266,12 +266,12 @@ def tag_probabilities(
     likely = np.empty((longest, n_tags))
     following = np.empty((n_tags, n_tags))
     preceding = np.empty((n_tags, n_tags))
-    known, shift = -1, 0.0
+    last_row, shift = -1, 0.0
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
-        if not row_step and n > 1 and rows[i] != known:
-            known = rows[i]
-            shift = exponentials(transitions[known], allowed, following, preceding)
+        if not row_step and n > 1 and rows[i] != last_row:
+            last_row = rows[i]
+            shift = exponentials(transitions[last_row], allowed, following, preceding)
         log_sums[i] = sum_product(
             emissions[first : first + n], transitions, allowed, rows[i], row_step, forward, likely,
             following, preceding, shift, of_tags[first : first + n], of_pairs,
@@ -298,7 +298,7 @@ def sum_product(
     Arguments are those of :func:`tag_probabilities`, and ``row`` of the first step.  ``forward``
     and ``likely``, of at least the shape of ``emissions``, are space to work in.  ``following``,
     ``preceding`` and ``shift`` are results of :func:`exponentials` for the one row of all steps;
-    where ``row_step`` is 1, space to work in.
+    where ``row_step`` is 1, they are space to work in.
     """
     if not len(emissions):
         return 0.0
@@ -428,7 +428,7 @@ def _by_logarithms(
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> float:
-    """Sum over one sequence by logarithms, which any scores allow; return that of the sum."""
+    """Return the logarithm of the sum, computed by logarithms for scores of any size."""
     transitions, allowed, first_row, row_step = steps
     n, n_tags = emissions.shape
     backward = np.empty(n_tags)
@@ -481,7 +481,7 @@ def _by_logarithms(
 
 @compiled
 def log_sum_exp(values: FloatArray) -> float:
-    """Compute the logarithm of the sum of exponentials; minus infinity of no or such values."""
+    """Compute the logarithm of a sum of exponentials, which may be minus infinity."""
     largest = -np.inf
     for value in values:
         largest = max(largest, value)

@@ -109,16 +109,9 @@ def places_by_counts(
 ) -> IntArray:
     """Find the places of the best order by the numbers of items of each grade in the first places.
 
-    Arguments and result are those of :func:`places_by_assignment`, and further:
-
-    Parameters
-    ----------
-    grade_of : ndarray of int, shape (n_items,)
-        Index of the grade of each item.
-    grades : ndarray, shape (n_grades,)
-        Gain of each grade.
-    limits : ndarray of int, shape (n_grades,)
-        Most items of each grade in the places that count; the discounts of the others are 0.
+    Arguments and result are those of :func:`places_by_assignment`, with the gain of each of the
+    ``grades``, the grade of each item, and the most items of each grade in the places that count;
+    the discounts of the others are 0.
     """
     items = np.argsort(grade_of, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(grade_of))))

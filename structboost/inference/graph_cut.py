@@ -82,7 +82,7 @@ least_energy_labels = min_cut_labels
 
 
 def _maxflow() -> Any:
-    """Import the module when the first cut is made: where it has no wheel, all else works."""
+    """Import the module at the first cut: where it has no wheel, all else works."""
     try:
         import maxflow
     except ImportError as error:

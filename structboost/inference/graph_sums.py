@@ -84,9 +84,9 @@ def graph_marginals(
 def label_sums(scores: PairwiseScores) -> tuple[tuple[FloatArray, FloatArray, FloatArray], int]:
     """Compute the probabilities of the labels of all graphs, as :func:`graph_marginals` does.
 
-    Those of nodes are placed as ``PairwiseScores.unary``, those of edges as
-    ``PairwiseScores.tables``; then come the logarithms of the sums, and the first graph whose cut
-    has more than ``MOST_HELD`` labellings, -1 if there is none.
+    Returns those of nodes, placed as ``PairwiseScores.unary``, those of edges, placed as
+    ``PairwiseScores.tables``, and the logarithms of the sums.  Then comes the first graph whose cut
+    has more than ``MOST_HELD`` labellings, or -1.
     """
     graphs = scores.arrays()
     n_nodes, n_graphs = len(scores.starts) - 1, len(scores.first_nodes) - 1
@@ -154,7 +154,7 @@ def _sum_labellings(
     sums: tuple[FloatArray, FloatArray, FloatArray],
     most_held: int,
 ) -> int:
-    """Fill the probabilities and the sums; return the first graph of too large a cut, or -1."""
+    """Fill the probabilities and the sums, and return the first graph of too large a cut or -1."""
     unary, starts, edges = graphs[:3]
     first_nodes, first_edges = graphs[5:7]
     order, up, n_free = forests
@@ -163,7 +163,7 @@ def _sum_labellings(
     for v in range(len(up)):
         n_labels = max(n_labels, starts[v + 1] - starts[v])
     # Scores of the free nodes with all that is below them, what a leaf sends up its edge, and
-    # probabilities beside held labels.
+    # probabilities for held labels.
     space = np.empty(len(unary)), np.empty((len(edges), n_labels)), np.empty(len(unary))
     held = np.full(len(up), -1)
     for g in range(len(n_free)):
@@ -202,7 +202,7 @@ def _hold(c: int, cut: IntArray, starts: IntArray, held: IntArray) -> None:
 def _sum_up(
     graphs: GraphArrays, forest: _Forest, space: tuple[FloatArray, FloatArray, FloatArray]
 ) -> float:
-    """Sum over the labels of the free nodes, from the leaves upwards; return the logarithm."""
+    """Sum over the labels of the free nodes from the leaves upwards, and return the logarithm."""
     unary, starts, edges, tables, table_starts = graphs[:5]
     own_edges, free, cut, up, held = forest
     below, messages = space[:2]
@@ -247,7 +247,7 @@ def _go_down(
     space: tuple[FloatArray, FloatArray, FloatArray],
     sums: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Add the probabilities beside the held labels, which have the probability ``weight``."""
+    """Add the probabilities for the held labels, which have the probability ``weight``."""
     _, starts, edges, tables, table_starts = graphs[:5]
     own_edges, free, cut, up, held = forest
     below, messages, probabilities = space

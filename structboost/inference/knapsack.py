@@ -120,10 +120,10 @@ def _fill_by_branching(
     order: IntArray,
     chosen: FloatArray,
 ) -> None:
-    """Depth first, items with most value per unit of the capacities first.
+    """Branch depth first, items with most value per unit of the capacities first.
 
     The bound of a branch is the least over the capacities of the fractional knapsack, which takes
-    the items as ``orders`` says.
+    the items in these ``orders``.
     """
     n, n_sides = len(values), len(capacities)
     while n > 0 and values[order[n - 1]] <= 0.0:

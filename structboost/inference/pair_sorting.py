@@ -57,7 +57,7 @@ def violated_pairs(scores: ArrayLike, relevance: ArrayLike) -> tuple[FloatArray,
 
 @compiled
 def weigh_pairs(levels: IntArray, n_levels: int, weights: FloatArray) -> float:
-    """Add up the weights of all pairs of different level; a pair weighs the product of its items.
+    """Add up the weights of all pairs of different level: products of the weights of their items.
 
     ``levels`` are the relevance of each item, 0..n_levels-1.
     """
@@ -136,21 +136,8 @@ def most_violated_pairs(
 ) -> tuple[IntArray, IntArray]:
     """List violated pairs in order of violation, at most ``limit`` for each better item.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_items,)
-        Score of each item.
-    levels : ndarray of int64, shape (n_items,)
-        Relevance of each item.
-    margin : float
-        Difference of scores from which a pair is not violated.
-    limit : int
-        Largest number of pairs of each better item.
-
-    Returns
-    -------
-    better, worse : ndarray of int64, shape (n_pairs,)
-        Items of each pair; for every better item its highest-scored lower-level items first.
+    Returns the better and the worse item of each pair; for every better item its highest-scored
+    lower-level items come first.
     """
     n = len(scores)
     order = np.argsort(scores, kind="mergesort")

@@ -1,8 +1,8 @@
-"""Labels of highest score in graphs whose nodes and edges score: exact where a way is known.
+"""Labels of highest score in graphs whose nodes and edges score.
 
-Forests by dynamic programming, two labels with submodular scores by a minimum cut.  Other graphs by
-sequential tree-reweighted message passing (Kolmogorov, PAMI 2006), which gives labels and an upper
-bound on the score of all labellings; where edges only say that equal labels are better, by
+Exact are forests, by dynamic programming, and two labels with submodular scores, by a minimum cut.
+Other graphs are searched by sequential tree-reweighted message passing (Kolmogorov, PAMI 2006),
+which also bounds the score of all labellings; where edges only favour equal labels, by
 alpha-expansion, too.
 """
 
@@ -38,7 +38,7 @@ GraphArrays = tuple[
 
 @dataclass(frozen=True)
 class PairwiseScores:
-    """Scores of one or more graphs side by side; nodes and edges of a graph stand together.
+    """Scores of one or more graphs side by side, nodes and edges of a graph together.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
 
 
 def _sums(values: FloatArray, starts: IntArray) -> FloatArray:
-    """Sum consecutive values; some sums may be empty."""
+    """Sum consecutive values, also where there are none."""
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return np.bincount(owners, values, len(starts) - 1).astype(np.float64)
 
@@ -420,7 +420,7 @@ def _pass_messages(
 
 @compiled
 def _chosen(v: int, graphs: GraphArrays, messages: FloatArray, chosen: IntArray) -> int:
-    """Choose the best label of a node beside the labels before it and messages of the others."""
+    """Choose the best label of a node for the labels before it and messages of the others."""
     unary, starts, edges, tables, table_starts = graphs[:5]
     of_node, incident = graphs[7:]
     label, most = 0, -np.inf

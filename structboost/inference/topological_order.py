@@ -9,19 +9,9 @@ from structboost.runtime.compiled import compiled
 
 
 def topological_order(edges: IntArray, n_nodes: int) -> IntArray:
-    """Sort nodes so that every edge goes forwards.
+    """Sort nodes so that every edge, a pair (from, to), goes forwards.
 
-    Parameters
-    ----------
-    edges : ndarray of int64, shape (n_edges, 2)
-        Pairs (from, to) of nodes.
-    n_nodes : int
-        Number of nodes.
-
-    Returns
-    -------
-    order : ndarray of int64, shape (n_sorted,)
-        Nodes on cycles, and those behind them, are left out.
+    Nodes on cycles, and those behind them, are left out.
     """
     leaving = np.argsort(edges[:, 0], kind="stable")
     starts = np.searchsorted(edges[leaving, 0], np.arange(n_nodes + 1))

@@ -243,7 +243,7 @@ def _one_tree(
 
 @compiled
 def _branch(costs: FloatArray, tour: IntArray) -> None:
-    """Branch depth first; ``trail`` lists the decided edges, so that they can be freed again."""
+    """Branch depth first, with a ``trail`` of the decided edges, so that they can be freed."""
     n = len(tour)
     best = _length(costs, tour)
     state = np.zeros((n, n), np.int64)

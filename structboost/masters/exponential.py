@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.optional_methods import codes_of
 from structboost.exceptions import SolverError, TaskError
 from structboost.files.schema import (
     Array,
@@ -106,7 +107,7 @@ class ExponentialMaster(RestrictedMaster):
 
     def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
         super().__init__(C)
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self.formulation = formulation
         self._random = problem.random_state
         self._kind = problem.only_kind()

@@ -10,7 +10,6 @@ from scipy.sparse import coo_array
 
 from structboost._typing import FloatArray
 from structboost.contract.calls import marginals
-from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
@@ -83,11 +82,11 @@ class Likelihood:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         offsets = problem.offsets
-        self._listings = KeptListings()
+        self._memo = KeptTruth()
         numbers = np.arange(len(problem.Y))
         # Sparse tables have no single rows in scipy before 1.15.
         inputs = problem.X if problem.task.reads_inputs else [None] * len(numbers)
-        self._truth = KeptTruth().joint_features(problem.task, inputs, problem.Y, offsets)
+        self._truth = self._memo.joint_features(problem.task, inputs, problem.Y, offsets)
         self.counts = {}
         for kind, (parts, channels, values) in self._truth.items():
             shape = int(offsets[kind][-1]), problem.task.kinds[kind].n_channels
@@ -106,7 +105,7 @@ class Likelihood:
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
-        expected, log_sums = marginals(problem.task, problem.X, scores, self._listings)
+        expected, log_sums = marginals(problem.task, problem.X, scores, self._memo)
         losses, entropies = log_sums.copy(), log_sums.copy()
         slopes = {}
         for kind, (parts, channels, values) in self._truth.items():

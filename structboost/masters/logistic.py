@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
@@ -70,7 +71,7 @@ class LogisticMaster(RestrictedMaster):
 
     def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
         super().__init__(C)
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self.formulation = formulation
         self._kind = problem.only_kind()
         self._code = codes.codes.astype(np.float64)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
@@ -70,7 +71,7 @@ class PairMaster(RestrictedMaster):
 
     def __init__(self, problem: Problem, C: float, pairs: str) -> None:
         super().__init__(C)
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]
         self._kind = problem.only_kind()

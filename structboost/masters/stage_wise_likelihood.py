@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Problem
 from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
 from structboost.masters.pair_margins import PAIR_LINK
@@ -67,7 +68,7 @@ class StageWiseLikelihoodMaster(NewtonStepsMaster):
     takes_held_out = True
 
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
-        codes = problem.task.codes(problem.Y)
+        codes = codes_of(problem.task, problem.Y)
         self._code = csr_array(codes.codes.astype(np.float64))
         places = (self._code.indptr, self._code.indices)
         self._entries = *(own.astype(np.int64) for own in places), self._code.data

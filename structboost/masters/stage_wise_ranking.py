@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.contract.optional_methods import gains_of
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
 from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
@@ -63,7 +64,7 @@ class StageWiseRankingMaster(NewtonStepsMaster):
         if len(problem.offsets) > 1:
             raise TaskError("This formulation needs a task with one kind of parts.")
         ((kind, starts),) = problem.offsets.items()
-        gains, weights = problem.task.gains(problem.Y)
+        gains, weights = gains_of(problem.task, problem.Y)
         if len(gains) != starts[-1]:
             raise TaskError(
                 f"gains(Y) gave {len(gains)} entries for {starts[-1]} items; give each item of a "

@@ -84,8 +84,8 @@ class TrainingSet(ABC):
             What the shards make of the features of a kind, by
             :attr:`structboost.weak.WeakLearnerFamily.shard_features`.
         """
-        is_python = type(self.task).separate is Task.separate
-        blocks = blocks_of(self.offsets, PYTHON_EXAMPLES if is_python else None)
+        in_batches = self.task.separates_in_batches
+        blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
         layout = layout_of(blocks, engine)
         n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
         sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]

@@ -13,7 +13,7 @@ from structboost.contract.task import Task
 
 
 class BatchTask(Task):
-    """A task that defines :meth:`argmax_batch` or :meth:`marginals_batch` for all examples."""
+    """Base of tasks whose batch forms do the work, and whose other forms call them."""
 
     @override
     def argmax(self, x: Any, scores: Any) -> Any:

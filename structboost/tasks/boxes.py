@@ -1,4 +1,4 @@
-"""Which of the candidate boxes of an image is the object (StructBoost, section 3.5)."""
+"""Choice of the object among the candidate boxes of an image (StructBoost, section 3.5)."""
 
 from __future__ import annotations
 
@@ -84,13 +84,15 @@ def chosen(x: BoxCandidates, place: int) -> BoxChoice:
 
 
 class BoxOverlapTask(Task):
-    """The parts are the candidate boxes; an output is one of them.
+    """Choice of one of the candidate boxes, which are the parts of an input.
 
     The loss is 1 minus the intersection over the union of the two boxes, the Pascal criterion
-    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Every input has
-    its own candidates, any number of them.  In training the true box is among them;
+    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may
+    differ in their candidates.  In training the true box is among them;
     :func:`chosen` makes it an output.
     """
+
+    separates_in_batches = True
 
     def __init__(self) -> None:
         self.kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}

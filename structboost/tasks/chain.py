@@ -17,7 +17,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
 from structboost.inference.chains import best_sequences, tag_probabilities
-from structboost.tasks.batch_task import BatchTask
+from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import checked_labels, checked_size, passes
 from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import shown
@@ -123,6 +123,7 @@ class ChainTask(BatchTask):
     """
 
     labelled_kind = "token"
+    separates_in_batches = True
 
     def __init__(
         self,
@@ -171,6 +172,10 @@ class ChainTask(BatchTask):
     @override
     def loss_scores(self, x: Any, y: Any) -> dict[str, NDArray[np.bool_]]:
         return {"token": np.arange(self.n_tags) != self._checked(y)[:, None]}
+
+    @override
+    def argmax(self, x: Any, scores: Any) -> IntArray:
+        return self._best([x], alone(self.kinds, scores))
 
     @override
     def argmax_batch(
@@ -266,7 +271,7 @@ class ChainTask(BatchTask):
         return emissions, steps, self._pairs, starts, rows, int(self.step_features)
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
-        """Return tags as an array; TaskError unless they are tags, one for each token."""
+        """Return tags as an array, after a check that there is one for each token."""
         remedy = " Take labelled_stretches(X, Y) for sequences with unknown tags."
         return checked_labels(y, self.n_tags, "token", n_tokens, remedy=remedy)
 

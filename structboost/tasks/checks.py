@@ -1,4 +1,4 @@
-"""Checks of what tasks are given; every error is a TaskError."""
+"""Checks of arguments and outputs of tasks, which raise TaskError."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checked_size(value: Any, name: str, least: int = 2) -> int:
 
 
 def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
-    """Return a vector of whole numbers; the error says what is ``wanted``."""
+    """Return a vector of whole numbers, whose error names the ``wanted`` ones."""
     vector = np.asarray(y)
     if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
         raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers, {wanted}.", sample)
@@ -67,11 +67,11 @@ def checked_labels(
     part : str
         Name of a part in errors.
     n_parts : int, optional
-        Number of parts of the input, where it is known.
+        Number of parts of the input.  Default: any.
     remedy : str
         Remedy for labels out of range.
     sample : int, optional
-        Index of the example, where it is known.
+        Index of the example.
     """
     name = "An output" if sample is None else "Y[{sample}]"
     labels = whole_vector(y, name, f"a label for each {part}", sample)

@@ -35,6 +35,8 @@ class CodeTask(TableTask):
         Loss of each (true, predicted) pair of classes.  Default: 0 on the diagonal, else 1.
     """
 
+    separates_in_batches = True
+
     def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
         self.code = code
         self.n_classes = len(code)
@@ -90,8 +92,8 @@ class CodeTask(TableTask):
         expected = np.exp(by_class - log_sums[:, None]) @ self.code.astype(np.float64)
         return Marginals({"x": expected}, log_sums)
 
-    @override
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """Return the codes of all classes, and which are true."""
         return OutputCodes(self.code, self.labels(Y), self.losses)
 
     def labels(self, Y: Sequence[Any]) -> IntArray:
@@ -117,7 +119,7 @@ class CodeTask(TableTask):
 
 @compiled
 def _rivals(scores: FloatArray, losses: FloatArray, labels: IntArray) -> IntArray:
-    """Find the best class of each row with its loss added; of a tie with the truth, the other one.
+    """Find the best class of each row with its loss added, the other one in a tie with the truth.
 
     Class after class and without branches: no processor could predict them, and each would cost as
     much as the rest.
@@ -179,7 +181,7 @@ def _separated(
 def _write_pair(
     codes: _Codes, a: int, b: int, channels: IntArray, values: FloatArray, end: int
 ) -> int:
-    """Write entry ``a`` less ``b``, each all of its class, from ``end`` on; return the new end."""
+    """Write entry ``a`` less ``b``, each all of its class, from ``end`` to the new end."""
     # Where classes are channels; without a branch, as above.
     _, code_channels, code_values = codes
     left, right = code_channels[a], code_channels[b]
@@ -195,7 +197,7 @@ def _write_pair(
 def _write_difference(
     codes: _Codes, true: int, rival: int, channels: IntArray, values: FloatArray, end: int
 ) -> int:
-    """Write the code of class ``true`` less ``rival`` from ``end`` on; return the new end."""
+    """Write the code of class ``true`` less ``rival`` from ``end`` to the new end."""
     starts, code_channels, code_values = codes
     a, b = starts[true], starts[rival]
     a_end, b_end = starts[true + 1], starts[rival + 1]

@@ -91,7 +91,7 @@ class EnumeratedTask(CodeTask):
 
 
 def _rows(outputs: Sequence[Any]) -> dict[Any, int]:
-    """Return the row of each output; TaskError unless there are two, hashable and different."""
+    """Return the row of each output, after a check that they are hashable and different."""
     if len(outputs) < 2:
         raise TaskError(f"outputs has {len(outputs)} entries; a task needs at least 2.")
     rows: dict[Any, int] = {}

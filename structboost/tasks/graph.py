@@ -17,10 +17,11 @@ from structboost.contract.measures import Measure
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.decisions.programs import LinearProgram
 from structboost.exceptions import TaskError, TooManyOutputsError
+from structboost.inference.arguments import whole_array
 from structboost.inference.graph_sums import MOST_HELD, label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
 from structboost.tasks.batch_task import BatchTask, alone
-from structboost.tasks.checks import checked_labels, checked_size, passes
+from structboost.tasks.checks import as_task_error, checked_labels, checked_size, passes
 from structboost.tasks.indicators import indicator
 from structboost.validation import checked_choice, shown
 
@@ -49,7 +50,7 @@ class GraphInput:
 
 
 class GraphTask(BatchTask):
-    """Labels of the nodes of a graph; nodes score their labels, and edges the labels of their ends.
+    """Labels of the nodes of a graph, whose nodes and edges score labels and pairs of labels.
 
     The loss is the number of wrong labels.  An output is an array (n_nodes,) of labels, a dict of
     arrays by kind if ``n_labels`` is a dict.
@@ -187,7 +188,7 @@ class GraphTask(BatchTask):
         return self._output(self._best(X, scores)[0], X)
 
     def upper_bound(self, x: GraphInput, scores: Mapping[str, FloatArray]) -> float:
-        """Bound the score of all labels; it is the score of :meth:`argmax` if proved to be best.
+        """Bound the score of all labels, by the score of :meth:`argmax` if it is proved to be best.
 
         Parameters
         ----------
@@ -262,22 +263,16 @@ class GraphTask(BatchTask):
         """Return the edges by kind, checked."""
         out = {}
         for kind, ends in self.ends.items():
-            edges = np.asarray(_of(x.edges, kind))
-            if not edges.size:
-                edges = np.zeros((0, 2), np.int64)
-            if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-                raise TaskError(
-                    f"Edges of kind {kind!r} have shape {edges.shape} and type {edges.dtype}; give "
-                    "whole numbers of shape (n_edges, 2), a row for each edge."
-                )
+            name = f"edges of kind {kind!r}"
+            edges = as_task_error(whole_array, _of(x.edges, kind), name, ("n_edges", 2))
             sizes = [len(_of(x.nodes, end)) for end in ends]
-            inside = ((edges >= 0) & (edges < sizes)).all()
-            if not inside or (ends[0] == ends[1] and (edges[:, 0] == edges[:, 1]).any()):
+            is_loop = (edges[:, 0] == edges[:, 1]) & (ends[0] == ends[1])
+            if (edges >= sizes).any() or is_loop.any():
                 raise TaskError(
-                    f"Edges of kind {kind!r} join a node to itself, or nodes that are not there; "
-                    f"there are {sizes[0]} and {sizes[1]}."
+                    f"Some {name} join a node to itself, or nodes that are not there; join two of "
+                    f"the {sizes[0]} and {sizes[1]} nodes."
                 )
-            out[kind] = edges.astype(np.int64, copy=False)
+            out[kind] = edges
         return out
 
     def _best(self, X: Sequence[GraphInput], scores: StackedParts) -> tuple[IntArray, FloatArray]:
@@ -350,7 +345,7 @@ class GraphTask(BatchTask):
         return [{kind: next(pieces) for kind in self.n_labels} for _ in X]
 
     def _checked(self, y: Any, x: GraphInput | None = None) -> dict[str, IntArray]:
-        """Return labels by kind; TaskError unless they are labels, one for each node."""
+        """Return labels by kind, after a check that there is one for each node."""
         if self.several and not isinstance(y, Mapping):
             raise TaskError(f"An output is {shown(y)}; give a dict with {sorted(self.n_labels)}.")
         return {

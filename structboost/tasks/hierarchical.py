@@ -26,7 +26,7 @@ _MOST_LISTED = 12
 
 
 class HierarchicalMultiLabelTask(MultiLabelTask):
-    """An input has any of ``n_labels`` labels, and with a label all labels above it.
+    """Sets of any of ``n_labels`` labels, with each label all labels above it.
 
     An input is a feature vector; its one part is the input itself.  A channel is a label, and a set
     scores the sum of its labels.  An output is an array (n_labels,) of 0 and 1 that is closed
@@ -34,7 +34,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
     The loss is the weight of the labels that are wrong, in all 1.  The argmax is exact:
     :func:`~structboost.inference.maximum_closure`.  In the marginals no label is more probable than
-    one above it; where labels have several parents, they are known for at most 12 labels.
+    one above it; where labels have several parents, they exist for at most 12 labels.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
     @cached_property
     def _listed(self) -> ListedOutputs:
-        """All sets that are closed upwards; every input has the same."""
+        """Sets that are closed upwards, which are the outputs of every input."""
         return ListedOutputs(self, None, {"x": (1, self.n_labels)})
 
     def closed(self, sets: Any) -> NDArray[Any]:

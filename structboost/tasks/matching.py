@@ -104,7 +104,7 @@ class PairTask(Task):
 
     @abstractmethod
     def _checked(self, y: Any) -> IntArray:
-        """Return an output as an array; TaskError unless it is a vector of whole numbers."""
+        """Return an output as an array, after a check that it is a vector of whole numbers."""
 
     @abstractmethod
     def _problem(self, x: Any, y: IntArray) -> str | None:
@@ -165,7 +165,7 @@ def shape_of(x: Any) -> tuple[int, int]:
 
 
 class MatchingTask(PairTask):
-    """Each member of a left set gets a partner on the right, and no two the same.
+    """A partner on the right for each member of a left set, no two the same.
 
     A part is a pair, with one channel.  A matching scores the sum of its pairs.  The argmax is
     :func:`~structboost.inference.linear_assignment`, which is exact.  The loss is half the number

@@ -32,7 +32,7 @@ _MOST_LOSSES = 1 << 22
 
 
 class MultiLabelTask(TableTask):
-    """An input has any of ``n_labels`` labels.
+    """Sets of any of ``n_labels`` labels.
 
     An input is a feature vector; its one part is the input itself.  A channel is a label, and a set
     scores the sum of its labels.  With ``pairs`` each pair of labels is a channel, too, and scores
@@ -67,6 +67,8 @@ class MultiLabelTask(TableTask):
     With pairs of labels: Finley and Joachims, Training structural SVMs when exact inference is
     intractable, ICML 2008.
     """
+
+    separates_in_batches = True
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ class MultiLabelTask(TableTask):
         return np.hstack((sets, sets[:, self._first] * sets[:, self._second]))
 
     def _truth(self, Y: Sequence[Any]) -> IntArray:
-        """Return true sets as a table; they are checked one by one if one is wrong."""
+        """Return true sets as a table, or raise the error of the first wrong one."""
         try:
             return self._checked_sets(Y, "Y")
         except (TaskError, ValueError):

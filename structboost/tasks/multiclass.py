@@ -1,4 +1,4 @@
-"""Multi-class classification (StructBoost, section 3.3; MultiBoost of Shen and Hao)."""
+"""Multi-class classification (StructBoost, section 3.3, and MultiBoost of Shen and Hao)."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class TrueDecisions(Sequence[Decision]):
 
 
 class PredictThenOptimizeTask(Task):
-    """Costs of items are predicted, and the decision that is best for them is judged by the truth.
+    """Decisions that are best for predicted costs of items, judged by the true costs.
 
     The loss is regret: the excess cost of decision z over the best one z*, ``c'z - c'z*`` with the
     true costs c (for values to be maximised, ``c'z* - c'z``).  Scores of parts are predicted costs
@@ -115,6 +115,8 @@ class PredictThenOptimizeTask(Task):
     TypeError, ValueError
         If an argument is out of its range.
     """
+
+    separates_in_batches = True
 
     def __init__(
         self, problem: Any, features: str = "instance", *, n_items: int | None = None
@@ -255,7 +257,7 @@ class PredictThenOptimizeTask(Task):
             sample,
         )
 
-    def _check_best_of_all(self, costs: FloatArray, found: FloatArray, true: FloatArray) -> None:
+    def _check_best_of_all(self, costs: FloatArray, decided: FloatArray, true: FloatArray) -> None:
         """Check the decisions of a few examples against the true decisions of all.
 
         A solver that takes costs of one sign may return the true decision whatever the model.
@@ -263,18 +265,18 @@ class PredictThenOptimizeTask(Task):
         n = len(costs)
         few = np.unique(np.linspace(0, n - 1, min(n, _PROBED)).astype(np.int64))
         best = np.argmax(self._sign(None) * costs[few] @ true.T, axis=1)
-        self.check_best(costs[few], found[few], true[best], few)
+        self.check_best(costs[few], decided[few], true[best], few)
 
-    def _check_truth(self, true: TrueDecisions, found: FloatArray) -> None:
+    def _check_truth(self, true: TrueDecisions, decided: FloatArray) -> None:
         """Raise TaskError where a decision is better at the true costs than the true one."""
-        behind = self._behind(true.costs, true.chosen, found)
+        behind = self._behind(true.costs, true.chosen, decided)
         i = int(np.argmax(behind > 0))
         if behind[i] > 0:
             assert self.problem is not None
             raise _not_best(self.problem, behind[i], i)
 
     def _behind(self, costs: FloatArray, chosen: FloatArray, others: FloatArray) -> FloatArray:
-        """Return by how much decisions are worse than others; 0 where rounding explains it."""
+        """Return by how much decisions are worse than others, beyond what rounding explains."""
         worse = self._sign(None) * np.einsum("ij,ij->i", costs, others - chosen)
         sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(chosen))
         return np.where(worse > _SOLVER_SLIP * (1.0 + sizes), worse, 0.0)

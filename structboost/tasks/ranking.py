@@ -33,7 +33,7 @@ _LONGEST_GRADED_LIST = 3000
 
 
 class PairOrder(NamedTuple):
-    """An order of the items of a query, as a cut needs it; the pairs are never listed.
+    """An order of the items of a query, as a cut needs it, without a list of its pairs.
 
     Parameters
     ----------
@@ -116,6 +116,7 @@ class RankingTask(Task):
     """
 
     reads_inputs: ClassVar[bool] = False
+    separates_in_batches = True
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
     def __init__(self, loss: str = "pairs") -> None:
@@ -241,8 +242,8 @@ class RankingTask(Task):
             examples=query[most],
         )
 
-    @override
     def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return what each item is worth at the first rank, and its weight."""
         judged = [_judged(y, None, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
         grades = np.concatenate([_relevance(y) for y in Y])
@@ -285,7 +286,7 @@ class RankingTask(Task):
 
 
 def _measure_of(loss: Any) -> TopMeasure | None:
-    """Return the measure at the top of the list; None for the fraction of swapped pairs."""
+    """Return the measure at the top of the list, None for the fraction of swapped pairs."""
     if isinstance(loss, str):
         name, at, k = loss.partition("@")
         if name in ("precision", "ndcg") and k.isdecimal() and int(k) > 0:
@@ -301,7 +302,7 @@ def _measure_of(loss: Any) -> TopMeasure | None:
 
 
 def _two_levels(judged: _Judged, loss: str, sample: int | None = None) -> IntArray:
-    """Return levels 0 and 1; TaskError where there are more, or items differ in weight."""
+    """Return levels, after a check that there are two, and that items do not differ in weight."""
     if judged.n_levels > 2:
         raise TaskError(
             f"{_name(sample)} has {judged.n_levels} levels; loss={loss!r} takes two: relevant, or "
@@ -331,14 +332,14 @@ def _relevance(y: Any) -> FloatArray:
 
 
 def _gains(relevance: FloatArray, levels: IntArray) -> FloatArray:
-    """Return ``2^relevance - 1`` of grades, whole numbers from 0 to 30; else ``levels``."""
+    """Return ``2^relevance - 1`` of grades, whole numbers from 0 to 30, else ``levels``."""
     if ((relevance >= 0) & (relevance <= _LARGEST_GRADE) & (relevance % 1 == 0)).all():
         return np.exp2(relevance) - 1.0
     return levels.astype(np.float64)
 
 
 def _judged(y: Any, n_items: int | None = None, sample: int | None = None) -> _Judged:
-    """Return a true output as a cut needs it; TaskError unless it has ``n_items``, if not None."""
+    """Return a true output as a cut needs it, after a check of its number of items."""
     relevance = y.relevance if isinstance(y, WeightedRelevance) else y
     levels, n_levels = _levels(relevance, sample)
     if n_items is not None and len(levels) != n_items:

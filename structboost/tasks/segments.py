@@ -216,7 +216,7 @@ class SegmentTask(Task):
         return not self._forbidden[label[:-1] * self.n_labels + label[1:]].any()
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
-        """Return segments as an array; TaskError unless they cover the tokens in turn."""
+        """Return segments as an array, after a check that they cover the tokens in turn."""
         segments = np.asarray(y)
         if segments.size == 0:
             segments = np.zeros((0, 3), np.int64)

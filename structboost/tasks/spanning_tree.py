@@ -22,7 +22,7 @@ from structboost.validation import shown
 
 
 class SpanningTreeTask(PairTask, BatchTask):
-    """Each node but the first gets a head, so that all hang together in a tree below the first.
+    """A head for each node but the first, so that all nodes form a tree below the first.
 
     A part is an arc from a head to its dependent, with one channel.  A tree scores the sum of its
     arcs.  The loss is the number of wrong heads.  The argmax is exact:

@@ -17,7 +17,8 @@ from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.alpha_expansion import alpha_expansion_labels
-from structboost.tasks.checks import checked_labels, checked_size, passes
+from structboost.inference.arguments import node_pairs
+from structboost.tasks.checks import as_task_error, checked_labels, checked_size, passes
 from structboost.tasks.indicators import exchange, indicator
 
 Labels = IntArray
@@ -39,7 +40,7 @@ class SuperpixelGraph:
     Raises
     ------
     ValueError
-        If the shapes do not fit, or an edge names a superpixel that is not there.
+        If the shapes do not fit, or an edge does not join two superpixels.
     """
 
     potentials: NDArray[Any]
@@ -47,21 +48,17 @@ class SuperpixelGraph:
     edge_potentials: NDArray[Any]
 
     def __post_init__(self) -> None:
-        edges = np.asarray(self.edges, np.int64).reshape(-1, 2)
-        object.__setattr__(self, "edges", edges)
         if self.potentials.ndim != 3 or not len(self.potentials):
             raise ValueError(
                 f"potentials has shape {self.potentials.shape}; give (n_superpixels, n_labels, "
                 "n_unary), at least one superpixel."
             )
-        n = len(self.potentials)
+        edges = as_task_error(node_pairs, self.edges, "edges", len(self.potentials))
+        object.__setattr__(self, "edges", edges)
         if self.edge_potentials.ndim != 2 or len(self.edge_potentials) != len(edges):
             raise ValueError(
-                f"edge_potentials has shape {self.edge_potentials.shape} for {len(edges)} edges."
-            )
-        if len(edges) and not (0 <= edges.min() and edges.max() < n):
-            raise ValueError(
-                f"edges go from {edges.min()} to {edges.max()}; there are {n} superpixels."
+                f"edge_potentials has shape {self.edge_potentials.shape} for {len(edges)} edges; "
+                "give a row for each."
             )
 
     @property
@@ -114,7 +111,7 @@ class TrueLabels:
 
 
 class SuperpixelCRFTask(Task):
-    """Node parts (superpixel, label) and edge parts; an output gives every superpixel a label.
+    """A label for every superpixel, with node parts (superpixel, label) and edge parts.
 
     The energy (22) of an output is the sum of the scores of the chosen node parts and of the edges
     whose ends differ; an output scores minus its energy.  Edge learners return 0 or 1 and weights
@@ -142,6 +139,8 @@ class SuperpixelCRFTask(Task):
     -----
     StructBoost, section 3.6.
     """
+
+    separates_in_batches = True
 
     def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
         self.n_labels = checked_size(n_labels, "n_labels")

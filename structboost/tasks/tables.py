@@ -51,7 +51,7 @@ class TableTask(BatchTask):
 
 
 def _rows(X: Any) -> NDArray[Any]:
-    """Return ``X`` as an array; TaskError if its rows differ in shape."""
+    """Return ``X`` as an array, after a check that its rows have one shape."""
     try:
         return np.asarray(X)
     except ValueError:
@@ -148,8 +148,8 @@ def _keys(rows: Any) -> NDArray[Any]:
     keys: NDArray[Any] = np.empty((n_rows, n_columns, 8 - first), np.uint8)
     step = max(1, _VALUES_AT_ONCE // n_columns)
     for begin in range(0, n_rows, step):
-        own = rows[begin : begin + step]
-        of_values = _bytes(own.ravel()).view(np.uint8).reshape(*own.shape, 8)
+        block = rows[begin : begin + step]
+        of_values = _bytes(block.ravel()).view(np.uint8).reshape(*block.shape, 8)
         keys[begin : begin + step] = of_values[:, :, first:]
     return keys.reshape(n_rows, -1).view(np.dtype((np.void, n_columns * (8 - first)))).ravel()
 

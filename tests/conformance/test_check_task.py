@@ -97,6 +97,7 @@ def test_ranking_beats_every_set_of_swapped_pairs():
     check_task(RankingTask(), [x], [y], outputs=[orders], comparable_outputs=False)
 
 
+@pytest.mark.slow
 def test_beyond_200_examples_a_part_is_tried():
     rng = np.random.default_rng(0)
     check_task(MulticlassTask(3), rng.normal(size=(230, 2)), rng.integers(0, 3, 230))

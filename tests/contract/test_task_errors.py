@@ -108,6 +108,7 @@ def test_an_error_in_fit_names_example_and_method(method, engine, chains):
     check_note(caught.value, method, 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [FussyTask("argmax"), FussyInBatchesTask("separate")])
 def test_an_error_of_another_process_names_example_and_method(task, chains):
     with pytest.raises(OddChainError) as caught:

@@ -25,6 +25,7 @@ from tests.engines.test_engines import (
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 dask_cluster = pytest.importorskip("structboost.engines.dask_cluster")
+pytestmark = pytest.mark.slow  # the cluster alone takes seconds
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
 
 
@@ -68,7 +69,6 @@ def test_no_client():
         StructBoost(MulticlassTask(3), C=1.0, engine="dask").fit(X, y)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
 @pytest.mark.usefixtures("client")
 def test_a_cluster_learns_the_same_bits_as_one(name):
@@ -76,7 +76,6 @@ def test_a_cluster_learns_the_same_bits_as_one(name):
     assert on_cluster(task, X, Y) == serial(task, X, Y)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_arrays_and_frames_are_not_gathered(monkeypatch):
     array = pytest.importorskip("dask.array")
@@ -260,7 +259,6 @@ def both_pids(client):
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)]
 )
@@ -304,7 +302,6 @@ class KillsOnce(MulticlassTask):
         return super().separate(X, Y, scores)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_a_worker_that_dies_in_mid_round_changes_nothing(tmp_path):
     X, y = classes(700)
@@ -312,7 +309,6 @@ def test_a_worker_that_dies_in_mid_round_changes_nothing(tmp_path):
     assert (tmp_path / "killed").exists()
 
 
-@pytest.mark.slow
 def test_a_worker_that_goes_just_before_it_is_sent_its_shards_changes_nothing(client, monkeypatch):
     await_workers = dask_cluster._DaskWorkers._await_workers
     killed = []

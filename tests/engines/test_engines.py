@@ -94,6 +94,7 @@ def test_threads_and_processes_learn_the_same_bits_as_one(name):
         assert what_was_learned(other) == what_was_learned(serial), engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -147,6 +148,7 @@ def test_a_process_that_is_killed_changes_nothing(name):
     assert what_was_learned(broken) == what_was_learned(unbroken)
 
 
+@pytest.mark.slow
 def test_a_process_may_grow():
     """Loky replaces processes that grow by 300 MB; it looks once a second."""
     X, y = classes(300)
@@ -250,6 +252,7 @@ def test_a_start_that_kills_every_process_is_given_up(tmp_path):
     assert not loky_processes()
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
     with pytest.raises(
         EngineError, match="could not unpickle its examples or the task; make their classes"
@@ -260,6 +263,7 @@ def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
     assert not loky_processes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_an_error_of_the_task_comes_home(engine):
     with pytest.raises(ValueError, match="no such output"):
@@ -277,6 +281,7 @@ ERRORS_LIKE_LOSSES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS_LIKE_LOSSES, ids=repr)
 def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_process(error, monkeypatch):
     monkeypatch.setattr(processes._ProcessWorkers, "_replace", None)
@@ -287,6 +292,7 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_process(error, monk
     assert type(caught.value) is type(error)
 
 
+@pytest.mark.slow
 def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
     task = WrongTask()
     # As in a user's script, whose classes no other process can import.
@@ -298,6 +304,7 @@ def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
     assert "in raise_home_made" in caught.value.__notes__[0]
 
 
+@pytest.mark.slow
 def test_processes_leave_ctrl_c_to_the_trainer():
     X, y = classes(300)
     pids = []
@@ -389,6 +396,7 @@ def test_large_sums_arrive_whole_and_can_be_written_to(bulky_connection):
         part.value[0] = 1.0
 
 
+@pytest.mark.slow
 def test_a_default_timeout_changes_nothing():
     X, y = classes(300)
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 2}
@@ -408,6 +416,7 @@ def test_a_batch_that_nobody_waits_for_changes_nothing():
         placed.answer(0, Batch(1, [Call("times", (1,))], None))
 
 
+@pytest.mark.slow
 def test_an_error_keeps_its_class_whatever_its_constructor_takes():
     with pytest.raises(TwoCausesError, match="one and another") as caught:
         StructBoost(TwiceWrongTask(), C=1.0, engine="processes", n_jobs=1).fit(
@@ -417,6 +426,7 @@ def test_an_error_keeps_its_class_whatever_its_constructor_takes():
     assert "in separate" in caught.value.__notes__[0]
 
 
+@pytest.mark.slow
 def test_an_error_that_cannot_travel_is_described():
     with pytest.raises(EngineError, match=r"ValueError\('locked', <unlocked") as caught:
         StructBoost(HoldsALock(), C=1.0, engine="processes", n_jobs=1).fit(
@@ -447,6 +457,7 @@ def page_faults_of_arrays():
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the C library of GNU is told")
 def test_freed_memory_is_kept():
     # As Dask starts its workers.
@@ -456,6 +467,7 @@ def test_freed_memory_is_kept():
     assert kept < given_back / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 @pytest.mark.usefixtures("small_blocks")
 def test_errors_name_the_example_among_all(engine):
@@ -492,6 +504,7 @@ def _threads_in_a_process():
     return Threads(2).n_workers
 
 
+@pytest.mark.slow
 def test_threads_count_in_processes_too():
     # Those of this pool are daemons, which may have no processes of their own.
     with get_context("spawn").Pool(1) as pool:

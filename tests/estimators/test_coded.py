@@ -428,6 +428,7 @@ def test_files_round_trip(face, tmp_path):
 
 # Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare
 # class.
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
 def test_the_whole_scikit_learn_battery(face):
     check_battery(face)

@@ -192,6 +192,7 @@ def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
     assert (loaded.objective, loaded.learner_) == ("svm", "linear")
 
 
+@pytest.mark.slow
 def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_not_read():
     X, Y = chains()
     tagger = StructBoostTagger(objective="svm", random_state=0).fit(X, Y)
@@ -257,5 +258,6 @@ def test_refusals_name_the_argument():
         CrossFitted(Recalling(), task=Other(), folds=2).fit([np.ones((2, 2, 1))], [[0, 1]])
 
 
+@pytest.mark.slow
 def test_the_scikit_learn_battery():
     check_battery(CrossFitted(LogisticRegression(), folds=2), 43, UNLIKE_OTHERS)

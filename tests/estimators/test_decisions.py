@@ -37,6 +37,7 @@ def travel(n=120, seed=0, degree=6):
     return x, costs * rng.uniform(0.8, 1.2, costs.shape)
 
 
+@pytest.mark.slow
 def test_decisions_are_better_than_those_of_least_squares():
     x, costs = travel(80)
     held_x, held = travel(400, seed=1)
@@ -77,6 +78,7 @@ def test_scores_weigh_instances_like_repetitions():
         model.score(x, costs, sample_weight=times[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
 def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
     monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))
@@ -103,6 +105,7 @@ def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_linear", [True, False])
 def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, monkeypatch, tmp_path):
     monkeypatch.setattr("structboost.estimators.decision_folds._UPWARDS", (3.0,))
@@ -247,6 +250,7 @@ def test_few_solves_are_needed_for_the_gap_of_many():
     assert 2 * sparing.passes_[-1]["exact_solves"] < len(x) * len(plain.history_)
 
 
+@pytest.mark.slow
 def test_local_search_leaves_few_exact_solves(monkeypatch):
     problem = Tour(9)
     rng = np.random.default_rng(3)
@@ -278,6 +282,7 @@ def test_local_search_leaves_few_exact_solves(monkeypatch):
     assert last["exact_solves"] <= 2 * len(x)
 
 
+@pytest.mark.slow
 def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(90, 2))
@@ -336,6 +341,7 @@ def invest(costs):
     return (costs < 0).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["linear", "stump"])
 def test_the_whole_scikit_learn_battery(weak_learner):
     check_battery(

@@ -121,6 +121,7 @@ def test_a_parameter_that_only_boosting_reads_is_named():
         StructBoostTagger(early_stopping=True).fit(X, y)
 
 
+@pytest.mark.slow
 def test_memory_of_many_tags_goes_with_their_square():
     n = 80
     y = [[f"t{(3 * i + j) % n}" for j in range(10)] for i in range(n // 2)]

@@ -32,6 +32,7 @@ from tests.helpers.scikit_learn import check_battery
 X, y = load_iris(return_X_y=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "n_checks"),
     [
@@ -140,6 +141,7 @@ def test_early_stopping_watches_the_likelihood(parameters, n_classes):
     assert stopping.losses[-1] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_early_stopping_does_not_stop_where_few_samples_are_of_a_class():
     rng = np.random.default_rng(1)
     made = rng.normal(size=(2000, 8))
@@ -226,6 +228,7 @@ def ranking_queries(seed=0):
     return made, relevance, qid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
 def test_a_query_of_weight_two_is_a_query_given_twice(formulation):
     made, relevance, qid = ranking_queries()

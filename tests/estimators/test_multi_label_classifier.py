@@ -160,6 +160,7 @@ def test_one_label_for_each_sample_gives_one_of_the_labels(tmp_path):
         of_labels.set_params(hierarchy=[("animal", "cat")]).fit(X, single)
 
 
+@pytest.mark.slow
 def test_the_whole_scikit_learn_battery():
     # Trees, because stumps with the hinge loss have several optima: rounding chooses among them.
     trees = StructBoostMultiLabelClassifier(

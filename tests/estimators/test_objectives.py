@@ -93,6 +93,7 @@ def test_a_parameter_that_is_not_read_is_refused_with_what_to_write(face, object
         assert written in OBJECTIVES[face]
 
 
+@pytest.mark.slow
 @each_objective
 def test_no_parameter_that_is_read_changes_the_objective(face, objective, tmp_path):
     for name in READ[objective]:
@@ -112,6 +113,10 @@ def test_no_parameter_that_is_read_changes_the_objective(face, objective, tmp_pa
         assert (loaded.objective, loaded._summary()) == (objective, model._summary())
 
 
+def evaluated(code):
+    return eval(code, {name: getattr(structboost, name) for name in structboost.__all__})
+
+
 @each_objective
 def test_what_is_shown_names_objective_learner_and_c(face, objective):
     model = quick(face, objective)
@@ -121,7 +126,7 @@ def test_what_is_shown_names_objective_learner_and_c(face, objective):
         text = repr(model)
         code, _, comment = text.partition("  # ")
         assert isinstance(ast.parse(text, mode="eval").body, ast.Call)
-        again = eval(code, vars(structboost))
+        again = evaluated(code)
         assert again.get_params() == model.get_params()
         assert again.objective == objective
         assert bool(comment) == fitted
@@ -146,6 +151,7 @@ def test_copies_keep_the_objective_and_can_be_fitted(face, objective):
     assert copy.fit(*DATA[face]).objective_ == model.fit(*DATA[face]).objective_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", DATA)
 def test_a_grid_search_compares_objectives(face):
     inputs, outputs = DATA[face]
@@ -238,7 +244,7 @@ def test_formulations_that_are_objectives_now_are_named(face):
 def test_a_formulation_of_ones_own_is_an_objective(tmp_path):
     for formulation in (ConditionalLikelihood(), Exponential(tau_max=3), OneSlack(ridge=0)):
         model = StructBoostClassifier(objective=formulation, C=20.0, max_iter=3)
-        assert eval(repr(model), vars(structboost)).objective == formulation
+        assert evaluated(repr(model)).objective == formulation
         model.fit(X, Y).save(tmp_path / "model")
         name = type(formulation).__name__
         assert f"minimised {name}(" in repr(model)

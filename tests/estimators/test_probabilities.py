@@ -124,6 +124,7 @@ def test_hinge_scores_can_be_calibrated():
     assert -np.log(true).mean() < 0.4
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))

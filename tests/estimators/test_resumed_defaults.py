@@ -34,6 +34,7 @@ def default(request):
     return lambda **others: made(**{"max_iter": 7, **parameters, **others}).fit(*data)
 
 
+@pytest.mark.slow
 def test_a_resumed_default_is_that_of_one_run_without_a_checkpoint(default, tmp_path):
     whole = what_was_learned(default())
     path = tmp_path / "run.npz"
@@ -48,6 +49,7 @@ def test_the_default_needs_an_engine_that_it_runs_on(default):
         default(engine="processes", n_jobs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [2, 12])
 def test_a_resumed_run_keeps_the_best_round(stop, tmp_path):
     def fit(**parameters):

@@ -38,6 +38,7 @@ def default():
     return fitted()
 
 
+@pytest.mark.slow
 def test_probabilities_of_the_default_are_less_sure_where_labels_are_wrong(default, tmp_path):
     assert 0.1 < default.temperature_ < 0.9
     assert default.link_.sharpness == pytest.approx(2 * default.temperature_)
@@ -155,6 +156,7 @@ def test_large_tables_are_boosted_for_few_longer_rounds(monkeypatch):
     assert (given.learning_rate_, given.n_iter_) == (0.3, 5)
 
 
+@pytest.mark.slow
 def test_boosting_goes_on_while_held_out_scores_ask_to_grow():
     """The held-out loss of a product of three signs rises for long before it falls."""
     rng = np.random.default_rng(7)

@@ -63,6 +63,7 @@ def fit(name, **parameters):
     return model.fit(inputs, outputs, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 @pytest.mark.parametrize("name", FACES)
 def test_c_is_that_of_the_largest_held_out_score(name, objective):
@@ -90,6 +91,7 @@ def test_training_is_stopped_by_the_score(name):
     assert model.n_iter_ == int(np.argmin(losses)) + 1
 
 
+@pytest.mark.slow
 def test_a_cost_of_ones_own_changes_the_choice():
     def many(estimator, X, y):
         return float(np.abs(estimator.decision_function(X)).max())

@@ -361,6 +361,7 @@ def test_templates_are_priced_on_the_images_of_the_largest_duals():
     np.testing.assert_allclose(shares, [seen.ravel(), np.zeros(36)])
 
 
+@pytest.mark.slow
 def test_patches_learn_digits(tmp_path):
     X, y = load_digits(return_X_y=True)
     family = partial(PatchFamily, image_shape=(8, 8), side=3, grid=3, overlap=1, n_candidates=10)
@@ -410,6 +411,7 @@ def test_bad_input_is_named():
 
 
 # Stumps take NaN, so the check that it is refused is left out.
+@pytest.mark.slow
 @pytest.mark.parametrize(("weak_learner", "least"), [("feature", 62), ("stump", 61)])
 def test_the_whole_scikit_learn_battery(weak_learner, least):
     check_battery(ShareBoostClassifier(max_rounds=10, weak_learner=weak_learner), least)

@@ -158,6 +158,7 @@ def steps(model, name, frame):
     return np.array([model.decision_function(rows.assign(**{name: value})) for value in grid])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", None])
 @pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
 def test_scores_rise_and_fall_as_they_are_told(estimator, weak_learner):

@@ -118,6 +118,7 @@ def test_c_is_chosen_on_whole_sequences():
     assert tagger.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 def test_the_default_learns_what_stumps_cannot_from_numbers(tmp_path):
     rng = np.random.default_rng(0)
     X, y = [], []

@@ -121,6 +121,7 @@ def test_more_rounds_may_be_asked_for(tmp_path):
     assert what_was_learned(more) == what_was_learned(whole)
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_gone_on_from(tmp_path):
     program = textwrap.dedent(
         """
@@ -259,6 +260,7 @@ def test_a_checkpoint_of_other_features_is_refused(tmp_path):
         path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["processes", "table"])
 def test_a_run_is_gone_on_from_by_another_engine_and_from_a_table(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)

@@ -11,6 +11,7 @@ def originals(tmp_path_factory):
     return Originals(tmp_path_factory.mktemp("originals"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_variants"),
     [(name, 8 if name in SLOW else 30) for name in KINDS if name != "linear segmenter"],

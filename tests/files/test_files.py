@@ -119,6 +119,7 @@ def as_before_checksums(content):
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["stumps", "trees", "pieces", "patches", "taxonomy", "segmenter", "table"]
 )
@@ -267,6 +268,7 @@ def far_features(header, arrays):
     arrays["groups/colour/0/feature"] = np.where(feature >= 0, 10**9, feature)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -107,6 +107,7 @@ def test_predicted_costs_come_back_exactly(weak_learner, start, form, tmp_path):
     assert (tmp_path / "twice").stat().st_size == (tmp_path / "m").stat().st_size
 
 
+@pytest.mark.slow
 def test_boosted_starts_are_not_written(tmp_path):
     x, costs = travel(12)
     model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", tol=0.2).fit(x, costs)

@@ -20,7 +20,7 @@ def discounted(n, k):
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(2, 16), st.integers(1, 4), st.sampled_from([0, 1, 2, 5]))
-def test_the_two_searches_agree(seed, n, n_grades, k):
+def test_both_searches_of_graded_lists_find_orders_of_one_value(seed, n, n_grades, k):
     rng = np.random.default_rng(seed)
     scores = rng.normal(scale=rng.choice([0.1, 1.0, 10.0]), size=n)
     if seed % 2:

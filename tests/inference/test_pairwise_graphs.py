@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.inference import pairwise_graphs
-from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
+from structboost.inference.pairwise_graphs import best_labels, one_graph
 
 SIDE, N_LABELS = 4, 3
 
@@ -14,19 +14,11 @@ SIDE, N_LABELS = 4, 3
 def frustrated(seed):
     """A grid of random scores, with pairs of random scores of either sign."""
     rng = np.random.default_rng(seed)
-    number = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
-    across = np.column_stack((number[:, :-1].ravel(), number[:, 1:].ravel()))
-    edges = np.vstack((across, np.column_stack((number[:-1].ravel(), number[1:].ravel()))))
-    n_nodes, n_edges = SIDE * SIDE, len(edges)
-    return PairwiseScores(
-        rng.normal(size=n_nodes * N_LABELS),
-        N_LABELS * np.arange(n_nodes + 1),
-        edges,
-        rng.normal(size=n_edges * N_LABELS**2),
-        N_LABELS**2 * np.arange(n_edges),
-        np.array([0, n_nodes]),
-        np.array([0, n_edges]),
-    )
+    place = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
+    across = np.column_stack((place[:, :-1].ravel(), place[:, 1:].ravel()))
+    edges = np.vstack((across, np.column_stack((place[:-1].ravel(), place[1:].ravel()))))
+    nodes = rng.normal(size=(SIDE * SIDE, N_LABELS))
+    return one_graph(nodes, edges, rng.normal(size=(len(edges), N_LABELS, N_LABELS)))
 
 
 def sweeps_and_bound(scores, monkeypatch):

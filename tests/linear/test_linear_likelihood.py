@@ -95,6 +95,7 @@ def trained(problem, C, n_rounds=60):
 # -- the chain on active features ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DualChain, PrimalLikelihood])
 @pytest.mark.parametrize("n_tags", [2, 3])
 def test_optimum_of_a_chain_is_that_of_an_independent_solver(solver, n_tags):
@@ -131,6 +132,7 @@ def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
     assert found == pytest.approx(value)
 
 
+@pytest.mark.slow
 def test_forbidden_pairs_have_no_probability_in_training():
     X, Y = sequences(np.random.default_rng(4), n=40)
     kept = [i for i in range(len(X)) if not has_forbidden(Y[i])]
@@ -154,6 +156,7 @@ def test_a_forbidden_tag_of_training_is_named():
         DualChain(task, X, Y, np.full(2, 0.5), active=["token"])
 
 
+@pytest.mark.slow
 def test_unknown_tags_leave_the_pieces_between_them():
     X, Y = sequences(np.random.default_rng(5), n=6, longest=6)
     Y = [np.where(np.random.default_rng(len(y)).random(len(y)) < 0.3, -1, y) for y in Y]
@@ -181,6 +184,7 @@ def test_the_dual_never_falls_and_the_next_C_starts_from_it():
     assert warm[1] - warm[0] < cold[1] - cold[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DualChain, PrimalLikelihood])
 def test_a_problem_adopts_the_result_on_some_of_its_examples(solver):
     X, Y = sequences(np.random.default_rng(8), n=40)

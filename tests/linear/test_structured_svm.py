@@ -252,6 +252,7 @@ def test_bound_on_edges_matters_and_is_kept():
     assert bounded.objective_ > 1.01 * free.objective_
 
 
+@pytest.mark.slow
 def test_equals_liblinear_on_more_rows():
     X, y = make_classification(600, 20, n_informative=8, n_classes=5, flip_y=0.1, random_state=0)
     for C in (1.0, 1000.0):

@@ -368,6 +368,7 @@ def test_bad_input_is_named():
         StructBoost(RankingTask(), C=1.0, formulation=Exponential()).fit([X], [y])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [MultiBoostCWClassifier(max_rounds=10), MultiBoostClassifier(max_rounds=10, solver="fcd")],

@@ -33,7 +33,9 @@ class DeclaredGreedyChain(GreedyChain):
 
 
 class LosslessInBatches(ChainTask):
-    """Forgets the loss in a batch form of its own, of which no outputs are kept."""
+    """Forgets the loss in a batch form that it declares to be exact, so no outputs are kept."""
+
+    separates_in_batches = True
 
     def separate(self, X, Y, scores):
         found = [self.argmax(x, scores.example(i)) for i, x in enumerate(X)]
@@ -81,6 +83,14 @@ def test_an_inexact_batch_form_ends_the_fit(chains, formulation, by_blocks, mess
         monkeypatch.setattr(MSlackMaster, "_can_step", lambda *_: False)
     trainer = StructBoost(LosslessInBatches(), formulation=formulation, C=30.0, max_rounds=60)
     with pytest.raises(TaskError, match=message):
+        trainer.fit(*chains)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=str)
+def test_a_batch_form_that_declares_nothing_is_probed(chains, formulation, monkeypatch):
+    monkeypatch.setattr(LosslessInBatches, "separates_in_batches", False)
+    trainer = StructBoost(LosslessInBatches(), formulation=formulation, C=30.0, max_rounds=60)
+    with pytest.raises(TaskError, match=r"argmax of X\[\d+\] is not exact: .* another output has"):
         trainer.fit(*chains)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -163,7 +164,9 @@ def test_examples_found_one_by_one_are_visited_where_it_pays(of, monkeypatch):
         trainer.history_,
         StructBoost(ChainTask(3), tol=0.02, **settings).fit(X, Y, sample_weight=weight),
     )
-    assert len(task.asked) == pytest.approx(history[-1]["oracle_calls"] * len(X), abs=len(X))
+    # Whole passes are counted; the probe of the argmax is not.
+    asked = history[-1]["oracle_calls"] * len(X)
+    assert len(task.asked) == pytest.approx(asked, abs=2 * len(X))
     assert history[-1]["oracle_calls"] < 0.8 * all_at_once.history_[-1]["oracle_calls"]
     # What is kept was looked at in all examples, and the multipliers prove the bound.
     assert all(np.isclose(looked_at, record["primal"], rtol=1e-12).any() for record in history)
@@ -217,7 +220,7 @@ def test_outputs_of_some_examples_are_those_of_all(seed, data):
     examples = np.array(sorted(data.draw(st.sets(st.integers(0, 7), min_size=1))))
     truth = KeptTruth()
     if data.draw(st.booleans()):
-        separation_at(task, X, Y, scores, truth)
+        separation_at(task, X, Y, replace(scores, memo=truth))
     found = separation_of(task, X, Y, scores, examples, truth)
     whole = ChainTask(3).separate(X, Y, scores)
     expected = np.zeros(8)

@@ -28,6 +28,7 @@ FACES = [
 RULES = {"coded": Tied, "multiclass": BestCode}
 
 
+@pytest.mark.slow
 def test_cuts_that_rest_are_dropped():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
@@ -99,6 +100,7 @@ def tied_program(stumps, y, theta):
     return answer.fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
 @pytest.mark.parametrize("load", [load_iris, load_wine], ids=["iris", "wine"])
 def test_faces_learn_and_come_back_from_files(face, load, tmp_path):
@@ -140,6 +142,7 @@ def test_a_bad_bound_is_named():
 
 # A small theta: where the training set can be had without loss, the class weights that one of the
 # checks wants to see at work are of no matter.
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
 def test_the_whole_scikit_learn_battery(face):
     check_battery(face)

@@ -97,6 +97,7 @@ def test_training_ends_where_the_loss_is_low_enough():
         assert model.history_[-1]["bound"] is None
 
 
+@pytest.mark.slow
 def test_the_default_withstands_wrong_labels_better_than_the_exponential_loss():
     X, y = make_classification(800, 20, n_informative=6, n_classes=3, flip_y=0.2, random_state=3)
     trees = partial(TreeFamily, row_share=0.5, random_state=0)

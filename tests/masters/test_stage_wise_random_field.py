@@ -124,6 +124,7 @@ def test_the_variance_of_a_count_is_taken_for_its_mean():
     assert master.weights == pytest.approx([(3 - 0.75) / 0.75])
 
 
+@pytest.mark.slow
 def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
     X, Y = make_multilabel_classification(2400, 12, n_classes=5, n_labels=2, random_state=4)
     train, test = slice(0, 400), slice(400, None)

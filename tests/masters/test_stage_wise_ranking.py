@@ -128,6 +128,7 @@ def test_the_default_ranker_is_stage_wise_until_something_is_said():
     assert certified.history_[-1]["gap"] is not None
 
 
+@pytest.mark.slow
 def test_the_default_ranks_noisy_grades_among_useless_features_better_than_sure_trees():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 60))

@@ -72,6 +72,7 @@ def test_the_optimum_is_that_of_the_one_slack_form_at_another_C(serial):
     assert 2.0 * other.objective_ >= serial.history_[-1]["bound"] - 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threads", "processes", Forgetful()])
 def test_every_engine_learns_the_same_bits(engine, serial):
     before = ForgetfulWorkers.n_lost
@@ -88,6 +89,7 @@ def test_stumps_left_in_shards_are_priced_by_the_rule_and_survive_their_loss():
     assert what_was_learned(one) == what_was_learned(other)
 
 
+@pytest.mark.slow
 def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_path):
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
     for stop, engine in ((2, "serial"), (4, Forgetful())):
@@ -110,6 +112,7 @@ def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):
                 trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
 
 
+@pytest.mark.slow
 def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, tmp_path):
     path = tmp_path / "bands.model"
     serial.save(path)

@@ -60,6 +60,7 @@ def no_figure_stays_open():
     assert plt.get_fignums() == before
 
 
+@pytest.mark.slow
 def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     frame = pd.DataFrame(X, columns=HOSTILE)
     names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
@@ -98,6 +99,7 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
         assert np.ptp(np.asarray(picture)) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model is empty")
 def test_reports_leave_out_what_a_model_has_not(tmp_path):
     def headings(model, *data, **arguments):
@@ -126,6 +128,7 @@ def rows_of_the_model(path, model):
     return {name: cells[cells.index(name) + 1] for name in names if name in cells}
 
 
+@pytest.mark.slow
 def test_a_report_says_what_was_minimised_with_which_learners_and_c(tmp_path):
     path = tmp_path / "r.html"
     trees = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)

@@ -106,6 +106,7 @@ def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
     assert seen > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Trainer", "parameters"),
     [
@@ -226,6 +227,7 @@ def test_the_package_works_where_neither_it_nor_the_home_can_be_written(tmp_path
     assert private.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 @without_folders
 def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
     open_to_all = tmp_path / "tmp" / f"structboost-{os.getuid()}"
@@ -234,6 +236,7 @@ def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
     assert not run(tmp_path, square)
 
 
+@pytest.mark.slow
 @without_folders
 def test_the_cache_goes_where_numba_is_told(tmp_path, square):
     chosen = tmp_path / "chosen"

@@ -328,6 +328,7 @@ def test_a_tracker_finishes_its_frame(monkeypatch):
 # -- in fresh interpreters: `python -m tests.helpers.interruptions 200` does it at random moments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "seconds"),
     [

@@ -29,6 +29,7 @@ def mean_colours(image, labels):
     return region_means(labels, image) / 255
 
 
+@pytest.mark.slow
 def test_own_superpixels_and_features_are_learned_from():
     made, fresh = made_images(5), made_images(2, random_state=7)
     unaries = OwnUnaries(LogisticRegression(C=100.0), features=mean_colours, n_folds=2)

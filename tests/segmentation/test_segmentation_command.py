@@ -67,6 +67,7 @@ def agreement(segmenter, made, with_scribbles=False):
     )
 
 
+@pytest.mark.slow
 def test_new_images_are_segmented_and_files_give_the_same_model(trained):
     segmenter, path = trained
     made = made_images(4, random_state=7)
@@ -83,6 +84,7 @@ def test_new_images_are_segmented_and_files_give_the_same_model(trained):
     assert loaded.history_ == segmenter.history_
 
 
+@pytest.mark.slow
 def test_a_segmenter_is_an_estimator(trained):
     segmenter, path = trained
     again = clone(segmenter)
@@ -131,6 +133,7 @@ def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calib
     assert calibrated([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(2.5, rel=0.05)
 
 
+@pytest.mark.slow
 def test_images_of_a_group_are_in_one_fold():
     images = [describe(image, 20) for image in made_images(6).images]
     counts = [
@@ -146,6 +149,7 @@ def test_images_of_a_group_are_in_one_fold():
     assert len(set(of_images)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
 def test_scribbles_are_spread_over_the_image(learner, tmp_path):
     made, fresh = made_images(6), made_images(4, random_state=5)
@@ -280,6 +284,7 @@ def test_what_is_wrong_with_one_image_is_named_by_its_number():
             Segmenter(n_segments=20, C=1.0).fit(**arguments)
 
 
+@pytest.mark.slow
 def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     segmenter, _ = trained
     made = made_images(8)
@@ -310,6 +315,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     np.testing.assert_array_equal(read_mask(tmp_path / "o/x.png"), 255 * segmenter.predict(fresh))
 
 
+@pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained):
     segmenter, _ = trained
     image = describe(made_images(1, random_state=4).images[0], 300)
@@ -343,6 +349,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
     assert set(seen) == {1}
 
 
+@pytest.mark.slow
 def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
     made = made_images(2, random_state=3)
     for folder in ("images", "masks"):
@@ -424,6 +431,7 @@ def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     made = made_images(4)
     masks = []
@@ -444,6 +452,7 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
         loaded.predict(made.images[0], made.scribbles[0])
 
 
+@pytest.mark.slow
 def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     write_folder(tmp_path / "data", 8, 0)
     split = tmp_path / "split.txt"
@@ -525,6 +534,7 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
     assert json.loads(scores.read_text())["images"] == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, capsys):
     write_folder(tmp_path, 3, 0)
     observe = Loop._observe
@@ -617,6 +627,7 @@ def test_wrong_arguments_are_a_line(arguments, message, tmp_path, monkeypatch, c
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_strict_ends_with_the_problem_alone(trained, tmp_path):
     write_folder(tmp_path, 2, 0)
     bad = tmp_path / "bad.png"
@@ -638,6 +649,7 @@ class Slow(ReadWhenUsed):
         return super().__getitem__(number)
 
 
+@pytest.mark.slow
 def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
     """Hundreds of photographs of a camera took minutes, without a sign of life."""
     monkeypatch.setattr(progress, "_PULSE", 0.01)

@@ -136,6 +136,7 @@ def test_what_is_no_photograph_is_refused(image):
         describe(image)
 
 
+@pytest.mark.slow
 def test_words_are_shares_of_the_neighbourhood():
     images = [describe(image, 40) for image in made_images(3).images]
     codebook = learn_codebook(images, 12)
@@ -185,6 +186,7 @@ def test_the_cache_gives_back_the_same_and_heals(tmp_path):
     assert len(list(path.parent.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_features():
     images = made_images(3).images
     alone = list(describe_in_turn(images, Describing(40)))

@@ -26,6 +26,7 @@ from structboost.segmentation.unary_training import fit_unaries
 QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_trees_are_as_good_as_scikit_learns(n_classes):
     rng = np.random.default_rng(n_classes)
@@ -84,6 +85,7 @@ def described(n, seed=0):
     ]
 
 
+@pytest.mark.slow
 def test_answers_come_from_classifiers_of_other_images():
     """Labels are random: only a classifier that has seen the image can know them."""
     images, _ = described(4)
@@ -103,6 +105,7 @@ def test_answers_come_from_classifiers_of_other_images():
     assert np.mean(seen == truth) > 0.75
 
 
+@pytest.mark.slow
 def test_classifiers_find_the_coins():
     images, counts = described(8)
     classifiers, answers = fit_unaries(images[:6], counts[:6], QUICK)
@@ -117,6 +120,7 @@ def test_classifiers_find_the_coins():
     assert np.mean(wrong) < 0.15
 
 
+@pytest.mark.slow
 def test_seeds_decide_and_threads_do_not():
     images, counts = described(4)
     first = fit_unaries(images, counts, QUICK)[1]
@@ -127,6 +131,7 @@ def test_seeds_decide_and_threads_do_not():
     assert not np.array_equal(first[0], other[0])
 
 
+@pytest.mark.slow
 def test_a_classifier_on_all_features_follows_those_of_groups():
     images, counts = described(4)
     three = [

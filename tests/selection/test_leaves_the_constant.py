@@ -52,6 +52,7 @@ def assert_it_left(path, value, end):
     assert end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_taggers_find_rare_tags(objective):
     X, Y = rare_words()
@@ -63,6 +64,7 @@ def test_taggers_find_rare_tags(objective):
     assert hits > 0.7 * np.sum(tags == "B")
 
 
+@pytest.mark.slow
 def test_stumps_leave_the_majority():
     """One class of twenty, told by six features that rarely speak."""
     random = np.random.default_rng(0)
@@ -92,6 +94,7 @@ def test_whole_sets_of_labels_are_not_all_the_same():
     assert (sets == Y[400:]).all(axis=1).mean() > 0.65
 
 
+@pytest.mark.slow
 def test_a_linear_function_of_tokens_leaves_the_frequent_tag():
     random = np.random.default_rng(0)
     X = [random.normal(size=(6, 4)) for _ in range(150)]
@@ -110,6 +113,7 @@ class Threshold(DecisionProblem):
         return np.array([1.0, 0.0]) if costs[0] <= costs[1] else np.array([0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_theta_leaves_one_class():
     random = np.random.default_rng(1)
     X = random.normal(size=(300, 3))
@@ -173,6 +177,7 @@ def test_decisions_leave_the_one_that_is_best_on_average():
     assert model.score(X, costs) < 0.5
 
 
+@pytest.mark.slow
 def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
     random = np.random.default_rng(0)
     for _ in range(6):

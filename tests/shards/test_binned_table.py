@@ -18,7 +18,9 @@ from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 
-@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.parametrize(
+    "engine", ["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)]
+)
 def test_a_table_on_disk_trains_the_same_bits(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
     X, y = classes(500)
@@ -135,6 +137,7 @@ def test_batches_of_any_size_make_the_same_table(tmp_path, monkeypatch):
     StructBoost(MulticlassTask(3), C=10.0, max_rounds=2).fit(BinnedTable.open(tmp_path / "1"), y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_one_wrong_byte_of_the_codes_is_found_in_training(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
@@ -172,6 +175,7 @@ def test_codes_beyond_the_bins_are_refused_also_in_tables_without_checksums(tmp_
         )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mounts a small file system")
 def test_a_full_disk_is_an_error_that_leaves_nothing_behind(tmp_path):
     program = (

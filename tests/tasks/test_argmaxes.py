@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import BinaryTask, RankingTask
+from structboost import RankingTask
 from structboost.contract import StackedParts
+from structboost.inference import violated_pairs
 from structboost.inference.pair_sorting import violated_pair_weights, weigh_pairs
 from structboost.weak.stump import StumpFamily
 
@@ -29,19 +30,7 @@ def augmented_values(found, scores):
 
 @few
 @given(seeds)
-def test_binary_separation(seed):
-    rng = np.random.default_rng(seed)
-    n = rng.integers(1, 8)
-    scores = rng.normal(size=(n, 1)).round(1)
-    y = rng.choice([-1, 1], size=n)
-    stacked = StackedParts({"x": scores}, {"x": np.arange(n + 1)})
-    found = BinaryTask().separate(scores, y, stacked)
-    assert np.allclose(augmented_values(found, scores), np.maximum(0, 1 - y * scores[:, 0]))
-
-
-@few
-@given(seeds)
-def test_ranking_separation_equals_all_orders_and_all_pairs(seed):
+def test_ranking_separation_is_the_best_over_all_orders_and_all_pairs(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 5, size=rng.integers(1, 4))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -78,7 +67,7 @@ def test_ranking_separation_equals_all_orders_and_all_pairs(seed):
 
 @few
 @given(seeds, st.sampled_from([0.0, 1.0]), st.booleans())
-def test_pair_weights(seed, margin, weighted):
+def test_weights_of_violated_pairs_equal_those_of_all_pairs(seed, margin, weighted):
     rng = np.random.default_rng(seed)
     n = rng.integers(1, 12)
     scores, levels = rng.normal(size=n).round(1), rng.integers(0, 4, size=n)
@@ -97,12 +86,16 @@ def test_pair_weights(seed, margin, weighted):
     # Quarters: sums are exact.
     assert np.array_equal(signed, expected)
     assert violated == total
+    if margin == 1 and not weighted:
+        counts, n_violated = violated_pairs(scores, levels)
+        assert np.array_equal(counts, expected)
+        assert n_violated == total
     assert weigh_pairs(levels, 4, weights) == every
 
 
 @few
 @given(seeds, st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]))
-def test_pricing_equals_all_stumps(seed, response):
+def test_pricing_finds_the_best_of_all_stumps(seed, response):
     rng = np.random.default_rng(seed)
     n, d, k = rng.integers(1, 12), rng.integers(1, 4), rng.integers(1, 4)
     features = rng.normal(size=(n, d)).round(1)

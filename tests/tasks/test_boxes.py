@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from structboost import StructBoost, check_task
 from structboost.exceptions import TaskError
-from structboost.inference import candidate_boxes, intersection_over_union
+from structboost.inference import candidate_boxes, intersection_over_union, most_violated_box
 from structboost.inference.box_search import most_violated
 from structboost.tasks.boxes import BoxChoice, BoxOverlapTask, BoxTable, chosen
 
@@ -25,7 +25,7 @@ def pixels(box):
 
 @settings(max_examples=60, deadline=None)
 @given(corners, st.lists(corners, min_size=1, max_size=5))
-def test_overlaps_are_shares_of_pixels(box, others):
+def test_overlaps_of_boxes_equal_fractions_of_pixels(box, others):
     counted = [(pixels(box) & pixels(o)).sum() / (pixels(box) | pixels(o)).sum() for o in others]
     np.testing.assert_allclose(intersection_over_union(box, others), counted)
 
@@ -53,7 +53,7 @@ def frames(seed=0, n=8, n_features=4):
     return X, Y
 
 
-def test_the_task_keeps_its_contract():
+def test_the_box_task_passes_check_task():
     X, Y = frames(n=12)
     check_task(BoxOverlapTask(), X, Y)
 
@@ -76,9 +76,11 @@ def test_the_most_violated_boxes_are_those_of_the_argmax(seed):
     np.testing.assert_array_equal(
         losses, [task.loss(*pair) for pair in zip(Y, wanted, strict=True)]
     )
+    one = most_violated_box(Y[0].place, X[0].boxes, scores[0][:, 0])
+    assert one == (found[0], losses[0])
 
 
-def test_it_learns_where_the_object_is():
+def test_a_boosted_model_finds_the_object():
     X, Y = frames(n=80)
     trainer = StructBoost(BoxOverlapTask(), C=100, tol=0.02).fit(X[:50], Y[:50])
     assert trainer.history_[-1]["gap"] <= 0.02
@@ -93,7 +95,7 @@ def test_it_learns_where_the_object_is():
     assert -trainer.score(X[50:], Y[50:]) < 0.35 * chance
 
 
-def test_boxes_around_are_a_disc():
+def test_candidate_boxes_fill_a_disc_within_the_image():
     box = np.array([40.0, 30.0, 10.0, 20.0])
     found = candidate_boxes(box, 6.0, 2.0, (100, 120))
     np.testing.assert_array_equal(found[0], box)
@@ -108,7 +110,7 @@ def test_boxes_around_are_a_disc():
     np.testing.assert_array_equal((corner[:, :2] + 2.0).max(axis=0), [49.0, 49.0])
 
 
-def test_bad_examples_are_named():
+def test_wrong_box_tables_and_outputs_are_named():
     X = frames(n=2)[0]
     with pytest.raises(ValueError, match="rows of features"):
         BoxTable(X[0].boxes, X[0].table[1:])

@@ -16,7 +16,7 @@ CODES = {
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_the_entries_are_the_code_of_the_class_less_that_of_its_rival(code):
+def test_differences_are_the_code_of_the_class_less_that_of_its_rival(code):
     code = np.array(code, np.int8)
     rng = np.random.default_rng(0)
     losses = rng.integers(1, 3, (len(code), len(code))) * (1.0 - np.eye(len(code)))

@@ -26,7 +26,7 @@ def pairs_task(losses=None):
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
-def test_all_forms_find_the_best_of_the_list(seed):
+def test_argmaxes_of_one_and_of_many_find_the_best_output(seed):
     rng = np.random.default_rng(seed)
     n_outputs, n_channels = rng.integers(2, 7), rng.integers(1, 5)
     outputs = [frozenset({int(k)}) for k in range(n_outputs)]
@@ -44,7 +44,7 @@ def test_all_forms_find_the_best_of_the_list(seed):
         assert values[outputs.index(found[i])] == pytest.approx(max(values))
 
 
-def test_outputs_share_what_their_codes_share():
+def test_outputs_that_share_channels_learn_from_each_other():
     """A pair never seen in training is found by its letters."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
@@ -61,7 +61,7 @@ def test_outputs_share_what_their_codes_share():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_task_keeps_the_contract(seed):
+def test_the_enumerated_task_passes_check_task(seed):
     rng = np.random.default_rng(seed)
     losses = rng.integers(0, 4, (6, 6)) * (1.0 - np.eye(6))
     Y = [PAIRS[k] for k in rng.integers(0, 6, 5)]
@@ -82,7 +82,7 @@ def test_the_task_keeps_the_contract(seed):
         ((["a", "b"], [[0], [1]], [[1, 1], [1, 0]]), "0 on the diagonal"),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(arguments, message):
+def test_arguments_of_wrong_shape_or_values_are_named(arguments, message):
     with pytest.raises(TaskError, match=message):
         EnumeratedTask(*arguments)
 

@@ -24,7 +24,7 @@ def random_hierarchy(rng, n_labels, tree):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
-def test_the_argmax_equals_enumeration(seed, tree, ties):
+def test_searches_of_closed_sets_equal_enumeration(seed, tree, ties):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(2, 7))
     edges = random_hierarchy(rng, n_labels, tree)
@@ -54,7 +54,7 @@ def test_the_argmax_equals_enumeration(seed, tree, ties):
         assert violations[i] == pytest.approx(max(gains))
 
 
-def test_weights_fall_along_the_hierarchy():
+def test_weights_of_labels_fall_along_the_hierarchy():
     task = HierarchicalMultiLabelTask(4, [[0, 1], [1, 2], [0, 2]], decay=0.5)
     assert task.label_weights * 2.875 == pytest.approx([1.0, 0.5, 0.375, 1.0])
     assert task.loss([1, 1, 1, 0], [1, 0, 0, 0]) == pytest.approx(0.875 / 2.875)
@@ -68,14 +68,14 @@ def test_weights_fall_along_the_hierarchy():
 
 
 @pytest.mark.parametrize("tree", [False, True])
-def test_the_task_keeps_the_contract(tree):
+def test_the_hierarchical_task_passes_check_task(tree):
     rng = np.random.default_rng(2)
     task = HierarchicalMultiLabelTask(5, random_hierarchy(rng, 5, tree))
     Y = list(task.outputs(None))
     check(task, rng.normal(size=(6, 2)), [Y[k] for k in rng.integers(0, len(Y), 6)])
 
 
-def test_a_learned_model_is_certified_and_right():
+def test_a_linear_model_of_a_hierarchy_is_certified_and_accurate():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(240, 3))
     below = X[:, 0] + X[:, 1] > 0
@@ -99,7 +99,7 @@ def test_a_learned_model_is_certified_and_right():
         ([[0, 1]], 0.0, "decay is 0"),
     ],
 )
-def test_wrong_parameters_are_named(edges, decay, message):
+def test_wrong_hierarchies_are_named(edges, decay, message):
     with pytest.raises(TaskError, match=message):
         HierarchicalMultiLabelTask(3, edges, decay=decay)
 

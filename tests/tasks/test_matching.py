@@ -27,7 +27,7 @@ def random_input(rng, task):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.booleans())
-def test_the_argmax_equals_enumeration(seed, unmatched):
+def test_searches_of_matchings_equal_enumeration(seed, unmatched):
     rng = np.random.default_rng(seed)
     task = MatchingTask(unmatched=unmatched)
     x = random_input(rng, task)
@@ -50,7 +50,7 @@ def test_the_argmax_equals_enumeration(seed, unmatched):
 
 
 @pytest.mark.parametrize("unmatched", [False, True])
-def test_the_task_keeps_the_contract(unmatched):
+def test_the_matching_task_passes_check_task(unmatched):
     rng = np.random.default_rng(0)
     task = MatchingTask(unmatched=unmatched)
     X = [random_input(rng, task) for _ in range(6)]
@@ -74,7 +74,7 @@ def points(rng, n, unmatched):
 
 
 @pytest.mark.parametrize("unmatched", [False, True])
-def test_learned_matchings_are_right(unmatched):
+def test_a_boosted_model_matches_points(unmatched):
     rng = np.random.default_rng(1)
     X, Y = zip(*[points(rng, 6, unmatched) for _ in range(40)], strict=True)
     model = StructBoost(MatchingTask(unmatched=unmatched), C=100, tol=0.1, max_rounds=12)
@@ -105,14 +105,14 @@ def test_learned_matchings_are_right(unmatched):
         ([0.5, 1], "whole numbers"),
     ],
 )
-def test_what_is_no_matching_is_named(y, message):
+def test_an_output_that_is_no_matching_is_named(y, message):
     task, x = MatchingTask(), np.zeros((2, 3, 1))
     assert not task.is_valid(x, y)
     with pytest.raises(TaskError, match=message):
         task.joint_feature(x, y)
 
 
-def test_wrong_inputs_are_named():
+def test_wrong_inputs_of_matchings_are_named():
     pairs = np.array([[0, 1]])
     x = CandidatePairs(2, 2, pairs, np.zeros((1, 1)))
     with pytest.raises(TaskError, match=r"the pair \(0, 0\), which is no candidate"):

@@ -38,7 +38,7 @@ def measured(loss, y, z):
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(WITH_COSTS), st.booleans(), st.booleans())
-def test_the_argmax_equals_enumeration(seed, loss, pairs, some):
+def test_searches_of_label_sets_equal_enumeration(seed, loss, pairs, some):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(2, 5))
     sets = rng.integers(0, 2, (rng.integers(1, 7), n_labels)) if some else None
@@ -63,7 +63,7 @@ def test_the_argmax_equals_enumeration(seed, loss, pairs, some):
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
-def test_the_marginals_equal_enumeration(seed, pairs, some):
+def test_marginals_of_label_sets_equal_enumeration(seed, pairs, some):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(2, 5))
     sets = rng.integers(0, 2, (rng.integers(1, 7), n_labels)) if some else None
@@ -129,7 +129,7 @@ def test_wrong_costs_are_named(options, message):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_losses_are_those_of_scikit_learn(loss):
+def test_losses_of_label_sets_equal_those_of_scikit_learn(loss):
     rng = np.random.default_rng(0)
     task = MultiLabelTask(3, loss)
     for y, z in rng.integers(0, 2, (20, 2, 3)):
@@ -138,7 +138,7 @@ def test_losses_are_those_of_scikit_learn(loss):
 
 
 @pytest.mark.parametrize(("loss", "pairs"), [("f1", False), ("subset", True)])
-def test_the_task_keeps_the_contract(loss, pairs):
+def test_the_multi_label_task_passes_check_task(loss, pairs):
     rng = np.random.default_rng(1)
     check(MultiLabelTask(3, loss, pairs=pairs), rng.normal(size=(6, 2)), rng.integers(0, 2, (6, 3)))
 
@@ -150,7 +150,7 @@ def exclusive(rng, n):
     return X, np.column_stack((first, ~first, X[:, 1] > 0)).astype(int)
 
 
-def test_pairs_and_seen_sets_know_what_excludes_what():
+def test_pairs_and_seen_sets_learn_that_labels_exclude_each_other():
     X, Y = exclusive(np.random.default_rng(2), 240)
     right = {}
     for name, options in [("alone", {}), ("pairs", {"pairs": True}), ("seen", {"sets": Y[:120]})]:
@@ -175,12 +175,12 @@ def test_pairs_and_seen_sets_know_what_excludes_what():
         ({"n_labels": 2, "sets": [[0, 1, 1]]}, r"give \(n_sets, 2\)"),
     ],
 )
-def test_wrong_parameters_are_named(arguments, message):
+def test_wrong_parameters_of_the_multi_label_task_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         MultiLabelTask(**arguments)
 
 
-def test_wrong_sets_are_named():
+def test_wrong_label_sets_are_named():
     task = MultiLabelTask(2)
     scores = StackedParts({"x": np.zeros((2, 2))}, {"x": np.arange(3)})
     for Y, message in [

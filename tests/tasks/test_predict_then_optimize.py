@@ -51,12 +51,8 @@ def wares(n=10, seed=0):
     return items, values
 
 
-def test_there_are_three_routes():
-    assert len(all_routes()) == 3
-
-
 @pytest.mark.parametrize("features", ["instance", "items", "both"])
-def test_the_task_keeps_its_contract(features):
+def test_the_decision_task_passes_check_task(features):
     items, values = wares()
     task = PredictThenOptimizeTask(Knapsack([1, 2, 3, 2, 1], 4), features)
     X = {
@@ -116,7 +112,7 @@ def test_equally_good_decisions_have_no_regret():
 
 
 @pytest.mark.parametrize("features", ["instance", "items"])
-def test_the_batch_form_finds_what_single_instances_find(features):
+def test_separation_of_all_instances_equals_that_of_each(features):
     items, values = wares()
     task = PredictThenOptimizeTask(Knapsack([1, 2, 3, 2, 1], 4), features)
     X = items if features == "items" else items[:, :, 0]
@@ -198,7 +194,7 @@ def test_the_boosted_certificate_holds_against_the_whole_program():
     assert last["primal"] == pytest.approx(answer.fun, rel=1e-5)
 
 
-def test_errors_name_the_instance():
+def test_wrong_costs_and_solver_errors_name_the_instance():
     X, costs = travel()
     task = PredictThenOptimizeTask(ROUTES)
     bad = costs.copy()
@@ -225,7 +221,7 @@ def test_errors_name_the_instance():
             task.best_decisions(X, costs)
 
 
-def test_arguments_are_checked():
+def test_wrong_arguments_of_the_decision_task_are_named():
     with pytest.raises(TypeError, match="problem is 3"):
         PredictThenOptimizeTask(3)
     with pytest.raises(TypeError, match="solve is 3"):

@@ -12,7 +12,7 @@ from structboost.tasks.tables import merge_repeated_rows
 
 @pytest.mark.parametrize("n_values", [3, 10**6])
 @pytest.mark.parametrize("keys_at_once", [4, 1 << 16])
-def test_weights_of_repeated_pairs_are_added_up_in_an_order_of_their_own(
+def test_weights_of_repeated_pairs_are_added_up_whatever_the_order_of_rows(
     n_values, keys_at_once, monkeypatch
 ):
     monkeypatch.setattr(tables, "_KEYS_AT_ONCE", keys_at_once)

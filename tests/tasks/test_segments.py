@@ -33,7 +33,7 @@ def random_sequences(rng):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
-def test_the_search_equals_all_cuts(seed):
+def test_searches_of_segments_equal_enumeration(seed):
     rng = np.random.default_rng(seed)
     task, X, Y = random_sequences(rng)
     if not X:
@@ -83,7 +83,7 @@ def spoken(rng, n_sequences):
 
 
 @pytest.mark.parametrize("loss", ["tokens", "segments"])
-def test_the_task_keeps_the_contract_and_learns(loss):
+def test_the_segment_task_passes_check_task_and_learns(loss):
     rng = np.random.default_rng(0)
     task = SegmentTask(3, 4, loss=loss)
     X, Y = spoken(rng, 30)
@@ -99,7 +99,7 @@ def test_the_task_keeps_the_contract_and_learns(loss):
     assert max(mean_loss(model.predict(test_X)), mean_loss(linear.predict(test_X))) < 0.6 * nothing
 
 
-def test_what_cannot_be_is_named():
+def test_wrong_cuts_and_parameters_of_segments_are_named():
     task = SegmentTask(2, 3, forbidden=[(1, 1)])
     x = np.zeros((4, 1))
     for y, message in [

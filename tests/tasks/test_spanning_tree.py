@@ -26,7 +26,7 @@ def random_input(rng, n):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.booleans())
-def test_the_argmax_equals_enumeration(seed, ties):
+def test_searches_of_trees_equal_enumeration(seed, ties):
     rng = np.random.default_rng(seed)
     task = SpanningTreeTask()
     X = [random_input(rng, int(n)) for n in rng.integers(1, 6, size=3)]
@@ -55,7 +55,7 @@ def test_the_argmax_equals_enumeration(seed, ties):
 
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
-def test_probabilities_are_those_of_all_trees(seed):
+def test_marginals_of_trees_equal_enumeration(seed):
     rng = np.random.default_rng(seed)
     task = SpanningTreeTask()
     X = [random_input(rng, int(n)) for n in rng.integers(1, 6, size=2)]
@@ -71,7 +71,7 @@ def test_probabilities_are_those_of_all_trees(seed):
         assert task.log_sum(x, own) == pytest.approx(found.log_sums[i])
 
 
-def test_probabilities_keep_their_digits_where_cycles_score_high():
+def test_marginals_of_trees_keep_their_digits_where_cycles_score_high():
     task, x = SpanningTreeTask(), np.zeros((4, 4, 1))
     scores = np.zeros((4, 4))
     scores[1, 2] = scores[2, 1] = scores[2, 3] = scores[3, 2] = 60.0
@@ -84,7 +84,7 @@ def test_probabilities_keep_their_digits_where_cycles_score_high():
     assert many.reshape(n, n).sum(axis=0)[0] == 0.0
 
 
-def test_large_trees_are_those_of_networkx():
+def test_large_trees_score_as_those_of_networkx():
     networkx = pytest.importorskip("networkx")
     rng = np.random.default_rng(0)
     task = SpanningTreeTask()
@@ -100,7 +100,7 @@ def test_large_trees_are_those_of_networkx():
         assert scores[heads[1:], np.arange(1, n)].sum() == pytest.approx(best.size("weight"))
 
 
-def test_the_task_keeps_the_contract():
+def test_the_tree_task_passes_check_task():
     rng = np.random.default_rng(1)
     task = SpanningTreeTask()
     X = [random_input(rng, 4) for _ in range(6)]
@@ -108,7 +108,7 @@ def test_the_task_keeps_the_contract():
     check(task, X, [outputs[rng.integers(len(outputs))] for outputs in Y])
 
 
-def test_heads_are_learned():
+def test_a_boosted_model_learns_heads():
     rng = np.random.default_rng(2)
     task = SpanningTreeTask()
     X = [rng.normal(size=(6, 6, 2)) for _ in range(60)]
@@ -141,7 +141,7 @@ def test_arcs_are_labelled_and_take_other_features():
         ([-1, 2, 0], r"the pair \(2, 1\), which is no candidate"),
     ],
 )
-def test_what_is_no_tree_is_named(y, message):
+def test_an_output_that_is_no_tree_is_named(y, message):
     task = SpanningTreeTask()
     x = CandidatePairs(3, 3, np.array([[0, 1], [0, 2]]), np.zeros((2, 1)))
     assert not task.is_valid(x, y)
@@ -149,7 +149,7 @@ def test_what_is_no_tree_is_named(y, message):
         task.joint_feature(x, y)
 
 
-def test_wrong_inputs_are_named():
+def test_wrong_inputs_of_trees_are_named():
     task = SpanningTreeTask()
     with pytest.raises(TaskError, match=r"shape \(2, 3, 1\)"):
         task.parts(np.zeros((2, 3, 1)))

@@ -35,9 +35,10 @@ def small(rng, n_labels, n_images=12, areas=False):
     return X, Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("areas", [False, True])
-def test_the_task_keeps_its_contract(n_labels, areas):
+def test_the_crf_task_passes_check_task(n_labels, areas):
     X, Y = small(np.random.default_rng(n_labels), n_labels, areas=areas)
     task = SuperpixelCRFTask(n_labels)
     assert task.exact_argmax == (n_labels == 2)
@@ -72,7 +73,7 @@ def errors(model, X, Y):
     return np.mean([np.mean(found != y) for found, y in zip(model.predict(X), Y, strict=True)])
 
 
-def test_edges_help_and_the_gap_is_certified():
+def test_edges_of_a_crf_lower_the_error_with_a_certificate():
     (X, Y), (X_test, Y_test) = blobs(25, 0), blobs(20, 1)
     with_edges = StructBoost(SuperpixelCRFTask(), C=30, tol=0.03, max_rounds=60).fit(X, Y)
     assert with_edges.history_[-1]["gap"] <= 0.03
@@ -87,7 +88,7 @@ def test_edges_help_and_the_gap_is_certified():
     assert weights.max() > 0
 
 
-def test_linear_learner_runs_on_the_same_inputs():
+def test_a_linear_model_trains_on_the_inputs_of_the_crf():
     (X, Y), (X_test, Y_test) = blobs(25, 0), blobs(20, 1)
     svm = StructuredSVM(SuperpixelCRFTask(), C=30, tol=0.01).fit(X, Y)
     assert svm.history_[-1]["certified"]
@@ -95,7 +96,7 @@ def test_linear_learner_runs_on_the_same_inputs():
     assert errors(svm, X_test, Y_test) < 0.12
 
 
-def test_objective_and_bound_agree_with_a_linear_program():
+def test_objective_and_bound_of_a_crf_agree_with_a_linear_program():
     """All labellings of all images and all columns found, in one program: the restricted optimum of
     (25)."""
     X, Y = small(np.random.default_rng(5), 2, n_images=6)
@@ -208,9 +209,9 @@ def test_void_superpixels_leave_with_their_edges():
     np.testing.assert_array_equal(left.edge_potentials[:, 0], [2.0, 3.0])
 
 
-def test_bad_inputs_are_named():
+def test_wrong_inputs_of_a_crf_are_named():
     edges = np.array([[0, 1]])
-    with pytest.raises(ValueError, match="there are 2 superpixels"):
+    with pytest.raises(ValueError, match="whole numbers from 0 to 1"):
         SuperpixelGraph(np.zeros((2, 2, 1)), edges + 1, np.zeros((1, 1)))
     with pytest.raises(ValueError, match="for 1 edges"):
         SuperpixelGraph(np.zeros((2, 2, 1)), edges, np.zeros((2, 1)))
@@ -259,6 +260,6 @@ def test_a_truth_that_does_not_fit_its_graph_names_the_sample(wrong, message, pa
         StructBoost(SuperpixelCRFTask(2, pairwise=pairwise), C=1.0).fit(X, Y)
 
 
-def test_outputs_of_two_lengths_have_no_loss():
+def test_the_loss_of_outputs_of_two_lengths_is_refused():
     with pytest.raises(TaskError, match="One output has 4 labels, the other 5"):
         SuperpixelCRFTask(2).loss(np.zeros(4, np.int64), np.zeros(5, np.int64))

@@ -32,7 +32,7 @@ def graph():
     )
 
 
-def test_all_forms_are_the_same_tree():
+def test_lists_arrays_and_graphs_give_the_same_label_tree():
     for taxonomy in (NESTED, PARENTS, graph()):
         tree = label_tree(taxonomy, range(5))
         np.testing.assert_array_equal(tree.losses(), TREE_LOSS)
@@ -44,7 +44,7 @@ def test_all_forms_are_the_same_tree():
         np.testing.assert_array_equal(common[3], [0, 0, 1, 3, 2])
 
 
-def test_trees_of_labels():
+def test_label_trees_take_names_and_drop_other_leaves():
     tree = label_tree([["car", "bus"], ["cat", "dog", "unicorn"]], ["bus", "car", "cat", "dog"])
     np.testing.assert_array_equal(tree.losses()[0], [0, 1, 2, 2])
     assert len(tree.parents) == 7
@@ -62,12 +62,12 @@ def test_trees_of_labels():
         ([4, 4, 4, 0, -1], "must be leaves"),
     ],
 )
-def test_what_is_no_tree_is_named(taxonomy, message):
+def test_a_taxonomy_that_is_no_tree_is_named(taxonomy, message):
     with pytest.raises(ValueError, match=message):
         label_tree(taxonomy, range(4))
 
 
-def test_graphs_that_are_no_trees():
+def test_a_graph_that_is_no_tree_is_named():
     networkx = pytest.importorskip("networkx")
     with pytest.raises(ValueError, match="2 parents"):
         label_tree(networkx.DiGraph([("r", 0), ("r", 1), ("r", "a"), ("a", 1)]), range(2))
@@ -93,9 +93,10 @@ def nested(draw):
     return nodes[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(nested(), st.integers(0, 100))
-def test_task_keeps_the_contract(taxonomy, seed):
+def test_the_taxonomy_task_passes_check_task(taxonomy, seed):
     """Argmax, separation and codes against each other and against every class."""
     task = Enumerated(taxonomy)
     rng = np.random.default_rng(seed)
@@ -107,7 +108,7 @@ def test_task_keeps_the_contract(taxonomy, seed):
         assert (losses <= np.maximum(losses[:, [a]], losses[[a], :])).all()
 
 
-def test_a_star_is_the_flat_task():
+def test_a_star_trains_the_model_of_the_flat_task():
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     X = rng.normal(size=(90, 4)) + np.eye(3)[y] @ rng.normal(size=(3, 4))
@@ -135,11 +136,12 @@ def test_exponential_loss_weighs_pairs_by_the_tree():
     assert all(r["bound"] <= r["primal"] for r in fitted.history_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [StructBoostClassifier(objective="hinge", C=50), MultiBoostCWClassifier(C=1e3, max_rounds=40)],
 )
-def test_classifiers_with_a_taxonomy(estimator, tmp_path):
+def test_classifiers_with_a_taxonomy_predict_and_load(estimator, tmp_path):
     X, y = load_digits(return_X_y=True)
     names = np.array(["zero", "one", "two", "three", "four"])
     X, y = X[y < 5], names[y[y < 5]]
@@ -157,7 +159,7 @@ def test_classifiers_with_a_taxonomy(estimator, tmp_path):
         estimator.set_params(taxonomy=[["zero"], "two"]).fit(X, y)
 
 
-def test_bad_labels_are_named():
+def test_wrong_labels_of_a_taxonomy_are_named():
     with pytest.raises(TaskError, match=r"Y\[1\] is 5"):
         TaxonomyTask(NESTED).codes([0, 5])
     with pytest.raises(TaskError, match="at least 2"):

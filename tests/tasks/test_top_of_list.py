@@ -31,7 +31,7 @@ MEASURES = ["map", "precision@2", "precision@9", "ndcg", "ndcg@1", "ndcg@2", "nd
 
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(MEASURES))
-def test_the_argmax_equals_all_orders(seed, loss):
+def test_searches_of_orders_equal_enumeration(seed, loss):
     rng = np.random.default_rng(seed)
     n, n_grades = int(rng.integers(2, 6)), int(rng.integers(2, 5)) if "ndcg" in loss else 2
     y = rng.integers(0, n_grades, size=n)
@@ -60,7 +60,7 @@ def test_the_argmax_equals_all_orders(seed, loss):
 
 
 @pytest.mark.parametrize("loss", ["map", "ndcg", "precision@2", "ndcg@3"])
-def test_the_task_keeps_the_contract(loss):
+def test_the_ranking_task_passes_check_task(loss):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 2)) for n in (1, 2, 4, 6)]
     Y = [[1], [0, 1], [1, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
@@ -138,7 +138,7 @@ def test_weights_of_another_length_than_relevance_are_named():
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
-def test_tied_pairs_count_half(seed):
+def test_tied_pairs_count_half_in_the_loss(seed):
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(12) < rng.integers(1, 12)).astype(int)
     scores = rng.integers(0, 3, size=12).astype(float)
@@ -147,6 +147,6 @@ def test_tied_pairs_count_half(seed):
 
 
 @pytest.mark.parametrize("loss", ["auc", "map@3", "precision@", "precision@0", "ndcg@x", None])
-def test_a_loss_that_is_not_there_is_refused(loss):
+def test_an_unknown_ranking_loss_is_refused(loss):
     with pytest.raises(ValueError, match="choose one of 'pairs', 'map', 'ndcg', or 'precision@10'"):
         RankingTask(loss)

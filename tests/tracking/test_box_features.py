@@ -96,6 +96,7 @@ def test_gradients_are_kept_to_an_eighth_of_a_grey_level(image):
     assert (shares.sum(axis=2) == lengths).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
 def test_features_are_means_over_pixels(x, y, w, h):

@@ -44,6 +44,7 @@ def example(monkeypatch):
     sys.modules.pop("examples.got10k_tracker", None)
 
 
+@pytest.mark.slow
 def test_the_toolkit_gets_the_boxes_of_our_loop(example, tmp_path):
     clip = made_clip(4)
     files = []

@@ -119,6 +119,7 @@ def test_steps_that_others_do_not_follow_are_taken_back():
     assert not rotation.has_begun
 
 
+@pytest.mark.slow
 def test_an_object_that_turns_around_itself_is_tracked():
     places = [(110 + 2 * k, 110 + 20 * np.sin(0.2 * k)) for k in range(40)]
     frames, boxes = zip(*(spinning(place, 0.12 * k) for k, place in enumerate(places)), strict=True)

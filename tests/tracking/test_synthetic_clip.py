@@ -15,6 +15,7 @@ def clip():
     return made_clip()
 
 
+@pytest.mark.slow
 def test_form(clip):
     assert (clip.frames.shape, clip.frames.dtype) == ((120, 240, 320, 3), np.uint8)
     assert (clip.boxes.shape, clip.visible.shape) == ((120, 4), (120,))
@@ -31,6 +32,7 @@ def test_it_is_the_same_each_time(clip):
     assert (other.boxes != clip.boxes[:2]).any()
 
 
+@pytest.mark.slow
 def test_boxes_hold_the_object_and_nothing_else_of_it_is_outside(clip, monkeypatch):
     module = sys.modules[
         "structboost.tracking.synthetic_clip"

@@ -54,6 +54,7 @@ def video_of(tmp_path, clip):
     return path, ",".join(map(str, clip.boxes[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [folder_of, video_of])
 def test_all_outputs(tmp_path, clip, form, capsys):
     source, box = form(tmp_path, clip)
@@ -82,6 +83,7 @@ def test_all_outputs(tmp_path, clip, form, capsys):
     assert f"wrote {out}: H.264; 320x240" in shown
 
 
+@pytest.mark.slow
 def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys, clip):
     monkeypatch.setattr("structboost.tracking.clip.made_clip", lambda: clip)
     assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
@@ -91,6 +93,7 @@ def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys
     assert "synthetic clip" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_truth_the_measures_are_null(tmp_path, clip):
     source, box = folder_of(tmp_path, clip)
     assert main(["track", str(source), "--box", box, "--json", str(tmp_path / "s.json")]) == 0
@@ -186,6 +189,7 @@ def test_an_empty_truth_and_empty_files_are_named(tmp_path, capsys):
     assert "is empty" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_was_tracked_before_a_bad_frame_is_kept(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     (source / "img" / "0008.png").write_bytes(b"not an image")
@@ -213,6 +217,7 @@ def test_what_was_tracked_before_a_bad_frame_is_kept(tmp_path, clip, capsys):
         assert sum(1 for _ in frames) == 7
 
 
+@pytest.mark.slow
 def test_a_truncated_video_keeps_what_was_tracked(tmp_path, clip, capsys):
     truncated = tmp_path / "truncated.avi"
     with VideoWriter(truncated, fps=20) as writer:
@@ -237,6 +242,7 @@ def test_a_truncated_video_keeps_what_was_tracked(tmp_path, clip, capsys):
     assert 3 <= len(read_boxes(boxes)) < N_FRAMES
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_tracked(tmp_path, clip, capsys, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     update = StructBoostTracker.update
@@ -265,6 +271,7 @@ def test_ctrl_c_before_the_first_frame_leaves_nothing(tmp_path, clip, capsys, mo
     assert not (tmp_path / "b.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     write_boxes(tmp_path / "truth.txt", clip.boxes[:5])
@@ -274,6 +281,7 @@ def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip,
     assert "(4 frames)" in captured.out
 
 
+@pytest.mark.slow
 def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch, capsys):
     source, _ = folder_of(tmp_path, clip)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -307,6 +315,7 @@ def test_a_box_drawn_in_a_shrunk_window_is_one_of_the_frame(monkeypatch):
     np.testing.assert_allclose(box, 2160 / shown[0][0] * np.array([10, 20, 30, 40]), atol=0.2)
 
 
+@pytest.mark.slow
 def test_several_objects_in_a_range_of_frames_with_all_outputs(tmp_path, clip, capsys):
     source, _ = folder_of(tmp_path, clip)
     write_boxes(tmp_path / "truth.txt", clip.boxes)
@@ -343,6 +352,7 @@ def test_several_objects_in_a_range_of_frames_with_all_outputs(tmp_path, clip, c
     assert "are compared" not in shown.err
 
 
+@pytest.mark.slow
 def test_a_video_on_standard_input_has_times(tmp_path, clip, monkeypatch):
     source, box = video_of(tmp_path, clip)
     table = tmp_path / "b.csv"
@@ -354,6 +364,7 @@ def test_a_video_on_standard_input_has_times(tmp_path, clip, monkeypatch):
     np.testing.assert_allclose(times, [0.05, 0.1, 0.15])  # 20 frames per second
 
 
+@pytest.mark.slow
 def test_show_ends_by_a_key(tmp_path, clip, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     shown = []
@@ -376,6 +387,7 @@ def test_the_version_is_told(capsys):
     assert capsys.readouterr().out.startswith("structboost ")
 
 
+@pytest.mark.slow
 def test_help_says_what_it_takes():
     command = [sys.executable, "-m", "structboost", "track", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -392,6 +404,7 @@ def test_ctrl_c_while_modules_are_imported_is_told(monkeypatch, capsys):
     assert capsys.readouterr().err == "structboost track: interrupted.\n"
 
 
+@pytest.mark.slow
 def test_a_box_may_begin_left_of_the_frame(tmp_path, clip):
     source, _ = folder_of(tmp_path, clip)
     boxes = tmp_path / "boxes.txt"

@@ -51,6 +51,7 @@ def tracked(tracker, frames, box):
     return np.array(boxes), np.array(confidences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tracker", "least"), [(StructBoostTracker, 0.8), (AdaBoostTracker, 0.7), (StruckTracker, 0.7)]
 )
@@ -59,6 +60,7 @@ def test_the_made_clip_is_tracked(clip, tracker, least):
     assert evaluate(boxes[1:], clip.boxes[1:]).mean_overlap > least
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_boxes_whatever_the_threads(clip):
     n_threads = cv2.getNumThreads()
     found = []
@@ -139,6 +141,7 @@ def test_any_learner_tracks_in_the_same_loop(clip):
     assert 6 <= tracker.learner.frames <= 5 + 7  # five samples of the first frame
 
 
+@pytest.mark.slow
 def test_a_lost_object_is_reported_and_found_again(clip):
     tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
     for frame in clip.frames[1:20]:
@@ -177,6 +180,7 @@ def lost_tracker(clip):
     return tracker, empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shift", "size"), [((-180, 40), 1.0), ((-170, -60), 1.2)])
 def test_a_lost_object_is_found_anywhere_in_the_frame(clip, lost_tracker, shift, size):
     """It comes back more than two of its sizes away, and of another size."""
@@ -199,6 +203,7 @@ def test_a_lost_object_is_found_anywhere_in_the_frame(clip, lost_tracker, shift,
     assert overlaps(truth, tracker.box[None])[0] > 0.5
 
 
+@pytest.mark.slow
 def test_a_lost_object_is_not_mistaken_for_another_one(lost_tracker):
     tracker, empty = lost_tracker
     last = tracker.box.copy()
@@ -212,6 +217,7 @@ def test_a_lost_object_is_not_mistaken_for_another_one(lost_tracker):
     np.testing.assert_array_equal(tracker.box, last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(90, 120), (400, 600)])
 def test_the_whole_frame_is_searched_in_pieces(shape):
     """Whatever the frame and wherever the object: after all pieces it was the best in one."""
@@ -240,6 +246,7 @@ def test_the_whole_frame_is_searched_in_pieces(shape):
         assert (len({round(width, 2) for width in widths}) > 1) or n_pieces > 1
 
 
+@pytest.mark.slow
 def test_several_first_frames_grey_frames_and_another_frame_size(clip):
     tracker = StructBoostTracker().init(list(clip.frames[:3]), clip.boxes[:3])
     assert tracker.n_frames == 3
@@ -263,6 +270,7 @@ def test_several_first_frames_grey_frames_and_another_frame_size(clip):
     assert overlaps(clip.boxes[1], grey.update(clip.frames[1, :, :, 1])[None])[0] > 0.7
 
 
+@pytest.mark.slow
 def test_nothing_grows(clip):
     tracker = StructBoostTracker(n_kept=12, n_stumps=80, every=1)
     tracker.init(clip.frames[0], clip.boxes[0])

@@ -468,6 +468,7 @@ def test_spread_weights_are_shorter_and_within_the_gap(name):
     assert spread.model_.n_stages == len(spread.history_) == len(plain.history_) + 1
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     problem=st.sampled_from(sorted(PROBLEMS)),
@@ -523,6 +524,7 @@ def test_a_stage_wise_fit_counts_a_step_for_each_column():
     assert [record["oracle_calls"] for record in trainer.history_] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
 def test_a_series_is_taken_by_position(formulation):
     pandas = pytest.importorskip("pandas")

@@ -83,6 +83,7 @@ def test_a_search_stops_where_the_primal_stalls_and_not_on_its_edges(monkeypatch
     assert StructBoostClassifier(tol=0.0, **settings).fit(X, y).n_iter_ > len(primals)
 
 
+@pytest.mark.slow
 def test_the_bound_over_all_stumps_holds_where_the_one_of_the_family_does_not(noisy):
     X, y = noisy
     fitted = StructBoost(BinaryTask(), C=60, tol=1e-3).fit(X, y)
@@ -168,6 +169,7 @@ def test_the_smallest_C_is_that_of_a_linear_program(seed):
     assert fitted.history_[0]["smallest_C"] <= expected * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_search_for_the_smallest_C_takes_no_more_passes_than_it_may():
     class Counted(MultiLabelTask):
         passes = 0

@@ -105,6 +105,7 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
     assert len(Cs) < 10
 
 
+@pytest.mark.slow
 def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
     made, label = noisy()
     called = []
@@ -132,6 +133,7 @@ def sloped(n=90):
     return made, np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
 
 
+@pytest.mark.slow
 def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(tmp_path):
     made, label = sloped()
     union = ["linear", "stump"]
@@ -194,6 +196,7 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
     assert len(found.records) == sum(map(len, losses.values()))
 
 
+@pytest.mark.slow
 def test_a_union_stays_where_no_family_is_better_alone():
     random = np.random.default_rng(0)
     made = random.normal(size=(90, 6))
@@ -207,6 +210,7 @@ def test_a_union_stays_where_no_family_is_better_alone():
     assert {record["weak_learner"] for record in trainer.C_path_} == {"stump+linear"}
 
 
+@pytest.mark.slow
 def test_a_held_out_example_of_weight_two_is_one_given_twice():
     made, label = noisy()
     train, held = slice(0, 100), slice(100, 150)
@@ -290,6 +294,7 @@ def test_early_stopping_and_c_share_one_held_out_part():
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
 
 
+@pytest.mark.slow
 def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
     search = GridSearchCV(
         StructBoostClassifier(weak_learner="stump", **QUICK_FACE),
@@ -304,6 +309,7 @@ def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
     assert loaded.C == "auto"
 
 
+@pytest.mark.slow
 def test_rankers_hold_out_queries_or_items():
     made, label = noisy(200)
     qid = np.repeat(np.arange(20), 10)
@@ -332,6 +338,7 @@ class PressingTask(MulticlassTask):
         return super().separate(X, Y, scores)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_model_of_the_path():
     made, label = noisy()
     task = PressingTask(3)
@@ -357,6 +364,7 @@ def test_ctrl_c_keeps_the_best_model_of_the_path():
     assert not hasattr(trainer, "C_path_")
 
 
+@pytest.mark.slow
 def test_a_broken_run_resumes_with_the_same_c(tmp_path):
     made, label = noisy()
     whole = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)
@@ -378,6 +386,7 @@ def test_a_broken_run_resumes_with_the_same_c(tmp_path):
     np.testing.assert_array_equal(trainer.model_.scores(made), whole.model_.scores(made))
 
 
+@pytest.mark.slow
 def test_the_path_is_drawn():
     pytest.importorskip("matplotlib").use("Agg")
     model = StructBoostClassifier(weak_learner="stump", **QUICK_FACE).fit(X, y)

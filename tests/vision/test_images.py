@@ -134,6 +134,7 @@ def test_masks_that_are_none_are_refused_by_name(mask, message):
         mask_of(mask, "masks[1]")
 
 
+@pytest.mark.slow
 def test_a_tracker_sees_the_same_in_a_picture_and_in_its_array():
     rng = np.random.default_rng(1)
     frames = [rng.integers(0, 256, (48, 64, 3)).astype(np.uint8) for _ in range(2)]

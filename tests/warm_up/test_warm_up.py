@@ -84,6 +84,7 @@ main(["warmup", "--remove"])
 """
 
 
+@pytest.mark.slow
 def test_compiled_code_is_removed_and_nothing_else(tmp_path):
     other = tmp_path / "numpy" / "other.nbi"
     other.parent.mkdir()

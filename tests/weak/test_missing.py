@@ -128,6 +128,7 @@ def labelled(n=240):
     return X, np.where(np.isnan(X[:, 2]), (y + 1) % 3, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_engines_agree_and_the_gap_is_certified(engine):
     X, y = labelled()

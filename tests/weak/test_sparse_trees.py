@@ -42,6 +42,7 @@ def test_entries_that_are_stored_twice_or_as_zeros_change_nothing():
     np.testing.assert_array_equal(found.codes, bin_features(twice.toarray()).codes)
 
 
+@pytest.mark.slow
 def test_classifiers_rankers_and_label_sets_learn_the_same_from_sparse_and_from_dense():
     values, _ = table(0)
     scores = values[:, 0] * values[:, 1] + np.sin(2 * values[:, 2]) + 0.5 * values[:, 3]

@@ -153,6 +153,7 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
         TreeFamily(X, (-1.0, 1.0), row_share=2)
 
 
+@pytest.mark.slow
 def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
     X, y = load_iris(return_X_y=True)
 

@@ -1,0 +1,81 @@
+"""Methods that only some tasks have, as protocols; formulations list those that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from structboost._typing import FloatArray
+from structboost.contract.listed_outputs import OutputCodes
+from structboost.exceptions import TaskError
+
+
+@runtime_checkable
+class HasCodes(Protocol):
+    """Task whose outputs are few and have label codes, as exponential formulations need."""
+
+    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """Return the codes of all outputs, and which are true.
+
+        Parameters
+        ----------
+        Y : sequence, shape (n_examples,)
+            True outputs.
+
+        Returns
+        -------
+        codes : OutputCodes
+            Codes, true outputs and losses; all examples share one list of outputs.
+        """
+
+
+@runtime_checkable
+class HasGains(Protocol):
+    """Task whose outputs are orders of the parts, as stage-wise ranking needs."""
+
+    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the gain of each part at the first rank, and its weight.
+
+        Parameters
+        ----------
+        Y : sequence
+            True outputs.
+
+        Returns
+        -------
+        gains, weights : ndarray, shape (n_parts,)
+            Those of all examples, one after the other; neither has a unit.
+        """
+
+
+def codes_of(task: Any, Y: Sequence[Any]) -> OutputCodes:
+    """Return the codes of a task that has them.
+
+    Raises
+    ------
+    TaskError
+        If it has none.
+    """
+    if not isinstance(task, HasCodes):
+        raise _lacks(task, "codes(Y)")
+    return task.codes(Y)
+
+
+def gains_of(task: Any, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    """Return the gains and weights of the parts of a task that has them.
+
+    Raises
+    ------
+    TaskError
+        If it has none.
+    """
+    if not isinstance(task, HasGains):
+        raise _lacks(task, "gains(Y)")
+    return task.gains(Y)
+
+
+def _lacks(task: Any, method: str) -> TaskError:
+    return TaskError(
+        f"{type(task).__name__} has no {method}, which this formulation needs; define it, or use "
+        "formulation='one_slack'."
+    )

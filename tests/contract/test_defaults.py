@@ -1,0 +1,69 @@
+"""Defaults of a task that calls them from methods of its own cost what they cost alone."""
+
+import numpy as np
+import pytest
+
+from structboost import StructBoost, Task
+from structboost.contract.optional_methods import codes_of, gains_of
+from structboost.exceptions import TaskError
+
+
+class Signs(Task):
+    """Two outputs for each number, listed."""
+
+    def __init__(self):
+        self.n_features_of_truth = self.n_listings = 0
+
+    def parts(self, x):
+        return np.array([[x, 1.0]])
+
+    def joint_feature(self, x, y):
+        self.n_features_of_truth += 1
+        return np.array([[float(y)]])
+
+    def loss(self, y, y_pred):
+        return float(y != y_pred)
+
+    def outputs(self, x):
+        self.n_listings += 1
+        return [-1, 1]
+
+
+class SignsThroughSuper(Signs):
+    def separate(self, X, Y, scores):
+        return super().separate(X, Y, scores)
+
+    def marginals_batch(self, X, scores):
+        return super().marginals_batch(X, scores)
+
+
+X = [float(v) for v in np.random.default_rng(0).normal(size=30)]
+Y = [1 if x > 0.2 else -1 for x in X]
+
+
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
+def test_a_method_that_only_calls_the_default_costs_no_more_calls(formulation):
+    trainers = [
+        StructBoost(of(), C=20.0, formulation=formulation, max_rounds=20, tol=1e-3).fit(X, Y)
+        for of in (Signs, SignsThroughSuper)
+    ]
+    plain, through_super = (trainer.task for trainer in trainers)
+    assert through_super.n_features_of_truth == plain.n_features_of_truth
+    assert through_super.n_listings == plain.n_listings
+    assert trainers[0].objective_ == trainers[1].objective_
+    assert trainers[0].history_[-1]["gap"] == trainers[1].history_[-1]["gap"]
+
+
+def test_predictions_in_batches_follow_a_prediction_of_its_own():
+    class Always(Signs):
+        def predict(self, x, scores):
+            return 1
+
+    trainer = StructBoost(Always(), C=20.0, max_rounds=5).fit(X, Y)
+    assert trainer.predict(X) == [1] * len(X)
+
+
+@pytest.mark.parametrize(("needed", "method"), [(codes_of, "codes"), (gains_of, "gains")])
+def test_a_method_that_a_task_lacks_is_named(needed, method):
+    with pytest.raises(TaskError, match=rf"Signs has no {method}\(Y\), which this formulation"):
+        needed(Signs(), Y)
