@@ -82,8 +82,6 @@ def track_frames(
     tracker: BoxTracker,
     frames: Iterable[tuple[int, Pixels]],
     boxes: ArrayLike,
-    *,
-    each: Callable[[int, Pixels, TrackedFrames], Any] | None = None,
 ) -> TrackedFrames:
     """Track an object through frames.
 
@@ -95,8 +93,6 @@ def track_frames(
         As :func:`structboost.tracking.video.open_frames` gives them.
     boxes : array-like, shape (4,) or (n_first, 4)
         The object in the first frame, or in the first ones, a row each.
-    each : callable, optional
-        Called as ``each(number, image, so_far)`` after every frame.
 
     Returns
     -------
@@ -112,13 +108,8 @@ def track_frames(
     VideoError
         If not even the first frames can be read.
     """
-
-    def each_of_one(number: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
-        if each is not None:
-            each(number, image, so_far[0])
-
-    given = np.atleast_2d(np.asarray(boxes, np.float64))
-    return track_objects([tracker], frames, given[None], each=each_of_one)[0]
+    boxes = np.atleast_2d(np.asarray(boxes, np.float64))
+    return track_objects([tracker], frames, boxes[None])[0]
 
 
 def track_objects(

@@ -182,6 +182,9 @@ def test_answers_of_classifiers_come_out_as_frames_with_names():
         crossed.transform(frame[["b", "a", "c"]])
     binary = CrossFitted(LogisticRegression(), folds=2).fit(X, Y)
     assert binary.get_feature_names_out().tolist() == ["logisticregression_1"]
+    binary.set_params(passthrough=True)
+    named = binary.get_feature_names_out(["p", "q", "r"])
+    assert named.tolist() == ["logisticregression_1", "p", "q", "r"]
     piped = make_pipeline(crossed, StructBoostClassifier(max_iter=3)).fit(frame, labels)
     assert list(piped[-1].feature_names_in_) == list(found.columns)
     inputs, outputs = zip(*QUERIES, strict=True)

@@ -342,3 +342,14 @@ def test_a_cache_keeps_below_its_size_what_was_used_last(tmp_path):
     assert not old.exists()
     assert cache.path(images[0], 4).exists()
     assert cache.path(images[2], 4).exists()
+
+
+def test_a_meaning_that_is_given_to_a_segmenter_says_which_value_is_the_object():
+    made = made_images(2)
+    masks = [np.where(mask, 9, 4).astype(np.uint8) for mask in made.masks]
+    meaning = Meaning(classes=(9, 4))
+    turned = Segmenter(n_segments=20, C=1.0, meaning=meaning).fit(made.images, masks)
+    assert turned.meaning_ == meaning
+    usual = Segmenter(n_segments=20, C=1.0).fit(made.images, [1 - mask for mask in made.masks])
+    image = made.images[0]
+    np.testing.assert_array_equal(turned.predict(image), usual.predict(image))

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from structboost.progress import Phase
@@ -134,3 +135,17 @@ def test_a_phase_tells_that_it_goes_on(monkeypatch, capsys):
     with Phase("digging", 3, visible=False) as line:
         line.step()
     assert capsys.readouterr().err == ""
+
+
+def test_a_classifier_of_your_own_learns_from_at_most_the_number_of_superpixels_that_is_set():
+    made = made_images(2)
+    sizes = []
+
+    class Counting(DummyClassifier):
+        def fit(self, X, y, sample_weight=None):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    unaries = OwnUnaries(Counting(), features=mean_colours, n_folds=2, n_rows=25)
+    Segmenter(C=1.0, superpixels=squares, unaries=unaries).fit(made.images, made.masks)
+    assert sizes == [25, 25]

@@ -162,6 +162,8 @@ def test_scribbles_are_spread_over_the_image(learner, tmp_path):
     strokes = fresh.scribbles[0]
     found = segmenter.predict(fresh.images[0], strokes)
     assert (found[strokes == 1] == 1).mean() > 0.95
+    probabilities = segmenter.predict_proba(fresh.images[0], strokes)
+    assert np.mean(probabilities.argmax(axis=2) == found) > 0.98  # outlines may differ
     with pytest.raises(ValueError, match="give scribbles"):
         segmenter.predict(fresh.images[0])
     with pytest.raises(ValueError, match="one size"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pytest
@@ -212,3 +214,15 @@ def test_true_labels_leave_void_out_and_weigh_by_area():
     np.testing.assert_array_equal(truth.labels, [0, 1])
     np.testing.assert_allclose(truth.areas, [0.6, 1.0])
     np.testing.assert_array_equal(true_labels(np.array([[8, 2]]), by_area=False)[0].areas, [1.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", ["group_rows", "joint_rows"])
+def test_classifiers_learn_from_at_most_the_number_of_superpixels_that_is_set(rows):
+    images, counts = described(4)
+    usual, few = (
+        fit_unaries(images, counts, replace(QUICK, **changed))[1][0] for changed in ({}, {rows: 30})
+    )
+    differs = (usual != few).any(axis=(0, 2))
+    assert differs[-1] == (rows == "joint_rows")  # the joint classifier comes last
+    assert differs[:-1].all() == (rows == "group_rows")

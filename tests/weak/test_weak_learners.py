@@ -405,3 +405,20 @@ def test_features_that_are_no_float32_are_named(scale):
     features = np.array([[1.0, scale], [2.0, 3 * scale]])
     with pytest.raises(TaskError, match=r"Feature 1 has values up to 3e[+-]\d+.*scale the feature"):
         FeatureFamily(features)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=5),
+        partial(PiecewiseFamily, n_centers=4, quantiles=(0.3,)),
+    ],
+)
+def test_the_seed_of_a_family_that_draws_changes_what_it_finds(family):
+    rng = np.random.default_rng(0)
+    rows, duals = rng.random((60, 36)), rng.normal(size=(60, 2))
+    edges = [
+        [c.edge for c in family(rows, (-1.0, 1.0), random_state=seed).price(duals, 1)]
+        for seed in (0, 0, 1)
+    ]
+    assert edges[0] == edges[1] != edges[2]
