@@ -418,7 +418,7 @@ def test_the_seed_of_a_family_that_draws_changes_what_it_finds(family):
     rng = np.random.default_rng(0)
     rows, duals = rng.random((60, 36)), rng.normal(size=(60, 2))
     edges = [
-        [c.edge for c in family(rows, (-1.0, 1.0), random_state=seed).price(duals, 1)]
+        [c.edge for c in family(rows, (-1.0, 1.0), random_state=seed).price(duals, 20)]
         for seed in (0, 0, 1)
     ]
     assert edges[0] == edges[1] != edges[2]
