@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import warn_user
 
 # What tables are kept as.
 TABLE_TYPES = (np.float64, np.float32, np.uint8)
@@ -241,6 +242,52 @@ def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
         raise ValueError(
             f"{argument} needs {flag}, which {type(plug_in).__name__} does not declare; {remedy}."
         )
+
+
+def lacking(plug_in: type, protocol: type) -> list[str]:
+    """Members of a protocol that a class lacks."""
+    members = [name for name in vars(protocol) if not name.startswith("_")]
+    return [name for name in members if not hasattr(plug_in, name)]
+
+
+def check_implements(made: type, by: Any, protocol: type, argument: str, remedy: str) -> None:
+    """Raise ValueError unless a class has the members that an argument of the trainer needs.
+
+    Parameters
+    ----------
+    made : type
+        Class of what a plug-in makes.
+    by : object
+        The plug-in, for the error.
+    protocol : type
+        Its members are what the argument needs.
+    argument, remedy : str
+        Names of the argument, and what to write instead.
+    """
+    missing = lacking(made, protocol)
+    if missing:
+        raise ValueError(
+            f"{argument} needs {', '.join(missing)}, which {made.__name__} of "
+            f"{type(by).__name__} does not implement; {remedy}."
+        )
+
+
+def tell_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
+    """Warn of class attributes that version 0.2 read and that are not read any more.
+
+    Parameters
+    ----------
+    plug_in : type
+        A new subclass of a contract.
+    replaced : dict of str to str
+        For each flag of 0.2 an instruction in its place.
+    """
+    for flag, remedy in replaced.items():
+        if flag in vars(plug_in):
+            warn_user(
+                f"{plug_in.__name__} declares {flag}, which is not read any more; {remedy}.",
+                FutureWarning,
+            )
 
 
 def check_takes_arguments(

@@ -23,6 +23,7 @@ from structboost.exceptions import ModelFileError
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
+from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.model.ensemble import Ensemble, load_model
@@ -200,7 +201,7 @@ class BoostedEstimator(Documented, BaseEstimator):
             if not stopping.losses:  # a checkpoint had all rounds behind it
                 stopping.evaluate_all(trainer)
             self.validation_losses_ = stopping.losses
-            by_rounds = formulation_of(trainer.formulation).ends_by_rounds
+            by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
             if whole is None or not by_rounds or trainer.interrupted_:
                 self.model_ = trainer.model_.at_stage(stopping.best_stage)
                 self.objective_ = trainer.history_[stopping.best_stage]["primal"]

@@ -37,13 +37,19 @@ from structboost.exceptions import (
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.masters.base import Formulation
+from structboost.masters.base import Formulation, LearnsFromHeldOut
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_positive, checked_whole_number, shown
+from structboost.validation import (
+    checked_choice,
+    checked_positive,
+    checked_whole_number,
+    lacking,
+    shown,
+)
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
@@ -287,7 +293,7 @@ class StructBoostEstimator(BoostedEstimator):
             "max_rounds": self._most_rounds(),
         }
         if isinstance(formulation, Formulation) and not formulation.can_choose_C:
-            if is_same(self.C, AUTO) and formulation.takes_infinite_C:
+            if is_same(self.C, AUTO) and _takes_infinite(formulation):
                 settings["C"] = np.inf
         if self._is_stage_wise:
             settings["columns_per_channel"] = 1
@@ -392,7 +398,8 @@ class StructBoostEstimator(BoostedEstimator):
             return self._share_of_features()
         few, every = _SHARES_OF_FEATURES
         formulation = formulation_of(self._formulation())
-        if not isinstance(formulation, NewtonSteps) or not formulation.looks_at_rows_left_out:
+        looks = not lacking(formulation.makes, LearnsFromHeldOut)
+        if not (looks and isinstance(formulation, NewtonSteps)):
             return every
         if (self.n_features_in_ or 0) > _MOST_TRIED_FEATURES:
             return few
@@ -521,3 +528,12 @@ def _taken(values: Any, rows: Any) -> Any:
 def _names(weak_learner: Any) -> list[Any]:
     """Weak learners, or the one there is, as a list."""
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
+
+
+def _takes_infinite(formulation: Formulation) -> bool:
+    """Whether a formulation takes an infinite C."""
+    try:
+        formulation.check_C(np.inf)
+    except ValueError:
+        return False
+    return True

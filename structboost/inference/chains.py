@@ -273,42 +273,41 @@ def tag_probabilities(
             last_row = rows[i]
             shift = exponentials(transitions[last_row], allowed, following, preceding)
         log_sums[i] = sum_product(
-            emissions[first : first + n], transitions, allowed, rows[i], row_step, forward, likely,
-            following, preceding, shift, of_tags[first : first + n], of_pairs,
+            emissions[first : first + n], (transitions, allowed, rows[i], row_step),
+            (forward, likely, following, preceding), shift, of_tags[first : first + n], of_pairs,
         )  # fmt: skip
 
 
 @compiled
 def sum_product(
     emissions: FloatArray,
-    transitions: FloatArray,
-    allowed: FloatArray,
-    row: int,
-    row_step: int,
-    forward: FloatArray,
-    likely: FloatArray,
-    following: FloatArray,
-    preceding: FloatArray,
+    steps: _Steps,
+    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> float:
     """Compute the probabilities of one sequence, and return the logarithm of the sum.
 
-    Arguments are those of :func:`tag_probabilities`, and ``row`` of the first step.  ``forward``
-    and ``likely``, of at least the shape of ``emissions``, are space to work in.  ``following``,
-    ``preceding`` and ``shift`` are results of :func:`exponentials` for the one row of all steps;
-    where ``row_step`` is 1, they are space to work in.
+    Parameters
+    ----------
+    emissions, of_tags, of_pairs
+        As for :func:`tag_probabilities`.
+    steps : tuple
+        Transitions and what is allowed, row of the first step, and rows from a step to the next.
+    space : tuple
+        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in; then the
+        two arrays of :func:`exponentials` for the one row of all steps.  Where rows differ, these
+        are space to work in, too.
+    shift : float
+        Largest score that :func:`exponentials` returned.
     """
     if not len(emissions):
         return 0.0
-    steps = transitions, allowed, row, row_step
-    is_accurate, log_sum = _scaled(
-        emissions, steps, (forward, likely, following, preceding), shift, of_tags, of_pairs
-    )
+    is_accurate, log_sum = _scaled(emissions, steps, space, shift, of_tags, of_pairs)
     if is_accurate:
         return float(log_sum)
-    return float(_by_logarithms(emissions, steps, forward, of_tags, of_pairs))
+    return float(_by_logarithms(emissions, steps, space[0], of_tags, of_pairs))
 
 
 @compiled

@@ -57,9 +57,9 @@ def semi_markov_viterbi(spans: ArrayLike, transitions: ArrayLike) -> IntArray:
     pairs = real_array(transitions, "transitions", (n_labels, n_labels), forbids=True)
     zeros, (lengths, labels) = np.zeros((n, n_labels)), np.zeros((2, n), np.int64)
     impossible = best_segments(
-        zeros, zeros, scores.reshape(n * max_length, n_labels), pairs.reshape(1, -1),
-        np.array([0, n]), np.zeros(1, np.int64), max_length, max_length,
-        np.zeros((n, 2), np.int64), 0.0, lengths, labels,
+        (zeros, zeros, scores.reshape(n * max_length, n_labels), pairs.reshape(1, -1)),
+        (np.array([0, n]), np.zeros(1, np.int64), max_length, max_length),
+        (np.zeros((n, 2), np.int64), 0.0), lengths, labels,
     )  # fmt: skip
     if impossible >= 0:
         raise ValueError(
@@ -83,20 +83,17 @@ def cut_of(lengths: IntArray, labels: IntArray) -> IntArray:
 
 @compiled
 def best_segments(
-    tokens: FloatArray,
-    begins: FloatArray,
-    spans: FloatArray,
-    pairs: FloatArray,
-    starts: IntArray,
-    span_rows: IntArray,
-    span_step: int,
-    max_length: int,
-    rewarded: IntArray,
-    reward: float,
+    scores: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    layout: tuple[IntArray, IntArray, int, int],
+    loss: tuple[IntArray, float],
     lengths: IntArray,
     labels: IntArray,
 ) -> int:
     """Cut every sequence, as :func:`semi_markov_viterbi` does one.
+
+    ``scores`` are the arrays ``tokens``, ``begins``, ``spans`` and ``pairs``.  ``layout`` consists
+    of ``starts``, ``span_rows``, ``span_step`` and ``max_length``, and ``loss`` of ``rewarded`` and
+    ``reward``.
 
     Parameters
     ----------
@@ -122,6 +119,9 @@ def best_segments(
     impossible : int
         First sequence without an allowed cut, or -1.
     """
+    tokens, begins, spans, pairs = scores
+    starts, span_rows, span_step, max_length = layout
+    rewarded, reward = loss
     n_labels = tokens.shape[1]
     longest = 0
     for i in range(len(span_rows)):

@@ -51,7 +51,7 @@ def risk_of(
     total = 0.0
     for i in range(len(shares)):
         log_sum, true = _sums(
-            i, tokens, sequences, penalties, weights, transitions, following, preceding, shift,
+            i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, of_pairs,
         )  # fmt: skip
         total += shares[i] * (log_sum - true)
@@ -92,7 +92,7 @@ def dual_pass(
         shift = exponentials(transitions[0], penalties[0], following, preceding)
         change[:] = 0.0
         log_sum, _ = _sums(
-            i, tokens, sequences, penalties, weights, transitions, following, preceding, shift,
+            i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, change,
         )  # fmt: skip
         emissions, found = space[2], space[3]
@@ -181,15 +181,14 @@ def _sums(
     penalties: Any,
     weights: FloatArray,
     transitions: FloatArray,
-    following: FloatArray,
-    preceding: FloatArray,
-    shift: float,
+    powers: tuple[FloatArray, FloatArray, float],
     space: Any,
     of_pairs: FloatArray,
 ) -> tuple[float, float]:
     """Logarithm of the sum over all tags of sequence ``i``, and the score of the true ones.
 
-    ``space`` gets the scores and the probabilities of tags; ``of_pairs`` gains.
+    ``powers`` come from :func:`exponentials`.  ``space`` gets the scores and the probabilities of
+    tags; ``of_pairs`` gains.
     """
     features, at, values = tokens
     starts, tags, _, ends = sequences
@@ -217,8 +216,9 @@ def _sums(
             emissions[0, k] += penalties[1][k]
         if ends[i, 1]:
             emissions[n - 1, k] += penalties[2][k]
+    following, preceding, shift = powers
     log_sum = sum_product(
-        emissions[:n], transitions, penalties[0], 0, 0, forward, likely, following, preceding,
+        emissions[:n], (transitions, penalties[0], 0, 0), (forward, likely, following, preceding),
         shift, of_tags[:n], of_pairs,
     )  # fmt: skip
     return log_sum, true

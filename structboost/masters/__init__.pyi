@@ -1,5 +1,7 @@
 """Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
 
+from .base import Booster as Booster
+from .base import Boosting as Boosting
 from .base import Cut as Cut
 from .base import CutOracle as CutOracle
 from .base import Formulation as Formulation

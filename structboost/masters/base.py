@@ -1,24 +1,64 @@
-"""What the boosting loop asks of a formulation, of its restricted master, and of a cut oracle."""
+"""Contracts of what the loop trains: formulations, masters, boosters and the oracle of cuts.
+
+Columns j have weights ``w_j >= 0``, and the score of a part on a channel is the sum over columns of
+weight times response.  There are two ways to the weights::
+
+    master     min over w of  sum(w) + C risk(w)        solved anew, with duals and a lower bound
+    booster    w_j += step_j  along minus the gradient  each column once, with no bound and no C
+
+The loop (:mod:`structboost.training.loop`) calls them in this order::
+
+    formulation.check(), formulation.check_C(C), formulation.prepare(families, random_state)
+    columns = formulation.columns(problem, C)
+    repeat
+        price by master.duals() or booster.gradient()
+        columns.add_responses(...)  of new learners, and columns.add_columns(...) of new columns
+        master.solve_loosely(...) after new columns, else master.solve(...);  or booster.step(...)
+        master.bound(largest edge); weights, risk and primal go into the record of the round
+
+What only some masters and boosters can do is a protocol (:class:`Resumable`, :class:`Spreadable`,
+:class:`RecallsResponses`, :class:`LearnsFromHeldOut`, :class:`TakesSparseResponses`): they have its
+methods or not, and :attr:`Formulation.makes` says so before there is one.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.validation import checked_positive, checked_regularisation
+from structboost.validation import checked_positive, checked_regularisation, tell_of_old_flags
+from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.terms import Terms, TermsByKind
+
+# Flags that plug-ins of version 0.2 declared.
+_MAKES = "return the class of the master, which has the methods, by the property makes"
+_OLD_FLAGS_OF_FORMULATIONS = {
+    "can_spread": _MAKES,
+    "can_resume": _MAKES,
+    "takes_infinite_C": "override check_C, or make it a Boosting",
+    "shares_weight": "override prepare, and call vary of the families",
+    "ends_by_rounds": "leave it out",
+    "looks_at_rows_left_out": "leave it out",
+}
+_OLD_FLAGS_OF_MASTERS = {
+    "drops_idle_columns": "set max_idle_rounds, infinite for False",
+    "takes_sparse_answers": "define add_sparse_responses",
+    "takes_held_out": "leave it out: add_held_out is called where it is defined",
+    "keeps_answers": "leave it out: hold_responses is called where it is defined",
+    "searches_outputs": "override is_exact",
+}
 
 
 class Cut(NamedTuple):
@@ -77,7 +117,7 @@ class ColumnOracle(ABC):
         kind : str
             Kind of the parts.
         responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            What :meth:`structboost.WeakLearnerFamily.responses` returned.
+            What :meth:`structboost.weak.WeakLearnerFamily.responses` returned.
 
         Returns
         -------
@@ -288,8 +328,8 @@ class Problem:
         Source of all that the master draws.
     new_cut_oracle : callable, optional
         Makes a :class:`CutOracle`.  Given to formulations that declare ``works_on_shards``.
-    ridge : float
-        Ridge that the families of weak learners ask for.
+    families : dict of str to WeakLearnerFamily
+        Families of weak learners, by kind.
     """
 
     task: Task
@@ -299,7 +339,7 @@ class Problem:
     example_weights: FloatArray
     random_state: np.random.RandomState
     new_cut_oracle: Callable[[], CutOracle] | None = None
-    ridge: float = 0.0
+    families: Mapping[str, WeakLearnerFamily] = field(default_factory=dict)
 
     def cut_oracle(self) -> CutOracle:
         """Cuts of the task's loss-augmented argmax, made where the shards are.
@@ -329,46 +369,31 @@ class Problem:
         return kind
 
 
-class Formulation(ABC):
-    """What is minimised over the weights, and how: a parameter of the trainer, plain data.
+class Formulation:
+    """Objective and method by which weights are found: a parameter of the trainer, plain data.
+
+    A subclass implements :meth:`master`, or is a :class:`Boosting`.
 
     Attributes
     ----------
-    shares_weight : bool
-        Whether weight is shared out among many weak learners, where their families can vary them
-        (:meth:`structboost.weak.base.WeakLearnerFamily.vary`).
     works_on_shards : bool
         Whether the master sees the training set through :meth:`Problem.cut_oracle` only, so that
         any engine can train it.
-    takes_infinite_C : bool
-        Whether C may be infinite.
-    can_spread : bool
-        Whether the master implements :meth:`RestrictedMaster.spread`.
-    can_resume : bool
-        Whether the master implements :meth:`RestrictedMaster.state`, ``schema`` and ``restore``,
-        so that a run can be resumed from a checkpoint.
     can_choose_C : bool
         Whether a unit of weight has a price, and C is that of the loss: then the model is empty
         below some C, from which ``C="auto"`` searches upwards.
-    ends_by_rounds : bool
-        Whether the number of rounds is what keeps a fit from following its examples too far, so
-        that it is what held-out examples choose.
-    looks_at_rows_left_out : bool
-        Whether the master has :meth:`RestrictedMaster.temperature` where families leave parts out.
     link : SoftmaxLink, optional
         How class probabilities follow from the scores that minimise the expected loss.  None where
         they do not, or where :meth:`probabilities` is overridden.
     """
 
     works_on_shards: ClassVar[bool] = False
-    shares_weight: bool = False
     can_choose_C: ClassVar[bool] = False
-    takes_infinite_C: ClassVar[bool] = False
-    can_spread: bool = False
-    can_resume: bool = False
-    ends_by_rounds: ClassVar[bool] = False
-    looks_at_rows_left_out: ClassVar[bool] = False
     link: ClassVar[SoftmaxLink | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, _OLD_FLAGS_OF_FORMULATIONS)
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:
@@ -405,15 +430,24 @@ class Formulation(ABC):
 
     @property
     def identity(self) -> str:
-        """What tells checkpoints of different formulations apart."""
+        """Text that tells checkpoints of different formulations apart."""
         return repr(self)
+
+    @property
+    def makes(self) -> type[WeightedColumns]:
+        """Class of what :meth:`columns` returns, whose methods say what it can do.
+
+        A formulation that can be resumed, or whose weights can be spread, returns the class of its
+        master.  By default none of that is promised.
+        """
+        return RestrictedMaster
 
     def check(self) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range; by default nothing."""
         return
 
     def check_C(self, C: Any) -> None:
-        """Raise if C is out of its range: a number above 0, finite unless ``takes_infinite_C``.
+        """Raise if C is out of its range: by default, unless it is finite and above 0.
 
         Parameters
         ----------
@@ -425,7 +459,19 @@ class Formulation(ABC):
         ValueError, TypeError
             If it is out of its range.
         """
-        (checked_regularisation if self.takes_infinite_C else checked_positive)(C, "C")
+        checked_positive(C, "C")
+
+    def prepare(self, families: Mapping[str, WeakLearnerFamily], random_state: Any) -> None:
+        """Tell the families what their learners are for; called once, before :meth:`columns`.
+
+        Parameters
+        ----------
+        families : dict of str to WeakLearnerFamily
+            Families of weak learners, by kind.
+        random_state : int, RandomState or None
+            That of the trainer.
+        """
+        return
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities at which these scores minimise the expected loss, where it is 0/1.
@@ -449,9 +495,25 @@ class Formulation(ABC):
             raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
         return self.link.inverse(scores)
 
-    @abstractmethod
+    def columns(self, problem: Problem, C: float) -> WeightedColumns:
+        """What the loop trains: by default the master.
+
+        Parameters
+        ----------
+        problem : Problem
+            The examples and what is drawn from.
+        C : float
+            Weight of the risk, which :meth:`check_C` accepted.
+
+        Returns
+        -------
+        columns : RestrictedMaster or Booster
+            A new one, without columns.
+        """
+        return self.master(problem, C)
+
     def master(self, problem: Problem, C: float) -> RestrictedMaster:
-        """The restricted master of a problem, without columns.
+        """Restricted master of a problem.
 
         Parameters
         ----------
@@ -463,11 +525,122 @@ class Formulation(ABC):
         Returns
         -------
         master : RestrictedMaster
-            A new one, with no weights yet.
+            A new one, without columns.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} implements neither master() nor, as a Boosting, booster()."
+        )
+
+
+class Boosting(Formulation, ABC):
+    """Formulation without a price of weight: columns step one round after the other, and C is inf.
+
+    A subclass implements :meth:`booster`.
+    """
+
+    @property
+    @override
+    def makes(self) -> type[WeightedColumns]:
+        return Booster
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
+
+    @override
+    def columns(self, problem: Problem, C: float) -> WeightedColumns:
+        return self.booster(problem)
+
+    @abstractmethod
+    def booster(self, problem: Problem) -> Booster:
+        """Booster of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The examples and what the booster draws from.
+
+        Returns
+        -------
+        booster : Booster
+            A new one, without columns.
         """
 
 
-class RestrictedMaster(ABC):
+class WeightedColumns(ABC):
+    """Weights of columns: all that masters and boosters share.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_columns,)
+        The model kept so far, from 0 columns on; new columns have weight 0.
+    risk : float
+        True risk of these weights on all examples; infinite before it was first computed.
+    """
+
+    def __init__(self) -> None:
+        self.weights = np.zeros(0)
+        self.risk = np.inf
+        self._calls = 0
+
+    @property
+    @abstractmethod
+    def primal(self) -> float:
+        """Objective of the weights, in the paper's units."""
+
+    @property
+    def n_cuts(self) -> int:
+        """Number of cuts held; 0 where there are none."""
+        return 0
+
+    @property
+    def oracle_calls(self) -> int:
+        """How often the outputs of all examples were searched or summed over."""
+        return self._calls
+
+    @abstractmethod
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind, which columns to come refer to.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        responses : ndarray, shape (n_learners, n_parts)
+            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`; sparse ones go
+            to :class:`TakesSparseResponses`.
+
+        Returns
+        -------
+        first : int
+            Index of the first new learner of the kind: how many there were before.
+        """
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns of weight zero.
+
+        Parameters
+        ----------
+        terms : dict of str to Terms
+            Their terms by kind, which number the new columns from 0.  Their learners have been
+            added before.
+        n_new : int
+            Number of new columns.
+        """
+        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
+
+    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+        """Drop columns and renumber the others.
+
+        Parameters
+        ----------
+        kept : ndarray of bool, shape (n_columns,)
+            Which columns to keep; the weights of the others must be zero.
+        """
+        self.weights = self.weights[kept]
+
+
+class RestrictedMaster(WeightedColumns, ABC):
     """``min sum(w) + C risk(w)`` over the columns so far, ``w >= 0``.
 
     Parameters
@@ -477,39 +650,24 @@ class RestrictedMaster(ABC):
 
     Attributes
     ----------
-    weights : ndarray, shape (n_columns,)
-        The best weights found: the model kept so far.
-    risk : float
-        Their true risk on all examples; infinite before it was first computed.
-    drops_idle_columns : bool
-        Whether the loop may drop columns that had no weight for many rounds: pricing brings them
-        back if they matter.
-    takes_sparse_answers : bool
-        Whether :meth:`add_responses` takes sparse answers, too.
-    takes_held_out : bool
-        Whether :meth:`add_held_out` is called where families leave parts out of a round.
-    keeps_answers : bool
-        Whether it holds the answers of all learners.  Otherwise :meth:`hold_responses` is called
-        with those of the columns that pricing chooses again.
-    searches_outputs : bool
-        Whether the objective is found by the argmax of the task, and so is as exact as that.
+    max_idle_rounds : float
+        Rounds without a weight after which the loop drops a column: pricing brings it back if it
+        matters.  Infinite: it never does.
     """
 
-    drops_idle_columns = True
-    takes_sparse_answers: ClassVar[bool] = False
-    takes_held_out: ClassVar[bool] = False
-    keeps_answers: ClassVar[bool] = True
-    searches_outputs: ClassVar[bool] = True
+    max_idle_rounds: float = 30
 
     def __init__(self, C: float) -> None:
+        super().__init__()
         self.C = C
-        self.weights = np.zeros(0)
-        self.risk = np.inf
-        self._calls = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, _OLD_FLAGS_OF_MASTERS)
 
     @property
+    @override
     def primal(self) -> float:
-        """Objective of the model kept so far, in the paper's units."""
         return float(self.weights.sum()) + self.C * self.risk
 
     @property
@@ -517,15 +675,15 @@ class RestrictedMaster(ABC):
         """Edge that a column must exceed to be worth adding: what a unit of its weight costs."""
         return 1.0
 
-    @property
-    def n_cuts(self) -> int:
-        """Number of cuts held; 0 for a master without."""
-        return 0
+    def is_exact(self, task: Task) -> bool:
+        """Whether the objective of the weights is exact: by default, if the task's argmax is.
 
-    @property
-    def oracle_calls(self) -> int:
-        """How often the outputs of all examples were searched or summed over."""
-        return self._calls
+        Parameters
+        ----------
+        task : Task
+            The task that is trained.
+        """
+        return task.exact_argmax
 
     def set_C(self, C: float) -> None:
         """Continue with another C; columns and weights stay.
@@ -538,96 +696,8 @@ class RestrictedMaster(ABC):
         self.C = C
 
     @abstractmethod
-    def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind.
-
-        Parameters
-        ----------
-        kind : str
-            Kind of the parts.
-        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            What :meth:`structboost.WeakLearnerFamily.responses` returned.
-
-        Returns
-        -------
-        first : int
-            Number of the first new learner of the kind.
-        """
-
-    def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
-        """Hold the answers of learners that were added before, for the next solution.
-
-        Parameters
-        ----------
-        kind : str
-            Kind of the parts.
-        learners : ndarray of int64, shape (n_learners,)
-            Their numbers.
-        responses
-            As for :meth:`add_responses`.
-
-        Raises
-        ------
-        NotImplementedError
-            Where the master declares ``keeps_answers``.
-        """
-        raise _not_implemented(self, "hold_responses")
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero.
-
-        Parameters
-        ----------
-        terms : dict of str to Terms
-            Their terms by kind, which number the new columns from 0.
-        n_new : int
-            Number of new columns.
-        """
-        self.weights = np.concatenate((self.weights, np.zeros(n_new)))
-
-    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
-        """Take what the columns selected next answer on the parts that they were not fitted to.
-
-        Called before :meth:`solve`, in rounds that leave parts of the kind out.  By default
-        nothing is kept.
-
-        Parameters
-        ----------
-        kind : str
-            Kind of the parts.
-        held_out : HeldOut
-            The parts, and the answers of all terms of the columns.
-        """
-        return
-
-    def temperature(self) -> Temperature | None:
-        """Factor of the scores with which the true outputs of parts left out are most probable.
-
-        Returns
-        -------
-        temperature : Temperature or None
-            None where no parts were left out, or nothing was made of them.
-        """
-        return None
-
-    @property
-    def ending(self) -> str | None:
-        """Why no further column is worth adding; None while any may be, or where edges say so."""
-        return None
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop columns and renumber the others.
-
-        Parameters
-        ----------
-        kept : ndarray of bool, shape (n_columns,)
-            Which columns to keep; the weights of the others must be zero.
-        """
-        self.weights = self.weights[kept]
-
-    @abstractmethod
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
-        """Solve over the columns so far.
+        """Solve over the columns so far: ``primal`` is no larger afterwards, ``risk`` is finite.
 
         Parameters
         ----------
@@ -654,6 +724,8 @@ class RestrictedMaster(ABC):
     def duals(self) -> dict[str, Any]:
         """Signed weight of every (part, channel): what pricing maximises against.
 
+        Called after the first :meth:`solve`.
+
         Returns
         -------
         duals : dict of str to ndarray, shape (n_parts, n_channels)
@@ -672,8 +744,105 @@ class RestrictedMaster(ABC):
         Returns
         -------
         bound : float or None
-            None where the master has no bound.
+            At most ``primal``; None where the master has no bound.
         """
+
+
+class Booster(WeightedColumns, ABC):
+    """``w_j += step_j`` for the columns of a round, each from the gradient of the risk.
+
+    There are neither duals nor a bound, and weight costs nothing: a column is worth adding if its
+    edge is above 0.
+    """
+
+    @property
+    @override
+    def primal(self) -> float:
+        return self.risk
+
+    @property
+    def ending(self) -> str | None:
+        """Why no further column is worth adding; None while any may be."""
+        return None
+
+    @abstractmethod
+    def gradient(self) -> dict[str, Any]:
+        """How fast the risk falls with every score: what pricing maximises against.
+
+        Returns
+        -------
+        gradient : dict of str to ndarray, shape (n_parts, n_channels)
+            Minus the derivatives of the risk, by kind, up to a factor.
+        """
+
+    @abstractmethod
+    def step(self, selected: IntArray) -> None:
+        """Add to the weights of columns, and compute the risk of the new weights.
+
+        Parameters
+        ----------
+        selected : ndarray of int64
+            The columns that pricing chose last, new or not, most promising first; none where it
+            found none.
+        """
+
+
+@runtime_checkable
+class TakesSparseResponses(Protocol):
+    """Takes responses that are 0 on most parts; others get arrays."""
+
+    def add_sparse_responses(self, kind: str, responses: Any) -> int:
+        """Append learners, as :meth:`WeightedColumns.add_responses`, of a csr_array."""
+
+
+@runtime_checkable
+class RecallsResponses(Protocol):
+    """Holds the responses of the columns of a round only, and gets them again when they return."""
+
+    def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
+        """Hold the responses of learners that were added before, for the next solution or step.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        learners : ndarray of int64, shape (n_learners,)
+            Their indices.
+        responses
+            As for :meth:`WeightedColumns.add_responses`.
+        """
+
+
+@runtime_checkable
+class LearnsFromHeldOut(Protocol):
+    """Looks at the parts that families leave out of a round."""
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Take what the columns selected next answer on the parts that they were not fitted to.
+
+        Called before the next solution or step, in rounds that leave parts of the kind out.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        held_out : HeldOut
+            The parts, and the responses of all terms of the columns.
+        """
+
+    def temperature(self) -> Temperature | None:
+        """Factor of the scores with which the true outputs of parts left out are most probable.
+
+        Returns
+        -------
+        temperature : Temperature or None
+            None where no parts were left out, or nothing was made of them.
+        """
+
+
+@runtime_checkable
+class Spreadable(Protocol):
+    """Can exchange its weights for more even ones."""
 
     def spread(self, limit: float) -> None:
         """Exchange the weights for ones of small Euclidean norm.
@@ -682,16 +851,15 @@ class RestrictedMaster(ABC):
         ----------
         limit : float
             Largest primal that they may have.
-
-        Raises
-        ------
-        NotImplementedError
-            Where the formulation does not declare ``can_spread``.
         """
-        raise _not_implemented(self, "spread")
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """Can be saved between two rounds: what a checkpoint needs."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that the next solves depend on, beside the columns.
+        """All that the next solves or steps depend on, beside the columns.
 
         Returns
         -------
@@ -699,13 +867,7 @@ class RestrictedMaster(ABC):
             Plain JSON.
         arrays : dict of str to ndarray
             What :meth:`schema` describes.
-
-        Raises
-        ------
-        NotImplementedError
-            Where the formulation does not declare ``can_resume``.
         """
-        raise _not_implemented(self, "state")
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """What the arrays of :meth:`state` must be.
@@ -719,18 +881,12 @@ class RestrictedMaster(ABC):
         -------
         schema : Schema
             Their names, types and shapes.
-
-        Raises
-        ------
-        NotImplementedError
-            Where the formulation does not declare ``can_resume``.
         """
-        raise _not_implemented(self, "schema")
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go to a state that :meth:`schema` accepted.
 
-        The master has the columns of the state already, and has solved nothing.
+        It has the columns of the state already, and has solved nothing.
 
         Parameters
         ----------
@@ -743,11 +899,4 @@ class RestrictedMaster(ABC):
         ------
         DamagedFileError
             If it is no state of a run on these data.
-        NotImplementedError
-            Where the formulation does not declare ``can_resume``.
         """
-        raise _not_implemented(self, "restore")
-
-
-def _not_implemented(master: RestrictedMaster, method: str) -> NotImplementedError:
-    return NotImplementedError(f"{type(master).__name__} does not implement {method}().")

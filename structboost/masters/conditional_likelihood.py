@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import minimize
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.task import Task
 from structboost.exceptions import SolverError
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.likelihood import Likelihood, LikelihoodAt
@@ -77,9 +77,6 @@ class _Point(NamedTuple):
 class ConditionalLikelihoodMaster(RestrictedMaster):
     """Columns of any terms, on the parts of any kinds."""
 
-    takes_sparse_answers = True
-    searches_outputs = False
-
     def __init__(self, problem: Problem, C: float) -> None:
         super().__init__(C)
         self._problem = problem
@@ -97,10 +94,17 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         """Continue with another C."""
         self.C = C
 
+    @override
+    def is_exact(self, task: Task) -> bool:
+        return True
+
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind; returns the number of the first."""
-        if sparse.issparse(responses):
-            self._answers[kind] = SparseResponses.instead_of(self._answers[kind])
+        return self._answers[kind].add(responses)
+
+    def add_sparse_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind that answer 0 on most parts."""
+        self._answers[kind] = SparseResponses.instead_of(self._answers[kind])
         return self._answers[kind].add(responses)
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:

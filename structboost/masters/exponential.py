@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import codes_of
 from structboost.exceptions import SolverError, TaskError
 from structboost.files.schema import (
@@ -31,6 +31,7 @@ from structboost.validation import (
     checked_choice,
     checked_not_negative,
     checked_positive,
+    checked_regularisation,
     checked_whole_number,
 )
 from structboost.weak.responses import StoredResponses
@@ -76,9 +77,7 @@ class Exponential(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
-    can_resume = True
     link = PAIR_LINK
-    takes_infinite_C: ClassVar[bool] = True
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
@@ -90,6 +89,15 @@ class Exponential(Formulation):
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
         checked_positive(self.largest_weight, "largest_weight")
+
+    @property
+    @override
+    def makes(self) -> type[ExponentialMaster]:
+        return ExponentialMaster
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
 
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
         """Coordinate descent or L-BFGS-B on all pairs.

@@ -110,7 +110,9 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
     """Hinge masters with one slack for all examples: a cut is an output for each example."""
 
-    takes_sparse_answers = True
+    def add_sparse_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind; the oracle takes both forms."""
+        return self.add_responses(kind, responses)
 
     def duals(self) -> dict[str, Any]:
         """The sum of dual multiplier times measure over the cuts."""

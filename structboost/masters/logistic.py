@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
-from structboost.validation import checked_choice, checked_positive
+from structboost.validation import checked_choice, checked_positive, checked_regularisation
 from structboost.weak.terms import Terms, check_single_terms
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")
@@ -42,7 +43,6 @@ class Logistic(Formulation):
         regulariser the loss has no minimiser, and this is what stops.
     """
 
-    takes_infinite_C: ClassVar[bool] = True
     regulariser: str = "frobenius"
     smoothing: float = 1e-2
     gradient_tolerance: float = 1e-4
@@ -54,6 +54,10 @@ class Logistic(Formulation):
         checked_choice(self.regulariser, "regulariser", REGULARISERS)
         checked_positive(self.smoothing, "smoothing")
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
 
     def master(self, problem: Problem, C: float) -> LogisticMaster:
         """L-BFGS over the learners so far."""
@@ -67,7 +71,7 @@ class LogisticMaster(RestrictedMaster):
     """
 
     # A learner that was chosen once is never chosen again.
-    drops_idle_columns = False
+    max_idle_rounds = inf
 
     def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
         super().__init__(C)

@@ -1,16 +1,16 @@
-"""What stage-wise masters share whose columns get one shrunken Newton step each."""
+"""Boosters whose columns get one shrunken Newton step each."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -22,7 +22,7 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.masters.base import Formulation, RestrictedMaster
+from structboost.masters.base import Booster, Boosting
 from structboost.masters.held_out import (
     HeldOut,
     HeldOutScores,
@@ -42,7 +42,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class NewtonSteps(Formulation):
+class NewtonSteps(Boosting):
     """Parameters of the steps.
 
     Parameters
@@ -59,13 +59,15 @@ class NewtonSteps(Formulation):
         the formulation knows that loss.  None: it does not end for that.
     """
 
-    takes_infinite_C: ClassVar[bool] = True
-    ends_by_rounds: ClassVar[bool] = True
-    can_resume = True
     shrinkage: float = 0.15
     largest_step: float = 1.0
     enough: float = 0.0
     patience: int | None = None
+
+    @property
+    @override
+    def makes(self) -> type[NewtonBooster]:
+        return NewtonBooster
 
     def check(self) -> None:
         """Raise if a parameter is out of its range."""
@@ -76,8 +78,8 @@ class NewtonSteps(Formulation):
             checked_whole_number(self.patience, "patience")
 
 
-class NewtonStepsMaster(RestrictedMaster):
-    """Scores of all parts; columns step from the scores of the round before, and C is infinite.
+class NewtonBooster(Booster):
+    """Scores of all parts; columns step from the scores of the round before.
 
     A column is not looked at again until pricing chooses it again, so only the answers of the
     learners that came since the last step are held.  Subclasses call :meth:`_measure` when they are
@@ -88,19 +90,10 @@ class NewtonStepsMaster(RestrictedMaster):
     formulation : NewtonSteps
     shapes : dict of str to (int, int)
         Number of channels and of parts of each kind.
-
-    Attributes
-    ----------
-    takes_sums : bool
-        Whether a column may be a sum of weak learners on several channels.
     """
 
-    drops_idle_columns = False
-    keeps_answers = False
-    takes_sums: ClassVar[bool] = False
-
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
-        super().__init__(np.inf)
+        super().__init__()
         self.formulation = formulation
         # Kind, learner, channel and coefficient of the terms of each column.
         self._terms: list[list[tuple[str, int, int, float]]] = []
@@ -112,34 +105,11 @@ class NewtonStepsMaster(RestrictedMaster):
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
         self._slopes: dict[str, FloatArray] = {}
         self._curvatures: dict[str, FloatArray] = {}
-        self._held_out = HeldOutScores(shapes) if self.takes_held_out else None
-        # The last temperature asked for by the parts left out, the least loss on them, its round.
-        self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
-
-    @property
-    def primal(self) -> float:
-        """The mean loss alone: C is infinite."""
-        return self.risk
-
-    @property
-    def min_edge(self) -> float:
-        """Any positive edge lowers the loss, until training ends."""
-        return 0.0 if self.ending is None else np.inf
 
     @property
     def ending(self) -> str | None:
-        """``loss`` where it is low enough, ``held_out`` where that on parts left out is over."""
-        if self.risk <= self.formulation.enough:
-            return "loss"
-        patience = self.formulation.patience
-        is_over = patience is not None and self._calls - self._best_round >= patience
-        # Scores that are to grow for new parts have not learned all yet, whatever the noise of the
-        # held-out loss: so it is where features count together only.
-        is_over = is_over and damped(self._factor) < 1.0
-        return "held_out" if is_over and np.isfinite(self._least_loss) else None
-
-    def set_C(self, C: float) -> None:
-        """Nothing depends on it."""
+        """``loss`` where it is low enough."""
+        return "loss" if self.risk <= self.formulation.enough else None
 
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         """Append learners."""
@@ -158,28 +128,23 @@ class NewtonStepsMaster(RestrictedMaster):
             for learner, own in zip(learners.tolist(), responses, strict=True)
         )
 
-    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
-        """Keep it for the next :meth:`solve`."""
-        if self._held_out is not None:
-            self._held_out.add(kind, held_out)
-
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         """Append columns of weight zero."""
         first = len(self._terms)
         self._terms += [[] for _ in range(n_new)]
         for kind, own in terms.items():
-            if not self.takes_sums:
-                check_single_terms(own, n_new, type(self.formulation).__name__)
+            self._check_terms(own, n_new)
             for column, *term in zip(*(array.tolist() for array in own), strict=True):
                 self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
 
-    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+    def step(self, selected: IntArray) -> None:
         """Add to the weights of the columns chosen last, each from the same scores."""
-        if selected is None or not len(selected):
-            if self._held_out is not None:
-                self._held_out.forget_round()
-            return
+        if len(selected):
+            self._steps(selected)
+
+    def _steps(self, selected: IntArray) -> dict[int, float]:
+        """Steps of the columns chosen last, which are added to their weights."""
         self._calls += 1
         columns = sorted(set(selected.tolist()))
         steps = [self._step(self._terms[column]) for column in columns]
@@ -188,63 +153,22 @@ class NewtonStepsMaster(RestrictedMaster):
         self._add_to(self._scores, columns, steps)
         self._has_stepped = True
         self._measure()
-        if self._held_out is not None:
-            self._held_out.step(dict(zip(columns, steps, strict=True)))
-            if self.formulation.patience is not None and self._calls % _LOOK == 0:
-                self._look()
+        return dict(zip(columns, steps, strict=True))
 
-    def temperature(self) -> Temperature | None:
-        """That of the parts left out, fitted to the scores as they are."""
-        found = self._fitted(None)
-        return found and found.damped()
-
-    def _look(self) -> None:
-        """See whether the loss on the parts left out is lower than ever."""
-        found = self._fitted(self._factor)
-        if found is not None:
-            self._factor = found.factor
-            if found.loss < self._least_loss:
-                self._least_loss, self._best_round = found.loss, self._calls
-
-    def _fitted(self, start: float | None) -> Temperature | None:
-        """The temperature that gives the parts left out the least loss, near ``start``."""
-        scores = None
-        if self._held_out is not None:
-            scores = self._held_out.scores(self._scores, self._calls)
-        if scores is None:
-            return None
-        loss, n_examples = self._loss_at(scores)
-        return fitted_temperature(loss, n_examples, start)
-
-    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
-        """Mean loss at a factor of such scores, and the number of examples."""
-        raise NotImplementedError
-
-    def duals(self) -> dict[str, FloatArray]:
+    def gradient(self) -> dict[str, FloatArray]:
         """How fast the loss falls with every score."""
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
-
-    def bound(self, largest_edge: float) -> float | None:
-        """None: the weights are not optimal over the columns."""
-        return None
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Weights and scores: the scores summed in another order would have other last digits."""
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
-        numbers: dict[str, Any] = {"calls": self._calls}
-        if self._held_out is not None:
-            arrays |= self._held_out.arrays()
-            is_known = np.isfinite(self._least_loss)
-            least = self._least_loss if is_known else None
-            numbers["held_out"] = [self._factor, least, self._best_round]
-        return numbers, arrays
+        return {"calls": self._calls}, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """What the arrays of a state must be."""
         scores = {kind: Array("float64", own.shape) for kind, own in self._scores.items()}
         weights = Array("float64", ("n_live",), low=0.0)
-        held_out = {} if self._held_out is None else self._held_out.schema()
-        return {"": Part({"weights": weights, **prefixed("scores/", scores), **held_out})}
+        return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go to a state that :meth:`schema` accepted.
@@ -253,13 +177,6 @@ class NewtonStepsMaster(RestrictedMaster):
         """
         with damaged_content():
             self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
-            if self._held_out is not None:
-                self._held_out.restore(arrays)
-                factor, least, best = numbers["held_out"]
-                self._factor = finite_number(factor, "factor of held-out scores", 0.0)
-                if least is not None:
-                    self._least_loss = finite_number(least, "held-out loss", 0.0)
-                self._best_round = whole_number(best, "best round", 0, self._calls)
         self.weights = arrays["weights"]
         self._add_to(self._scores, range(len(self.weights)), self.weights)
         self._has_stepped = True
@@ -307,9 +224,100 @@ class NewtonStepsMaster(RestrictedMaster):
         """
         return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
 
+    def _check_terms(self, terms: Terms, n_new: int) -> None:
+        """Raise TaskError if a column is a sum of weak learners, by default."""
+        check_single_terms(terms, n_new, type(self.formulation).__name__)
+
     @abstractmethod
     def _measure(self) -> None:
         """Compute the risk at the scores, and slopes and curvatures where they are used."""
+
+
+class HeldOutBooster(NewtonBooster):
+    """Newton steps of a likelihood, which looks at the parts that rounds left out.
+
+    They say when training is over, and by what factor the scores of new parts are too sure.
+    """
+
+    def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__(formulation, shapes)
+        self._held_out = HeldOutScores(shapes)
+        # The last temperature asked for by the parts left out, the least loss on them, its round.
+        self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
+
+    @property
+    @override
+    def ending(self) -> str | None:
+        found = super().ending
+        if found is not None:
+            return found
+        patience = self.formulation.patience
+        is_over = patience is not None and self._calls - self._best_round >= patience
+        # Scores that are to grow for new parts have not learned all yet, whatever the noise of the
+        # held-out loss: so it is where features count together only.
+        is_over = is_over and damped(self._factor) < 1.0
+        return "held_out" if is_over and np.isfinite(self._least_loss) else None
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Store it for the next :meth:`step`."""
+        self._held_out.add(kind, held_out)
+
+    @override
+    def step(self, selected: IntArray) -> None:
+        if not len(selected):
+            self._held_out.forget_round()
+            return
+        self._held_out.step(self._steps(selected))
+        if self.formulation.patience is not None and self._calls % _LOOK == 0:
+            self._look()
+
+    def temperature(self) -> Temperature | None:
+        """That of the parts left out, fitted to the scores as they are."""
+        found = self._fitted(None)
+        return found and found.damped()
+
+    def _look(self) -> None:
+        """See whether the loss on the parts left out is lower than ever."""
+        found = self._fitted(self._factor)
+        if found is not None:
+            self._factor = found.factor
+            if found.loss < self._least_loss:
+                self._least_loss, self._best_round = found.loss, self._calls
+
+    def _fitted(self, start: float | None) -> Temperature | None:
+        """The temperature that gives the parts left out the least loss, near ``start``."""
+        scores = self._held_out.scores(self._scores, self._calls)
+        if scores is None:
+            return None
+        loss, n_examples = self._loss_at(scores)
+        return fitted_temperature(loss, n_examples, start)
+
+    @abstractmethod
+    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+        """Mean loss at a factor of such scores, and the number of examples."""
+
+    @override
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        numbers, arrays = super().state()
+        least = self._least_loss if np.isfinite(self._least_loss) else None
+        numbers["held_out"] = [self._factor, least, self._best_round]
+        return numbers, arrays | self._held_out.arrays()
+
+    @override
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        own = super().schema(n_learners)[""].arrays
+        return {"": Part({**own, **self._held_out.schema()})}
+
+    @override
+    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(numbers, arrays)
+        with damaged_content():
+            self._held_out.restore(arrays)
+            factor, least, best = numbers["held_out"]
+            self._factor = finite_number(factor, "factor of held-out scores", 0.0)
+            if least is not None:
+                self._least_loss = finite_number(least, "held-out loss", 0.0)
+            self._best_round = whole_number(best, "best round", 0, self._calls)
 
 
 @compiled

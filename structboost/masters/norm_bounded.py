@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.masters.base import Problem
-from structboost.masters.pair_margins import PairFormulation, PairMaster
+from structboost.masters.base import Problem, RestrictedMaster
+from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 _MAX_NEWTON_STEPS = 200
 _FINEST = 1e-9
@@ -48,15 +49,19 @@ class NormBounded(PairFormulation):
         return NormBoundedMaster(problem, C, self.pairs)
 
 
-class NormBoundedMaster(PairMaster):
+class NormBoundedMaster(PairColumns, RestrictedMaster):
     """``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
 
     The logarithm of the objective is minimised by an active-set Newton method: the columns of
     positive weight, one without effect that takes what theta leaves, and the one of largest edge.
     """
 
+    # A code that was drawn once does not come again.
+    max_idle_rounds = inf
+
     def __init__(self, problem: Problem, theta: float, pairs: str) -> None:
-        super().__init__(problem, theta, pairs)
+        super().__init__(theta)
+        self._make_pairs(problem, pairs)
         # The rest of theta is the weight of a column without effect.
         self._rest = theta
         self._precise = False

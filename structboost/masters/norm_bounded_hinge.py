@@ -7,6 +7,7 @@ The linear program over the cuts tells how near the optimum the center is, and g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -57,7 +58,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
     """
 
     # A code that was drawn once does not come again, and the optimum is over all columns so far.
-    drops_idle_columns = False
+    max_idle_rounds = inf
     longest_step = 1e8
 
     def __init__(self, oracle: CutOracle, theta: float) -> None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -27,11 +27,12 @@ from structboost.files.schema import (
     finite_number,
     whole_number,
 )
-from structboost.masters.base import CutOracle, Formulation, Problem
+from structboost.masters.base import CutOracle, Formulation, Problem, Spreadable
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step
-from structboost.validation import check_declares, checked_not_negative
+from structboost.validation import check_implements, checked_not_negative
+from structboost.weak.base import WeakLearnerFamily
 
 _MAX_CUTS_PER_SOLVE = 5000
 # Cuts of a loose solution: then the next columns tell more than the next cuts.
@@ -95,47 +96,43 @@ class OneSlack(Formulation):
         return f"ridge {float(self.ridge)}" if self.ridge else ""
 
     @property
-    def shares_weight(self) -> bool:  # type: ignore[override]
-        """Whether there may be a ridge."""
-        return self.stabilize and self.ridge != 0
+    @override
+    def makes(self) -> type[OneSlackMaster]:
+        return StabilisedMaster if self.stabilize else OneSlackMaster
 
-    @property
-    def can_spread(self) -> bool:  # type: ignore[override]
-        """Whether the master is stabilised."""
-        return self.stabilize
-
-    @property
-    def can_resume(self) -> bool:  # type: ignore[override]
-        """Whether the master is stabilised: the other depends on where its solver stands."""
-        return self.stabilize
+    @override
+    def prepare(self, families: Mapping[str, WeakLearnerFamily], random_state: Any) -> None:
+        # With a ridge, weight is shared out among learners that differ.
+        if self.stabilize and self.ridge != 0:
+            for family in families.values():
+                family.vary(random_state)
 
     def check(self) -> None:
         """Raise if the ridge is negative, or not for this form."""
         if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
             remedy = "take OneSlack(stabilize=True), or leave ridge=None"
-            check_declares(self, "can_spread", "ridge", remedy)
+            check_implements(self.makes, self, Spreadable, "ridge", remedy)
 
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
         """Cutting planes."""
-        ridge = problem.ridge if self.ridge is None else float(self.ridge)
         oracle = problem.cut_oracle()
         if not self.stabilize:
-            return OneSlackMaster(oracle, C, stabilize=False)
-        return OneSlackMaster(oracle, C, share_of_squares=ridge)
+            return OneSlackMaster(oracle, C)
+        asked = max((family.ridge for family in problem.families.values()), default=0.0)
+        return StabilisedMaster(oracle, C, asked if self.ridge is None else float(self.ridge))
 
 
 class OneSlackMaster(CuttingPlaneMaster):
     """Cutting planes for (9) over the columns so far.
 
-    If not to ``stabilize``, it is Algorithm 2 as printed: no center, no cut ever dropped.  The
-    squares of the weights cost ``C share_of_squares / 2``.
+    It is Algorithm 2 as printed: no center, no cut ever dropped.  The squares of the weights cost
+    ``C share_of_squares / 2``.
     """
 
-    def __init__(
-        self, oracle: CutOracle, C: float, *, stabilize: bool = True, share_of_squares: float = 0.0
-    ) -> None:
+    stabilize: ClassVar[bool] = False
+
+    def __init__(self, oracle: CutOracle, C: float, share_of_squares: float = 0.0) -> None:
         super().__init__(oracle, C, CutPool(empty_cut=True))
-        self.stabilize = stabilize
         self._share_of_squares = share_of_squares
         self.ridge = self._own_ridge
         self.program.add_slacks(np.array([C]))
@@ -181,6 +178,79 @@ class OneSlackMaster(CuttingPlaneMaster):
             self.solve(tolerance)
         elif not self._solve(tolerance, _MAX_LOOSE_CUTS):
             self._is_proved(tolerance * self.primal)
+
+    def _solve(self, tolerance: float, most_cuts: int) -> bool:
+        """Cut until the gap is at most ``tolerance``; False if the cuts did not do."""
+        if np.isinf(self.risk):
+            self._cut(self.weights)
+            self._prove()
+        if not self.stabilize:
+            self._solve_by_cutting_planes(tolerance)
+            return True
+        if self.ridge:
+            tolerance = min(tolerance, _RIDGE_GAP)
+        elif len(self.pool) == 2 and not self.weights.any():
+            self.step_length = self._first_step_length()
+        return self._solve_by_bundle(lambda: tolerance * self.primal, most_cuts)
+
+    def _first_step_length(self) -> float:
+        """Length of the step along which the only cut promises to take all of the objective."""
+        fall = np.maximum(self.C * self.pool.matrix[1] - 1.0, 0.0)
+        square = float(fall @ fall)
+        return self.primal / square if square > 0 and self.primal > 0 else self.step_length
+
+    def _solve_by_cutting_planes(self, tolerance: float) -> None:
+        """Lines 3-10 of Algorithm 2."""
+        for _ in range(_MAX_CUTS_PER_SOLVE):
+            weights = self._bound_by_program()
+            if self.primal - self.dual_value <= tolerance * self.primal:
+                return
+            self._cut(weights)
+        self._bound_by_program()
+
+    def _is_proved(self, accuracy: float) -> bool:
+        """Whether the cuts prove that the center is near the optimum; their duals are the proof.
+
+        Runs the proximal point method on the linear program over the cuts: long steps, each from
+        where the last one ended.  The simplex method takes far longer where there are thousands of
+        columns, and most of the time the program cannot prove enough.
+        """
+        pool = self.pool
+        multipliers = pool.multipliers.copy()
+        weights, step, curvature = self.weights, _LONGER * self.step_length, pool.curvature_by_row()
+        for _ in range(_MAX_LONG_STEPS):
+            weights, _, _, curvature = proximal_step(
+                pool.matrix, pool.losses, self.C, weights, step, multipliers, 0.05 * accuracy,
+                _MAX_NEWTON_STEPS, curvature,
+            )  # fmt: skip
+            self._take_duals(multipliers / (multipliers @ pool.matrix).max(initial=1.0))
+            if self.primal - self.dual_value <= accuracy:
+                return True
+            if self.primal - self._model(weights) > accuracy:
+                return self.step_length > _LONGEST_STEP
+            step *= 2.0
+        self._bound_by_program()
+        return self.primal - self.dual_value <= accuracy or self.step_length > _LONGEST_STEP
+
+    def _prove(self) -> None:
+        """Take the duals that prove most: with a ridge those of its step, else of the program."""
+        if self.ridge:
+            self._take_duals(self.pool.multipliers.copy())
+        else:
+            self._bound_by_program()
+
+    def _bound_by_program(self) -> FloatArray:
+        """Solve the linear program over the cuts, take its duals, return its weights."""
+        # Cold: results must not depend on where the solver last stood, which no checkpoint holds.
+        solution = self.program.solve(cold=self.stabilize)
+        self._take_duals(solution.duals)
+        return solution.weights
+
+
+class StabilisedMaster(OneSlackMaster):
+    """Cutting planes around a center, which can be saved, and whose weights can be spread."""
+
+    stabilize = True
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """All that the next steps depend on; cuts are kept as the models they were made at."""
@@ -272,73 +342,6 @@ class OneSlackMaster(CuttingPlaneMaster):
             share = (limit - self.primal) / (beyond[1] - self.primal)
             mixed = self.weights + share * (beyond[0] - self.weights)
             self.weights, self.risk = mixed, self.oracle.cut_at(mixed)[2]
-
-    def _solve(self, tolerance: float, most_cuts: int) -> bool:
-        """Cut until the gap is at most ``tolerance``; False if the cuts did not do."""
-        if np.isinf(self.risk):
-            self._cut(self.weights)
-            self._prove()
-        if not self.stabilize:
-            self._solve_by_cutting_planes(tolerance)
-            return True
-        if self.ridge:
-            tolerance = min(tolerance, _RIDGE_GAP)
-        elif len(self.pool) == 2 and not self.weights.any():
-            self.step_length = self._first_step_length()
-        return self._solve_by_bundle(lambda: tolerance * self.primal, most_cuts)
-
-    def _first_step_length(self) -> float:
-        """Length of the step along which the only cut promises to take all of the objective."""
-        fall = np.maximum(self.C * self.pool.matrix[1] - 1.0, 0.0)
-        square = float(fall @ fall)
-        return self.primal / square if square > 0 and self.primal > 0 else self.step_length
-
-    def _solve_by_cutting_planes(self, tolerance: float) -> None:
-        """Lines 3-10 of Algorithm 2."""
-        for _ in range(_MAX_CUTS_PER_SOLVE):
-            weights = self._bound_by_program()
-            if self.primal - self.dual_value <= tolerance * self.primal:
-                return
-            self._cut(weights)
-        self._bound_by_program()
-
-    def _is_proved(self, accuracy: float) -> bool:
-        """Whether the cuts prove that the center is near the optimum; their duals are the proof.
-
-        Runs the proximal point method on the linear program over the cuts: long steps, each from
-        where the last one ended.  The simplex method takes far longer where there are thousands of
-        columns, and most of the time the program cannot prove enough.
-        """
-        pool = self.pool
-        multipliers = pool.multipliers.copy()
-        weights, step, curvature = self.weights, _LONGER * self.step_length, pool.curvature_by_row()
-        for _ in range(_MAX_LONG_STEPS):
-            weights, _, _, curvature = proximal_step(
-                pool.matrix, pool.losses, self.C, weights, step, multipliers, 0.05 * accuracy,
-                _MAX_NEWTON_STEPS, curvature,
-            )  # fmt: skip
-            self._take_duals(multipliers / (multipliers @ pool.matrix).max(initial=1.0))
-            if self.primal - self.dual_value <= accuracy:
-                return True
-            if self.primal - self._model(weights) > accuracy:
-                return self.step_length > _LONGEST_STEP
-            step *= 2.0
-        self._bound_by_program()
-        return self.primal - self.dual_value <= accuracy or self.step_length > _LONGEST_STEP
-
-    def _prove(self) -> None:
-        """Take the duals that prove most: with a ridge those of its step, else of the program."""
-        if self.ridge:
-            self._take_duals(self.pool.multipliers.copy())
-        else:
-            self._bound_by_program()
-
-    def _bound_by_program(self) -> FloatArray:
-        """Solve the linear program over the cuts, take its duals, return its weights."""
-        # Cold: results must not depend on where the solver last stood, which no checkpoint holds.
-        solution = self.program.solve(cold=self.stabilize)
-        self._take_duals(solution.duals)
-        return solution.weights
 
 
 def _check_state(numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], C: float) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.optional_methods import codes_of
-from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.base import Formulation, Problem, WeightedColumns
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.validation import checked_choice
@@ -47,15 +47,10 @@ class PairFormulation(Formulation):
         return self.pairs == "outputs"
 
 
-class PairMaster(RestrictedMaster):
+class PairColumns(WeightedColumns):
     """Pairs of all examples, and their margins on the columns so far.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its codes are of -1 and 1 where the pairs are bits.
-    C : float
-    pairs : {"bits", "outputs"}
+    Subclasses call :meth:`_make_pairs` when they are made.
 
     Attributes
     ----------
@@ -65,12 +60,8 @@ class PairMaster(RestrictedMaster):
         Steps taken.
     """
 
-    # A code that was drawn once does not come again, and no weight of a stage-wise master is ever
-    # taken back.
-    drops_idle_columns = False
-
-    def __init__(self, problem: Problem, C: float, pairs: str) -> None:
-        super().__init__(C)
+    def _make_pairs(self, problem: Problem, pairs: str) -> None:
+        """Make the pairs, of ``PAIRS``; the codes are of -1 and 1 where they are bits."""
         codes = codes_of(problem.task, problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]

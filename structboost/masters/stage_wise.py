@@ -1,20 +1,19 @@
-"""Stage-wise masters: AdaBoost.MO, .MH and .ECC set the weight of a column once."""
+"""Stage-wise boosters: AdaBoost.MO, .MH and .ECC set the weight of a column once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.masters.base import Problem
+from structboost.masters.base import Booster, Boosting, Problem
 from structboost.masters.exponential import LARGEST_WEIGHT
-from structboost.masters.pair_margins import PairFormulation, PairMaster
+from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 
 @dataclass(frozen=True)
-class StageWise(PairFormulation):
+class StageWise(Boosting, PairFormulation):
     """Exponential loss over pairs, one column at a time: Algorithms 1, 2 of MultiBoost.MO and .ECC.
 
     There is no regularisation: give the trainer ``C=float("inf")``.  There is no bound.
@@ -25,31 +24,25 @@ class StageWise(PairFormulation):
         ``bits``: AdaBoost.MO, and AdaBoost.MH with the one-vs-all code; ``outputs``: AdaBoost.ECC.
     """
 
-    takes_infinite_C: ClassVar[bool] = True
-
-    def master(self, problem: Problem, C: float) -> StageWiseMaster:
+    def booster(self, problem: Problem) -> StageWiseBooster:
         """Closed-form weights."""
-        return StageWiseMaster(problem, np.inf, self.pairs)
+        return StageWiseBooster(problem, self.pairs)
 
 
-class StageWiseMaster(PairMaster):
+class StageWiseBooster(PairColumns, Booster):
     """``sum_p rho_p exp(-margin_p(w))``; a column chosen again has its weight added to.
 
     With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30
     (``LARGEST_WEIGHT``).
     """
 
-    @property
-    def min_edge(self) -> float:
-        """Any positive edge lowers the loss."""
-        return 0.0
+    def __init__(self, problem: Problem, pairs: str) -> None:
+        super().__init__()
+        self._make_pairs(problem, pairs)
 
-    def set_C(self, C: float) -> None:
-        """Nothing depends on it."""
-
-    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+    def step(self, selected: IntArray) -> None:
         """Set the weights of the columns chosen last, in turn."""
-        for j in () if selected is None else selected:
+        for j in selected:
             self._calls += 1
             margins = self.matrix[j]
             step = float(np.abs(margins).max(initial=0.0))
@@ -65,11 +58,7 @@ class StageWiseMaster(PairMaster):
             self._logs -= change * margins
         self.risk = float(np.exp(self._logs).sum())
 
-    def duals(self) -> dict[str, FloatArray]:
+    def gradient(self) -> dict[str, FloatArray]:
         """Pair weights, normalised to sum 1, with their signs."""
         u = np.exp(self._logs - self._logs.max())
         return self.duals_of(u / u.sum())
-
-    def bound(self, largest_edge: float) -> float | None:
-        """None: the weights are not optimal over the columns."""
-        return None

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Problem
-from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
+from structboost.masters.newton_steps import HeldOutBooster, NewtonSteps
 from structboost.masters.pair_margins import PAIR_LINK
 from structboost.runtime.compiled import compiled
 
@@ -45,13 +45,17 @@ class StageWiseLikelihood(NewtonSteps):
     """
 
     link = PAIR_LINK
-    looks_at_rows_left_out = True
     shrinkage: float = 0.1
     largest_step: float = 0.4
     enough: float = 3e-4
     patience: int | None = 160
 
-    def master(self, problem: Problem, C: float) -> StageWiseLikelihoodMaster:
+    @property
+    @override
+    def makes(self) -> type[StageWiseLikelihoodBooster]:
+        return StageWiseLikelihoodBooster
+
+    def booster(self, problem: Problem) -> StageWiseLikelihoodBooster:
         """Newton steps.
 
         Raises
@@ -59,13 +63,11 @@ class StageWiseLikelihood(NewtonSteps):
         TaskError
             If the task has no codes, or examples have several parts.
         """
-        return StageWiseLikelihoodMaster(problem, self)
+        return StageWiseLikelihoodBooster(problem, self)
 
 
-class StageWiseLikelihoodMaster(NewtonStepsMaster):
+class StageWiseLikelihoodBooster(HeldOutBooster):
     """All columns of a round step from the same scores."""
-
-    takes_held_out = True
 
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
         codes = codes_of(problem.task, problem.Y)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
-from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
+from structboost.masters.newton_steps import HeldOutBooster, NewtonSteps
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.weak.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class StageWiseRandomField(NewtonSteps):
     Parameters
     ----------
     shrinkage, largest_step : float
-        As in :class:`structboost.StageWiseLikelihood`.
+        As in :class:`structboost.masters.StageWiseLikelihood`.
     enough : float
         Mean loss at which training ends.
     patience : int, optional
-        As in :class:`structboost.StageWiseLikelihood`.
+        As in :class:`structboost.masters.StageWiseLikelihood`.
 
     Notes
     -----
@@ -43,12 +44,16 @@ class StageWiseRandomField(NewtonSteps):
 
     link = SoftmaxLink()
     # Twice that of StageWiseLikelihood, whose scores are half the logarithms of odds.
-    looks_at_rows_left_out = True
     largest_step: float = 0.8
     enough: float = 3e-4
     patience: int | None = 100
 
-    def master(self, problem: Problem, C: float) -> StageWiseRandomFieldMaster:
+    @property
+    @override
+    def makes(self) -> type[StageWiseRandomFieldBooster]:
+        return StageWiseRandomFieldBooster
+
+    def booster(self, problem: Problem) -> StageWiseRandomFieldBooster:
         """Newton steps.
 
         Raises
@@ -56,14 +61,11 @@ class StageWiseRandomField(NewtonSteps):
         TaskError
             If the task has no marginals.
         """
-        return StageWiseRandomFieldMaster(problem, self)
+        return StageWiseRandomFieldBooster(problem, self)
 
 
-class StageWiseRandomFieldMaster(NewtonStepsMaster):
+class StageWiseRandomFieldBooster(HeldOutBooster):
     """Scores of all parts, and columns of any terms."""
-
-    takes_sums = True
-    takes_held_out = True
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
         self._shares = problem.example_weights
@@ -72,6 +74,10 @@ class StageWiseRandomFieldMaster(NewtonStepsMaster):
         shapes = {k: (kinds[k].n_channels, len(own)) for k, own in self._likelihood.owners.items()}
         super().__init__(formulation, shapes)
         self._measure()
+
+    @override
+    def _check_terms(self, terms: Terms, n_new: int) -> None:
+        return
 
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
         by_part = {kind: np.ascontiguousarray(own.T) for kind, own in scores.items()}

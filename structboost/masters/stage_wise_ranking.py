@@ -12,7 +12,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.optional_methods import gains_of
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
-from structboost.masters.newton_steps import NewtonSteps, NewtonStepsMaster
+from structboost.masters.newton_steps import NewtonBooster, NewtonSteps
 from structboost.runtime.compiled import compiled
 
 # Scores are taken from the middle of their query, within this: exp stays in range.
@@ -46,7 +46,7 @@ class StageWiseRanking(NewtonSteps):
 
     shrinkage: float = 0.07
 
-    def master(self, problem: Problem, C: float) -> StageWiseRankingMaster:
+    def booster(self, problem: Problem) -> StageWiseRankingBooster:
         """Newton steps.
 
         Raises
@@ -54,10 +54,10 @@ class StageWiseRanking(NewtonSteps):
         TaskError
             If the task has no gains, or parts of several kinds.
         """
-        return StageWiseRankingMaster(problem, self)
+        return StageWiseRankingBooster(problem, self)
 
 
-class StageWiseRankingMaster(NewtonStepsMaster):
+class StageWiseRankingBooster(NewtonBooster):
     """Scores of all items; items are ordered by query, and by gain within it."""
 
     def __init__(self, problem: Problem, formulation: StageWiseRanking) -> None:
@@ -91,12 +91,12 @@ class StageWiseRankingMaster(NewtonStepsMaster):
         """Hold answers in the master's order of items."""
         super().hold_responses(kind, learners, responses[:, self._order])
 
-    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+    def step(self, selected: IntArray) -> None:
         """Add to the weights of the columns chosen last, in turn: all are on one channel."""
-        for j in () if selected is None else selected:
-            super().solve(tolerance, np.array([j]))
+        for j in selected:
+            super().step(np.array([j]))
 
-    def duals(self) -> dict[str, FloatArray]:
+    def gradient(self) -> dict[str, FloatArray]:
         """Weight of the pairs that an item wins less that of those it loses."""
         out = np.empty((len(self._order), 1))
         out[self._order, 0] = self._above - self._below

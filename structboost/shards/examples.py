@@ -22,12 +22,12 @@ from structboost.shards.binned_table import BinnedTable, StoredCodes
 from structboost.shards.group import ShardGroup, layout_of
 from structboost.shards.shard import (
     FeaturesInShards,
-    FeaturesOfRows,
     GivenRows,
     ShardSource,
     examples_between,
 )
 from structboost.weak.binning import Thresholds, bin_thresholds
+from structboost.weak.responses import FeaturesOfRows
 from structboost.weak.standardisation import Standardisation
 
 
@@ -80,9 +80,8 @@ class TrainingSet(ABC):
         engine : Engine
         example_weights : ndarray, shape (n_examples,)
             They sum to 1.
-        in_shards : dict of str to tuple
-            What the shards make of the features of a kind, by
-            :attr:`structboost.weak.WeakLearnerFamily.shard_features`.
+        in_shards : dict of str to ShardFeatures
+            :attr:`structboost.weak.WeakLearnerFamily.shard_features` of the kinds that have them.
         """
         in_batches = self.task.separates_in_batches
         blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
@@ -103,7 +102,7 @@ class TrainingSet(ABC):
         for kind in self.task.kinds:
             if shards is not None and kind in in_shards:
                 found = np.array([shards.features_sum(kind)], np.uint64)
-                arrays = [*(array for made in in_shards[kind] for array in made[:2]), found]
+                arrays = [*in_shards[kind].identity, found]
             else:
                 assert self.rows is not None
                 rows: Any = self.rows[kind]

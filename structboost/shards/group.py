@@ -26,7 +26,7 @@ class ShardGroup:
         Blocks of the whole training set.
     n_channels : dict of str to int
     in_shards : set of str
-        Kinds whose learners the shards look up in their features.
+        Kinds whose responses the shards make of their features.
 
     Attributes
     ----------
@@ -65,8 +65,9 @@ class ShardGroup:
 
         Parameters
         ----------
-        learners : StumpCodes, FunctionCodes, UnionCodes, ndarray or csr_array
-            Learners where shards look them up, else answers on all parts, shape (n_new, n_parts).
+        learners : LearnersInShards, ndarray or csr_array
+            Learners where shards make the responses, else responses on all parts, shape
+            (n_new, n_parts).
         """
         first = self.n_learners[kind]
         if kind in self.in_shards:
@@ -123,14 +124,9 @@ class ShardGroup:
         """Signed weight of every (part, channel) of a kind, gathered."""
         return np.concatenate(self._run(Call("duals", (kind,))))
 
-    def histograms(self, kind: str, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Histograms of the duals over features of a kind, and their totals."""
-        found = self._sum(Call("histograms", (kind, first, last)))
-        return found[:-1], found[-1]
-
-    def standardised_sums(self, kind: str) -> FloatArray:
-        """Sums of the standardised features of a kind times the duals."""
-        return self._sum(Call("standardised_sums", (kind,)))
+    def sums(self, kind: str, *arguments: Any) -> FloatArray:
+        """Sums of the duals over all shards that pricing asks of the responses made there."""
+        return self._sum(Call("sums", (kind, *arguments)))
 
     def features_sum(self, kind: str) -> int:
         """Hash of the features of all rows of a kind as shards hold them, whatever the layout."""

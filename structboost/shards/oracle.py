@@ -41,13 +41,9 @@ class ShardedDuals:
         """Parts and channels."""
         return int(self._group.blocks.rows[self._kind][-1]), self._group.n_channels[self._kind]
 
-    def histograms(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Sums over the bins of the features ``first <= f < last``, and over all parts."""
-        return self._group.histograms(self._kind, first, last)
-
-    def standardised_sums(self) -> FloatArray:
-        """Sums of the standardised features times the weights, shape (width, n_channels)."""
-        return self._group.standardised_sums(self._kind)
+    def sums(self, *arguments: Any) -> FloatArray:
+        """Sums over all shards that pricing asks of the responses made there."""
+        return self._group.sums(self._kind, *arguments)
 
     def gathered(self) -> FloatArray:
         """The weights themselves, shape (n_parts, n_channels)."""

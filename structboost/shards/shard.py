@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,38 +19,20 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
 from structboost.runtime.blocks import Blocks, tree_sum
-from structboost.weak.base import ShardFeatures
-from structboost.weak.binning import (
-    BinnedFeatures,
-    Thresholds,
-    bin_codes,
-    binned_features,
-    codes_sum,
-)
+from structboost.weak.binning import Thresholds, bin_codes
 from structboost.weak.block_measures import BlockMeasure, add_measure, block_measure
-from structboost.weak.histogram import histograms
 from structboost.weak.responses import (
-    FunctionResponses,
+    FeaturesOfRows,
     Responses,
+    ResponsesInShard,
+    ShardFeatures,
     StoredResponses,
-    StumpResponses,
-    UnionResponses,
 )
 from structboost.weak.sparse_responses import SparseResponses
 from structboost.weak.terms import Terms
 
-# By kind, what shards make of its features: bins, features on one scale, or both.
-FeaturesInShards = Mapping[str, tuple[ShardFeatures, ...]]
-
-
-class FeaturesOfRows(Protocol):
-    """Features of one kind in a shard."""
-
-    def codes(self, bins: Thresholds) -> NDArray[Any]:
-        """Bins of the features, shape (n_columns, n_rows)."""
-
-    def rows(self) -> NDArray[Any]:
-        """The features, shape (n_rows, n_features)."""
+# By kind, of what the shards make the responses of its weak learners.
+FeaturesInShards = Mapping[str, ShardFeatures]
 
 
 @dataclass(frozen=True)
@@ -85,8 +67,8 @@ class ShardSource:
         First row of each example, by kind, from 0.
     blocks : Blocks
         Blocks of the shard, numbered from 0.
-    in_shards : dict of str to tuple of Thresholds or Standardisation
-        Of the kinds whose weak learners are looked up here: what each family needs.
+    in_shards : dict of str to ShardFeatures
+        Those of the kinds whose responses are made here.
     features : dict of str to FeaturesOfRows
         Features of those kinds.
     first_example : int
@@ -123,13 +105,14 @@ class Shard:
         self.offsets = source.offsets
         self.blocks = source.blocks
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in source.task.kinds.items()}
-        self.binned: dict[str, BinnedFeatures] = {}
-        self.standardised: dict[str, FloatArray] = {}
+        self._in_shard: dict[str, ResponsesInShard] = {
+            kind: made.in_shard(source.features[kind], source.blocks.rows[kind])
+            for kind, made in source.in_shards.items()
+        }
+        stored = {kind: int(starts[-1]) for kind, starts in source.blocks.rows.items()}
         self.responses: dict[str, Responses] = {
-            kind: self._looked_up(source, kind)
-            if kind in source.in_shards
-            else StoredResponses(int(starts[-1]))
-            for kind, starts in source.blocks.rows.items()
+            kind: self._in_shard.get(kind) or StoredResponses(n_rows)
+            for kind, n_rows in stored.items()
         }
         self.cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = {}
         listings = KeptListings()
@@ -237,40 +220,13 @@ class Shard:
             self._duals[kind] = out
         return self._duals[kind]
 
-    def histograms(self, kind: str, first: int, last: int) -> FloatArray:
-        """Histograms of the duals over the features ``first <= f < last``; the last row: totals."""
-        return histograms(self.binned[kind], self.duals(kind), first, last)
-
-    def standardised_sums(self, kind: str) -> FloatArray:
-        """Sums of the standardised features times the duals, shape (width, n_channels)."""
-        rows, duals, starts = self.standardised[kind], self.duals(kind), self.blocks.rows[kind]
-        sums = [rows[a:b].T @ duals[a:b] for a, b in pairwise(starts.tolist())]
-        shape = sums[0].shape
-        return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
+    def sums(self, kind: str, *arguments: Any) -> FloatArray:
+        """Sums of the duals that pricing asks of the responses made here."""
+        return self._in_shard[kind].sums(self.duals(kind), *arguments)
 
     def features_sum(self, kind: str, first_row: int) -> int:
-        """Hash of the features of a kind, the first row being number ``first_row`` of all."""
-        total = 0
-        if kind in self.binned:
-            total += int(codes_sum(self.binned[kind].codes, first_row))
-        if kind in self.standardised:
-            # As if the bytes were bins: what adds up over runs of rows depends on no layout.
-            rows = self.standardised[kind]
-            total += int(codes_sum(rows.view(np.uint8).reshape(len(rows), -1).T, first_row))
-        return total
-
-    def _looked_up(self, source: ShardSource, kind: str) -> Responses:
-        """Bin or standardise the features of a kind; what looks up its learners there."""
-        found: list[Responses] = []
-        for made in source.in_shards[kind]:
-            if isinstance(made, Thresholds):
-                codes = source.features[kind].codes(made)
-                self.binned[kind] = binned_features(codes, made, source.blocks.rows[kind])
-                found.append(StumpResponses(self.binned[kind]))
-            else:
-                self.standardised[kind] = made.rows(source.features[kind].rows())
-                found.append(FunctionResponses(self.standardised[kind]))
-        return found[0] if len(found) == 1 else UnionResponses(found)
+        """Hash of the features of a kind, ``first_row`` being the index of its first row."""
+        return self._in_shard[kind].features_sum(first_row)
 
     def _scores(self, model: Mapping[str, Terms], b: int) -> dict[str, FloatArray]:
         """Scores of the rows of a block."""

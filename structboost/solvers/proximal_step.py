@@ -94,22 +94,15 @@ def proximal_step(
     weights, positive = np.empty(len(center)), known.positive.copy()
     order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
     gap, n_iterations, n = _proximal_step(
-        matrix.reshape(-1),
-        losses,
-        budget,
+        (matrix.reshape(-1), losses),
+        (budget, step),
         center,
-        step,
         multipliers,
-        tolerance,
-        max_iterations,
-        known.cuts,
-        known.gram.reshape(-1),
+        (tolerance, max_iterations),
+        (known.cuts, known.gram.reshape(-1)),
         weights,
-        positive,
-        order,
-        gram.reshape(-1),
-        np.empty(n_cuts, np.int64),
-        np.empty(n_cuts + 1, np.int32),
+        (order, gram.reshape(-1), positive),
+        (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
         ORDERED if ordered else BLAS,
     )
     return weights, gap, n_iterations, Curvature(order[:n], gram[:n, :n].copy(), positive)
@@ -117,25 +110,26 @@ def proximal_step(
 
 @compiled
 def _proximal_step(
-    matrix: FloatArray,
-    losses: FloatArray,
-    budget: float,
+    cuts: tuple[FloatArray, FloatArray],
+    budget_and_step: tuple[float, float],
     center: FloatArray,
-    step: float,
     multipliers: FloatArray,
-    tolerance: float,
-    max_iterations: int,
-    known_cuts: IntArray,
-    known_gram: FloatArray,
+    limits: tuple[float, int],
+    known: tuple[IntArray, FloatArray],
     weights: FloatArray,
-    positive: NDArray[np.bool_],
-    order: IntArray,
-    gram: FloatArray,
-    index: IntArray,
-    pivots: IntArray,
+    curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
+    space: tuple[IntArray, IntArray],
     sums: bool | None,
 ) -> tuple[float, int, int]:
-    """The same; also fills in the new curvature, and tells how many cuts it knows."""
+    """Make the step, and return the gap, the iterations and the number of cuts of the curvature.
+
+    ``weights``, ``multipliers`` and ``curvature`` (order of its cuts, their products, positive
+    columns) are filled in.
+    """
+    matrix, losses = cuts
+    budget, step = budget_and_step
+    tolerance, max_iterations = limits
+    order, gram, positive = curvature
     # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
     # first. Their rows stand together: a Newton step then touches them only, and a pass over all
     # cuts finds the next.
@@ -144,7 +138,7 @@ def _proximal_step(
     level, own = np.empty(n_cuts), np.empty(n_cuts)
     slope, direction = np.empty(n_cuts), np.empty(n_cuts)
     unclipped, change = np.empty(n_columns), np.empty(n_columns)
-    n_known, n_free = _free_cuts(multipliers, known_cuts, known_gram, order, gram)
+    n_known, n_free = _free_cuts(multipliers, known[0], known[1], order, gram)
     for i in range(n_free):
         own[i] = multipliers[order[i]]
         _take_in(matrix, losses, order[i], i, level, rows, n_columns)
@@ -181,9 +175,8 @@ def _proximal_step(
             _extend_gram(n_known, n_free, n_cuts, rows, positive, gram, sums)
             n_known = n_free
             _newton_direction(
-                n_free, n_cuts, gram, step, own, slope, slack, entering,
-                direction, index, pivots, sums,
-            )  # fmt: skip
+                n_free, (n_cuts, gram, step), own, (slope, slack), entering, direction, space, sums
+            )
             weighted_rows(n_free, n_columns, direction, rows, change, sums)
             gain = inner_product(n_free, level, direction, sums)
             length = _step_length(n_free, gain, change, unclipped, step, own, direction)
@@ -339,19 +332,18 @@ def _extend_gram(
 @compiled
 def _newton_direction(
     n_free: int,
-    n_cuts: int,
-    gram: FloatArray,
-    step: float,
+    products: tuple[int, FloatArray, float],
     multipliers: FloatArray,
-    slope: FloatArray,
-    slack: float,
+    slopes: tuple[FloatArray, float],
     entering: int,
     direction: FloatArray,
-    index: IntArray,
-    pivots: IntArray,
+    space: tuple[IntArray, IntArray],
     sums: bool | None,
 ) -> None:
     """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
+    n_cuts, gram, step = products
+    slope, slack = slopes
+    index, pivots = space
     trace = 0.0
     n, at = n_free, 0
     for i in range(n_free):

@@ -150,10 +150,11 @@ class SegmentTask(Task):
         if Y is not None:
             self._add_loss(Y, starts, rows, rewarded)
         lengths, labels = np.zeros((2, len(rows["token"])), np.int64)
+        span_rows = np.ascontiguousarray(scores.offsets["span"][:-1], np.int64)
+        step = self.max_length * self.span_features
         impossible = best_segments(
-            rows["token"], rows["begin"], rows["span"], rows["pair"] + self._forbidden, starts,
-            np.ascontiguousarray(scores.offsets["span"][:-1], np.int64),
-            self.max_length * self.span_features, self.max_length, rewarded, -2.0, lengths, labels,
+            (rows["token"], rows["begin"], rows["span"], rows["pair"] + self._forbidden),
+            (starts, span_rows, step, self.max_length), (rewarded, -2.0), lengths, labels,
         )  # fmt: skip
         if impossible >= 0:
             raise TaskError(

@@ -368,7 +368,7 @@ class StructBoost(Trainer):
                 bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
         self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
-        found = loop.master.temperature()
+        found = loop.temperature()
         self.ending_ = loop.state.ending
         self.temperature_ = None if found is None else found.factor
         self.held_out_loss_ = None if found is None else found.loss

@@ -247,7 +247,8 @@ class _FoldFits:
 
     def _why_no_larger(self) -> str:
         """Reason why a larger C is not worth a fit; empty if it may be."""
-        share = max(loop.master.C * loop.master.risk / loop.master.primal for loop in self._loops)
+        C = float(self._loops[0].settings.C)
+        share = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
         if share <= SATISFIED_SHARE:
             return SATISFIED
         if self._rounds >= _ROUNDS * self._settings.max_rounds:

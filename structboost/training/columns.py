@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
+from structboost.masters.base import (
+    LearnsFromHeldOut,
+    RecallsResponses,
+    TakesSparseResponses,
+    WeightedColumns,
+)
 from structboost.masters.held_out import HeldOut
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
-from structboost.weak.base import Column, Term, WeakLearnerFamily
-from structboost.weak.terms import Terms
-
-
-class ColumnHolder(Protocol):
-    """What holds columns: every restricted master does."""
-
-    weights: FloatArray
-    takes_sparse_answers: ClassVar[bool]
-    takes_held_out: ClassVar[bool]
-    keeps_answers: ClassVar[bool]
-
-    def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
-
-    def hold_responses(self, kind: str, learners: IntArray, responses: Any) -> None:
-        """Hold answers of learners that were added before."""
-
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero; ``terms`` number them from 0."""
-
-    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
-        """Take the answers of columns on the parts that they were not fitted to."""
-
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
+from structboost.weak.base import Column, WeakLearnerFamily
+from structboost.weak.terms import Term, Terms
 
 
 class ColumnWeights(NamedTuple):
@@ -91,7 +73,7 @@ class ColumnRegistry:
 
     Parameters
     ----------
-    master : ColumnHolder
+    master : WeightedColumns
         Holds the responses of the learners and the weights.
     families : dict of str to WeakLearnerFamily
 
@@ -101,10 +83,12 @@ class ColumnRegistry:
         Places in the master of the candidates of the last :meth:`add`, old and new.
     """
 
-    def __init__(self, master: ColumnHolder, families: Mapping[str, WeakLearnerFamily]) -> None:
+    def __init__(self, master: WeightedColumns, families: Mapping[str, WeakLearnerFamily]) -> None:
         self.families = families
         self.selected = np.zeros(0, np.int64)
         self._master = master
+        self._recalling = master if isinstance(master, RecallsResponses) else None
+        self._learning = master if isinstance(master, LearnsFromHeldOut) else None
         self._numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
         self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
         self._live = np.zeros(0, np.int64)
@@ -139,7 +123,7 @@ class ColumnRegistry:
                 else:
                     again.append(column)
                 selected.append(place)
-            if again and not self._master.keeps_answers:
+            if again and self._recalling is not None:
                 learners = (term.learner for column in again for term in column.terms)
                 self._recall(kind, list(dict.fromkeys(learners)))
             if fresh:
@@ -149,11 +133,13 @@ class ColumnRegistry:
             self._master.add_columns(terms, len(added))
             self._live = np.concatenate((self._live, np.array(added, np.int64)))
             self._idle = np.concatenate((self._idle, np.zeros(len(added), np.int64)))
-        if self._master.takes_held_out:
-            self._add_held_out(priced)
+        if self._learning is not None:
+            self._add_held_out(priced, self._learning)
         return len(added)
 
-    def _add_held_out(self, priced: Mapping[str, Sequence[Column]]) -> None:
+    def _add_held_out(
+        self, priced: Mapping[str, Sequence[Column]], learning: LearnsFromHeldOut
+    ) -> None:
         """Give the master what the selected columns answer on the parts they were not fitted to."""
         places = iter(self.selected.tolist())
         for kind, of_kind in priced.items():
@@ -172,7 +158,7 @@ class ColumnRegistry:
                 continue
             channels = [term.channel for _, term in terms]
             held_out = HeldOut(parts, [at for at, _ in terms], channels, answers)
-            self._master.add_held_out(kind, held_out)
+            learning.add_held_out(kind, held_out)
 
     def drop_idle(self, max_idle: int) -> None:
         """Drop columns that had no weight for more than ``max_idle`` rounds."""
@@ -339,7 +325,7 @@ class ColumnRegistry:
         own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
         learners = list(dict.fromkeys(term.learner for _, term in own))
         new = [learner for learner in learners if learner not in known]
-        if len(new) < len(learners) and not self._master.keeps_answers:
+        if len(new) < len(learners) and self._recalling is not None:
             # Learners of earlier rounds, on other channels now.
             self._recall(kind, [learner for learner in learners if learner in known])
         if new:
@@ -348,17 +334,21 @@ class ColumnRegistry:
         return Terms.of(own, known)
 
     def _recall(self, kind: str, learners: Sequence[Any]) -> None:
-        """Give the master the answers of learners that it had before."""
+        """Give the master the responses of learners that it had before."""
+        assert self._recalling is not None
         numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
-        self._master.hold_responses(kind, numbers, self._answers(kind, learners))
+        self._recalling.hold_responses(kind, numbers, _dense(self._responses(kind, learners)))
 
     def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
-        """Give the master new learners; returns the number of the first."""
-        return self._master.add_responses(kind, self._answers(kind, learners))
+        """Give the master new learners; returns the index of the first."""
+        responses = self._responses(kind, learners)
+        if sparse.issparse(responses) and isinstance(self._master, TakesSparseResponses):
+            return self._master.add_sparse_responses(kind, responses)
+        return self._master.add_responses(kind, _dense(responses))
 
-    def _answers(self, kind: str, learners: Sequence[Any]) -> Any:
-        """Responses of learners, in a form that the master takes."""
-        answers = self.families[kind].responses(learners)
-        if sparse.issparse(answers) and not self._master.takes_sparse_answers:
-            return answers.toarray()
-        return answers
+    def _responses(self, kind: str, learners: Sequence[Any]) -> Any:
+        return self.families[kind].responses(learners)
+
+
+def _dense(responses: Any) -> Any:
+    return responses.toarray() if sparse.issparse(responses) else responses

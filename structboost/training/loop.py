@@ -3,24 +3,28 @@
 ::
 
     repeat
-        D       = master.duals()          signed weight of every (part, channel)
-        columns = pricing(D)              columns of largest edge <D, response>
+        D   = master.duals() or booster.gradient()     signed weight of every (part, channel)
+        new = pricing(D)                               columns of largest edge <D, response>
         stop when no column is violated, the gap is small enough, or rounds are used up
-        master.add_columns(columns); master.solve()
+        add the new columns;  master.solve() or booster.step()
 
-The loop knows its plug-ins (master, families of weak learners, pricing rule) by their contracts
-only.  What a round hands to the next is one plain :class:`State`.
+:class:`Loop` has rounds, records, Ctrl-C and checkpoints; :class:`MasterLoop` and
+:class:`BoosterLoop` are the two ways of a round.  They know their plug-ins (master or booster,
+families of weak learners, pricing rule) by their contracts only.  What a round hands to the next is
+one plain :class:`State`.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from structboost._typing import override
 from structboost.contract.task import Task
 from structboost.files.checkpoint import CheckpointFile
 from structboost.files.schema import (
@@ -33,7 +37,16 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.masters.base import Formulation, RestrictedMaster
+from structboost.masters.base import (
+    Booster,
+    Formulation,
+    LearnsFromHeldOut,
+    RestrictedMaster,
+    Resumable,
+    Spreadable,
+    WeightedColumns,
+)
+from structboost.masters.held_out import Temperature
 from structboost.model.ensemble import Ensemble
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import (
@@ -43,7 +56,12 @@ from structboost.training.columns import (
     stage_arrays,
     stages_of,
 )
-from structboost.validation import check_declares, checked_relative_gap, checked_whole_number, shown
+from structboost.validation import (
+    check_implements,
+    checked_relative_gap,
+    checked_whole_number,
+    shown,
+)
 from structboost.weak.pricing import Priced, PricingRule
 
 Record = dict[str, Any]
@@ -58,7 +76,6 @@ _INNER_SHARE = 0.5
 _LAST_SHARE = 0.9
 # Finer than this a restricted master is not solved, whatever tol.
 _FINEST = 1e-7
-_MAX_IDLE_ROUNDS = 30
 # Where pricing is a search: rounds that find no violated column, and rounds in which the primal
 # must fall by tol.
 _SEARCH_PATIENCE = 3
@@ -138,7 +155,7 @@ class Settings:
         spread = checked_relative_gap(self.spread, "spread")
         if spread:
             remedy = "take formulation='one_slack' with stabilize=True, or leave spread=0"
-            check_declares(formulation, "can_spread", "spread", remedy)
+            check_implements(formulation.makes, formulation, Spreadable, "spread", remedy)
             if spread <= tol:
                 raise ValueError(
                     f"spread is {shown(self.spread)}, not above tol = {shown(self.tol)}, so "
@@ -171,7 +188,7 @@ class State:
     ending : str
         Why training ended: ``callback``, ``gap`` (it is at most ``tol``), ``stalled`` (the
         objective hardly falls), ``columns`` (none is violated), what
-        :attr:`RestrictedMaster.ending` says, ``max_rounds``, or ``interrupted``.
+        :attr:`Booster.ending` says, ``max_rounds``, or ``interrupted``.
     """
 
     history: list[Record] = field(default_factory=list)
@@ -226,14 +243,17 @@ def ending_of_passes(history: Sequence[Record], tol: float, *, interrupted: bool
     return "gap" if history[-1]["gap"] <= tol else "max_rounds"
 
 
-class Loop:
+class Loop(ABC):
     """One run of Algorithm 1 at one C, which ``began`` at a ``time.perf_counter``."""
+
+    # What is proved of the columns, where the way of a round proves anything.
+    certified = False
 
     def __init__(
         self,
         settings: Settings,
         task: Task,
-        master: RestrictedMaster,
+        weighted: WeightedColumns,
         columns: ColumnRegistry,
         rule: PricingRule,
         began: float,
@@ -241,27 +261,36 @@ class Loop:
     ) -> None:
         self.settings = settings
         self.task = task
-        self.master = master
+        self.weighted = weighted
         self.columns = columns
         self.rule = rule
         self.state = State()
         self._began = began
         self._checkpoint = checkpoint
-        self._calls_before = master.oracle_calls
+        self._calls_before = weighted.oracle_calls
         self._is_search = not all(of.exact_pricing for of in columns.families.values())
-        rule.bind(master)
+        rule.bind(weighted)
 
-    def again(self, settings: Settings) -> Loop:
+    def again(self, settings: Settings) -> Self:
         """A loop at another C, warm started: cuts and columns stay."""
         began = time.perf_counter()
-        self.master.set_C(float(settings.C))
-        return Loop(settings, self.task, self.master, self.columns, self.rule, began)
+        return type(self)(settings, self.task, self.weighted, self.columns, self.rule, began)
 
     @property
     def is_empty(self) -> bool:
         """Whether no weak learner is worth what a weight costs, however many rounds come."""
         state = self.state
-        return state.done and state.bound is not None and not self.master.weights.any()
+        return state.done and state.bound is not None and not self.weighted.weights.any()
+
+    @property
+    def price_of_weight(self) -> float:
+        """Cost of a unit of weight in the objective; 0 where weight is free."""
+        return 0.0
+
+    def temperature(self) -> Temperature | None:
+        """Factor of the scores that the parts left out ask for, if they are looked at."""
+        found = self.weighted
+        return found.temperature() if isinstance(found, LearnsFromHeldOut) else None
 
     def run(self, observe: Observer) -> None:
         """Train, from the checkpoint on if there is one.
@@ -307,8 +336,7 @@ class Loop:
     def _begin(self) -> Priced:
         """Go to the checkpoint, or solve without columns; then price."""
         self._restore()
-        if np.isinf(self.master.risk):
-            self.master.solve(max(float(self.settings.tol), _FINEST))
+        self._first_solution()
         return self._price()
 
     def _terminated(self) -> bool:
@@ -318,27 +346,12 @@ class Loop:
         """One round: add what was priced, solve, price anew."""
         raise_if_interrupted()
         n_new = self.columns.add(priced.columns)
-        tolerance = self._tolerance(n_new)
-        solve = self.master.solve_loosely if n_new else self.master.solve
-        solve(tolerance, self.columns.selected)
-        if self.master.drops_idle_columns:
-            self.columns.drop_idle(_MAX_IDLE_ROUNDS)
+        may_improve = self._advance(n_new)
         priced = self._price()
         self._record()
-        # A master that was solved loosely may be solved better, and then find columns again.
-        is_loose = tolerance > max(_LAST_SHARE * float(self.settings.tol), _FINEST)
-        found = n_new or priced.largest_edge > self._min_edge or is_loose
+        found = n_new or priced.largest_edge > self._min_edge or may_improve
         self.state.exhausted = 0 if found else self.state.exhausted + 1
         return priced
-
-    def _tolerance(self, n_new: int) -> float:
-        """Relative gap to which the master is solved after so many new columns."""
-        tol = float(self.settings.tol)
-        if not n_new and self.bound is None:
-            return max(_INNER_SHARE * tol, _FINEST)
-        left = relative_gap(self.master.primal, self.state.bound) or 0.0
-        finest = (_INNER_SHARE if n_new else _LAST_SHARE) * tol
-        return max(_INNER_SHARE * left, finest, _FINEST)
 
     def _observe(self, observe: Observer) -> None:
         """Tell of the last record, and see whether training is done."""
@@ -351,85 +364,50 @@ class Loop:
             "callback": asked,
             "gap": reached,
             "stalled": self._stalls(),
-            self.master.ending or "columns": exhausted,
+            self._exhaustion: exhausted,
         }
         found = [reason for reason, is_true in reasons.items() if is_true]
         self.state.done = bool(found)
         self.state.ending = found[0] if found else "max_rounds"
 
     def _end(self) -> None:
-        """Spread the weights, and bound the optimum over all weak learners."""
-        bound_all = self._bound_over_all()
-        self._spread()
-        if self.state.history:
-            last = self.state.history[-1]
-            last |= {"bound_all": bound_all, "gap_all": relative_gap(last["primal"], bound_all)}
+        """Leave the run as it is."""
         raise_if_interrupted()
 
-    def _spread(self) -> None:
-        """Exchange the weights for ones of small norm, within the gap that is allowed."""
-        spread = float(self.settings.spread)
-        gap = relative_gap(self.master.primal, self.bound)
-        if not spread or (gap is not None and gap >= spread):
-            return
-        limit = (self.master.primal if self.bound is None else self.bound) / (1.0 - spread)
-        if limit > 0:
-            self.master.spread(limit)
-            self._record()
+    @abstractmethod
+    def _first_solution(self) -> None:
+        """Solve without columns, unless a checkpoint was gone to."""
 
-    def _bound_over_all(self) -> float | None:
-        """Bound over all weak learners, where training searched a part; None if not known."""
-        families = self.columns.families
-        if self.bound is None or all(family.searches_all for family in families.values()):
-            return self.bound
-        duals = self.master.duals()
-        largest = []
-        for kind, family in families.items():
-            of_channels = family.widest_edges(duals[kind])
-            edge = None if of_channels is None else self.rule.largest_edge(of_channels)
-            if edge is None:
-                return None
-            largest.append(edge)
-        bound = self.master.bound(max(largest))
-        return None if bound is None else min(bound, self.bound)
+    @abstractmethod
+    def _advance(self, n_new: int) -> bool:
+        """Change the weights after so many new columns; whether more can come without any."""
 
-    # -- pricing and its bound ----------------------------------------------------------------
-
+    @abstractmethod
     def _price(self) -> Priced:
-        """Columns for the next round, and the lower bound that their edges give (fact 5)."""
-        state = self.state
-        per_channel = self.settings.columns_per_channel
-        duals = self.master.duals()
-        priced = self.rule.price(self.columns.families, duals, per_channel, self._min_edge)
-        bound = self.master.bound(priced.largest_edge)
-        if bound is not None:
-            price = self.master.min_edge
-            is_first = state.bound is None and not self.master.weights.any()
-            has_edge = min(price, priced.largest_edge) > 0
-            if is_first and has_edge and not self._is_rounding(priced.largest_edge, duals):
-                state.smallest_C = float(self.settings.C) * price / priced.largest_edge
-            # What is proved over fewer columns than may come does not outlive them.
-            renewed = state.bound is None or not self.rule.covers_family
-            state.bound = bound if renewed else max(state.bound or 0.0, bound)
-        return priced
+        """Price the columns for the next round."""
 
-    def _is_rounding(self, edge: float, duals: Mapping[str, Any]) -> bool:
-        """Whether an edge is the rounding of duals that cancel out, as within a query."""
-        if edge > _SMALL_EDGE * float(self.settings.C):
-            return False
-        arrays = (own if isinstance(own, np.ndarray) else own.gathered() for own in duals.values())
-        return edge <= _NO_EDGE * sum(float(np.abs(own).sum()) for own in arrays)
+    def _priced(self, duals: Mapping[str, Any]) -> Priced:
+        per_channel = self.settings.columns_per_channel
+        return self.rule.price(self.columns.families, duals, per_channel, self._min_edge)
+
+    @property
+    @abstractmethod
+    def _min_edge(self) -> float:
+        """Edge from which a column is violated."""
+
+    @property
+    def _exhaustion(self) -> str:
+        """Ending of a run without further columns."""
+        return "columns"
 
     @property
     def bound(self) -> float | None:
-        """Lower bound over the whole family; None where pricing may have missed a column."""
-        return None if self._is_search or not self.rule.covers_family else self.state.bound
+        """Lower bound over the whole family; None where there is none."""
+        return None
 
-    @property
-    def certified(self) -> bool:
-        """Whether the primal is exact and that of the model, and the bound holds."""
-        is_exact = self.task.exact_argmax or not self.master.searches_outputs
-        return self.bound is not None and not self._cross_fitted and is_exact
+    def _stalls(self) -> bool:
+        """Whether the primal hardly falls any more, where no bound says when to stop."""
+        return False
 
     @property
     def _cross_fitted(self) -> bool:
@@ -441,23 +419,9 @@ class Loop:
         """Rounds without a violated column after which training stops."""
         return max(self.rule.patience, _SEARCH_PATIENCE if self._is_search else 1)
 
-    @property
-    def _min_edge(self) -> float:
-        """Edge from which a column is violated."""
-        return self.master.min_edge * (1 + _EDGE_TOLERANCE)
-
-    def _stalls(self) -> bool:
-        """Whether the primal hardly falls any more, where no bound says when to stop."""
-        history, tol = self.state.history, self.settings.tol
-        without_bound = self._is_search and self.state.bound is not None
-        if not without_bound or len(history) <= _STALL_ROUNDS or not tol:
-            return False
-        before, now = history[-1 - _STALL_ROUNDS]["primal"], history[-1]["primal"]
-        return bool(before - now <= tol * now)
-
     def _record(self) -> None:
         """Keep the weights of the round, and its record."""
-        state, master = self.state, self.master
+        state, master = self.state, self.weighted
         state.stages.append(self.columns.weights())
         state.history.append(
             record(
@@ -476,13 +440,18 @@ class Loop:
             )
         )
 
+    @property
+    def _resumable(self) -> Resumable:
+        assert isinstance(self.weighted, Resumable)
+        return self.weighted
+
     # -- checkpoints --------------------------------------------------------------------------
 
     def _write_checkpoint(self) -> None:
         """Write all that the next rounds depend on, if it is due."""
         if self._checkpoint is None or not (self._terminated() or self._checkpoint.is_due()):
             return
-        numbers, of_master = self.master.state()
+        numbers, of_master = self._resumable.state()
         learners, of_columns = self.columns.state()
         arrays = {
             **stage_arrays(self.state.stages),
@@ -503,15 +472,15 @@ class Loop:
             self.columns.restore(header, below("columns/", arrays), self.task.kinds)
             for family in self.columns.families.values():
                 family.skip_rounds(len(header["history"]))
-            self.master.restore(header["master"], below("master/", arrays))
+            self._resumable.restore(header["master"], below("master/", arrays))
             stages = stages_of(arrays, len(self.columns))
-            self.state = State.of_header(header, stages, self.master.primal)
+            self.state = State.of_header(header, stages, self.weighted.primal)
         self._began = time.perf_counter() - self.state.history[-1]["seconds"]
 
     def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
         """What the arrays of a checkpoint of this run must be."""
         n_learners = {kind: len(header["learners"][kind]) for kind in self.columns.families}
-        of_master = dict(self.master.schema(n_learners))
+        of_master = dict(self._resumable.schema(n_learners))
         own = of_master.pop("", Part({}))
         arrays = {
             **STAGES_SCHEMA,
@@ -520,3 +489,189 @@ class Loop:
         }
         shared = Part(arrays, {"n_rounds": len(header["history"]), **own.sizes})
         return {"": shared, **prefixed("master/", of_master)}
+
+
+class MasterLoop(Loop):
+    """Rounds of a restricted master, which is solved anew each time and gives a lower bound."""
+
+    @property
+    def master(self) -> RestrictedMaster:
+        """The master."""
+        assert isinstance(self.weighted, RestrictedMaster)
+        return self.weighted
+
+    @override
+    def again(self, settings: Settings) -> Self:
+        self.master.set_C(float(settings.C))
+        return super().again(settings)
+
+    @property
+    @override
+    def bound(self) -> float | None:
+        return None if self._is_search or not self.rule.covers_family else self.state.bound
+
+    @property
+    def certified(self) -> bool:  # type: ignore[override]
+        """Whether the primal is exact and that of the model, and the bound holds."""
+        is_exact = self.master.is_exact(self.task)
+        return self.bound is not None and not self._cross_fitted and is_exact
+
+    @property
+    @override
+    def price_of_weight(self) -> float:
+        return self.master.min_edge
+
+    @override
+    def _first_solution(self) -> None:
+        if np.isinf(self.master.risk):
+            self.master.solve(max(float(self.settings.tol), _FINEST))
+
+    @override
+    def _advance(self, n_new: int) -> bool:
+        tolerance = self._tolerance(n_new)
+        solve = self.master.solve_loosely if n_new else self.master.solve
+        solve(tolerance, self.columns.selected)
+        if np.isfinite(self.master.max_idle_rounds):
+            self.columns.drop_idle(int(self.master.max_idle_rounds))
+        # A master that was solved loosely may be solved better, and then find columns again.
+        return tolerance > max(_LAST_SHARE * float(self.settings.tol), _FINEST)
+
+    def _tolerance(self, n_new: int) -> float:
+        """Relative gap to which the master is solved after so many new columns."""
+        tol = float(self.settings.tol)
+        if not n_new and self.bound is None:
+            return max(_INNER_SHARE * tol, _FINEST)
+        left = relative_gap(self.master.primal, self.state.bound) or 0.0
+        finest = (_INNER_SHARE if n_new else _LAST_SHARE) * tol
+        return max(_INNER_SHARE * left, finest, _FINEST)
+
+    @override
+    def _end(self) -> None:
+        bound_all = self._bound_over_all()
+        self._spread()
+        if self.state.history:
+            last = self.state.history[-1]
+            last |= {"bound_all": bound_all, "gap_all": relative_gap(last["primal"], bound_all)}
+        super()._end()
+
+    def _spread(self) -> None:
+        """Exchange the weights for ones of small norm, within the gap that is allowed."""
+        spread = float(self.settings.spread)
+        gap = relative_gap(self.master.primal, self.bound)
+        if not spread or (gap is not None and gap >= spread):
+            return
+        limit = (self.master.primal if self.bound is None else self.bound) / (1.0 - spread)
+        if limit > 0:
+            assert isinstance(self.master, Spreadable)
+            self.master.spread(limit)
+            self._record()
+
+    def _bound_over_all(self) -> float | None:
+        """Bound over all weak learners, where training searched a part; None if not known."""
+        families = self.columns.families
+        if self.bound is None or all(family.searches_all for family in families.values()):
+            return self.bound
+        duals = self.master.duals()
+        largest = []
+        for kind, family in families.items():
+            of_channels = family.widest_edges(duals[kind])
+            edge = None if of_channels is None else self.rule.largest_edge(of_channels)
+            if edge is None:
+                return None
+            largest.append(edge)
+        bound = self.master.bound(max(largest))
+        return None if bound is None else min(bound, self.bound)
+
+    @override
+    def _price(self) -> Priced:
+        # Edges give a lower bound, too (fact 5).
+        state, duals = self.state, self.master.duals()
+        priced = self._priced(duals)
+        bound = self.master.bound(priced.largest_edge)
+        if bound is not None:
+            price = self.master.min_edge
+            is_first = state.bound is None and not self.master.weights.any()
+            has_edge = min(price, priced.largest_edge) > 0
+            if is_first and has_edge and not self._is_rounding(priced.largest_edge, duals):
+                state.smallest_C = float(self.settings.C) * price / priced.largest_edge
+            # What is proved over fewer columns than may come does not outlive them.
+            renewed = state.bound is None or not self.rule.covers_family
+            state.bound = bound if renewed else max(state.bound or 0.0, bound)
+        return priced
+
+    def _is_rounding(self, edge: float, duals: Mapping[str, Any]) -> bool:
+        """Whether an edge is the rounding of duals that cancel out, as within a query."""
+        if edge > _SMALL_EDGE * float(self.settings.C):
+            return False
+        arrays = (own if isinstance(own, np.ndarray) else own.gathered() for own in duals.values())
+        return edge <= _NO_EDGE * sum(float(np.abs(own).sum()) for own in arrays)
+
+    @property
+    @override
+    def _min_edge(self) -> float:
+        return self.master.min_edge * (1 + _EDGE_TOLERANCE)
+
+    @override
+    def _stalls(self) -> bool:
+        history, tol = self.state.history, self.settings.tol
+        without_bound = self._is_search and self.state.bound is not None
+        if not without_bound or len(history) <= _STALL_ROUNDS or not tol:
+            return False
+        before, now = history[-1 - _STALL_ROUNDS]["primal"], history[-1]["primal"]
+        return bool(before - now <= tol * now)
+
+
+class BoosterLoop(Loop):
+    """Rounds of a booster, whose columns step once: neither C nor a bound."""
+
+    @property
+    def booster(self) -> Booster:
+        """The booster."""
+        assert isinstance(self.weighted, Booster)
+        return self.weighted
+
+    @override
+    def _first_solution(self) -> None:
+        return
+
+    @override
+    def _advance(self, n_new: int) -> bool:
+        self.booster.step(self.columns.selected)
+        return False
+
+    @override
+    def _price(self) -> Priced:
+        return self._priced(self.booster.gradient())
+
+    @property
+    @override
+    def _min_edge(self) -> float:
+        return 0.0 if self.booster.ending is None else np.inf
+
+    @property
+    @override
+    def _exhaustion(self) -> str:
+        return self.booster.ending or "columns"
+
+
+# The loop of each contract.
+_LOOPS: Mapping[Any, type[Loop]] = {
+    RestrictedMaster: MasterLoop,
+    Booster: BoosterLoop,
+}
+
+
+def loop_class(weighted: WeightedColumns) -> type[Loop]:
+    """Loop for what a formulation made.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a master nor a booster.
+    """
+    for contract, loop in _LOOPS.items():
+        if isinstance(weighted, contract):
+            return loop
+    raise TypeError(
+        f"formulation made {shown(weighted)}; it must return a RestrictedMaster or a Booster."
+    )

@@ -24,23 +24,24 @@ from structboost.exceptions import (
     warn_user,
 )
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
-from structboost.masters.base import Formulation, Problem
+from structboost.masters.base import Formulation, Problem, Resumable
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.shards.examples import TrainingSet
 from structboost.shards.oracle import ShardedOracle
 from structboost.shards.training_sets import training_set
 from structboost.training.columns import ColumnRegistry
-from structboost.training.loop import Loop, Settings
+from structboost.training.loop import Loop, Settings, loop_class
 from structboost.training.smallest_c import smallest_C
 from structboost.validation import (
     check_declares,
+    check_implements,
     checked_example_weights,
     checked_flag,
     shown,
 )
 from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.families import WeakLearners, checked_members, families_of, ridge_of
+from structboost.weak.families import WeakLearners, checked_members, families_of
 from structboost.weak.pricing import PricingRule, rule_of
 
 _RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
@@ -89,7 +90,8 @@ class Plan:
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:
-            check_declares(self.formulation, "can_resume", "checkpoint", _RESUMABLE)
+            made, by = self.formulation.makes, self.formulation
+            check_implements(made, by, Resumable, "checkpoint", _RESUMABLE)
             check_declares(self.rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
         if not (self.formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
@@ -115,7 +117,7 @@ class Plan:
         in_shards = {
             kind: family.shard_features
             for kind, family in families.items()
-            if family.shard_features
+            if family.shard_features is not None
         }
         shards, new_cut_oracle, file = None, None, None
         if self.formulation.works_on_shards:
@@ -131,10 +133,10 @@ class Plan:
                 hashes["outputs"] = deep_hash(Y)
             file = CheckpointFile(self.checkpoint, hashes, self.choice)
         of_task = self.task, X, Y, examples.offsets, weights, random_state
-        problem = Problem(*of_task, new_cut_oracle, ridge_of(families))
-        master = self.formulation.master(problem, float(settings.C))
-        columns = ColumnRegistry(master, families)
-        return Loop(settings, self.task, master, columns, self.rule, began, file)
+        problem = Problem(*of_task, new_cut_oracle, families)
+        weighted = self.formulation.columns(problem, float(settings.C))
+        loop, columns = loop_class(weighted), ColumnRegistry(weighted, families)
+        return loop(settings, self.task, weighted, columns, self.rule, began, file)
 
     def smallest_C(
         self, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
@@ -144,7 +146,7 @@ class Plan:
         None where weight costs nothing, so that no C matters, or where none was found within
         the passes that the search may take.
         """
-        if empty.master.min_edge <= 0:
+        if empty.price_of_weight <= 0:
             return None
         settings, last = empty.settings, empty.state.history[-1]
         start, empty_risk = float(settings.C), last["primal"] / float(settings.C)
@@ -171,8 +173,8 @@ class Plan:
             if loop.state.interrupted:
                 raise KeyboardInterrupt
             passes_left -= loop.state.history[-1]["oracle_calls"]
-            total = float(loop.master.weights.sum())
-            return total, (loop.master.primal - total) / C
+            total = float(loop.weighted.weights.sum())
+            return total, (loop.weighted.primal - total) / C
 
         with ExitStack() as resources:
             return smallest_C(fit, max(start, last["smallest_C"] or 0.0), empty_risk)
@@ -188,9 +190,7 @@ class Plan:
             exact=self.exact,
             n_threads=self.engine.n_workers if self.engine.in_process else 1,
         )
-        if self.formulation.shares_weight:
-            for family in families.values():
-                family.vary(self.random_state)
+        self.formulation.prepare(families, self.random_state)
         if self.checkpoint is not None:
             for family in families.values():
                 check_declares(family, "can_resume", "checkpoint", _RESUMABLE_LEARNERS)
@@ -221,8 +221,6 @@ class Plan:
         # Checkpoints of version 0.1 are of families that are their names.
         if drawn := {k: f.identity for k, f in families.items() if f.identity != f.name}:
             about["families"] = drawn
-        if ridge := ridge_of(families):
-            about["ridge"] = ridge
         if self.formulation.identity:
             about["formulation"] = self.formulation.identity
         return identity_of(about, [weights, *examples.offsets.values()])

@@ -1,4 +1,8 @@
-"""Weak-learner families, a module each, and what they share."""
+"""Weak-learner families, a module each, and what they share.
+
+To price a family of your own where its features stay in shards, write :class:`ShardFeatures`, which
+make :class:`ResponsesInShard` of the rows of a shard (:func:`register_weak_learner`).
+"""
 
 import lazy_loader
 

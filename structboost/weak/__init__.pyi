@@ -4,7 +4,6 @@ from .active_feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .active_feature import active_features as active_features
 from .base import Candidate as Candidate
 from .base import Column as Column
-from .base import Term as Term
 from .base import WeakLearnerFamily as WeakLearnerFamily
 from .category import CategoryFamily as CategoryFamily
 from .contributions import Contributions as Contributions
@@ -25,7 +24,12 @@ from .pricing import Own as Own
 from .pricing import PricingRule as PricingRule
 from .pricing import Tied as Tied
 from .registry import register_weak_learner as register_weak_learner
+from .responses import DualsInShards as DualsInShards
+from .responses import FeaturesOfRows as FeaturesOfRows
+from .responses import ResponsesInShard as ResponsesInShard
+from .responses import ShardFeatures as ShardFeatures
 from .stump import StumpFamily as StumpFamily
 from .table import LearnerTable as LearnerTable
+from .terms import Term as Term
 from .tree import TreeFamily as TreeFamily
 from .union import UnionFamily as UnionFamily

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
 from structboost.weak.binning import Thresholds
+from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable
-
-# What shards make of the features of a kind: bins, or features on one scale.
-ShardFeatures = Thresholds | Standardisation
+from structboost.weak.terms import Term
 
 
 class Candidate(NamedTuple):
@@ -35,24 +34,6 @@ class Candidate(NamedTuple):
     learner: Any
     channel: int
     edge: float
-
-
-class Term(NamedTuple):
-    """A weak learner on one channel, times a coefficient.
-
-    Parameters
-    ----------
-    learner : hashable
-        The weak learner, as its family describes it.
-    channel : int
-        Number of the channel, from 0.
-    coefficient : float
-        Factor of its response.
-    """
-
-    learner: Any
-    channel: int
-    coefficient: float
 
 
 class Column(NamedTuple):
@@ -147,9 +128,9 @@ class WeakLearnerFamily(ABC):
     sets_of_categories : type, optional
         Where it is not, the family that stands beside it for such features.
     ridge : float
-        The ridge of :class:`structboost.OneSlack` that these learners do best with.
-    shard_features : tuple of Thresholds or Standardisation
-        Where the learners are looked up in the shards: what the shards make of the features.
+        The ridge of :class:`structboost.masters.OneSlack` that these learners do best with.
+    shard_features : ShardFeatures, optional
+        Where the shards compute the responses: plain data that makes these of the features.
     """
 
     name: str
@@ -162,7 +143,7 @@ class WeakLearnerFamily(ABC):
     takes_categories: ClassVar[bool] = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
     ridge: float = 0.0
-    shard_features: tuple[ShardFeatures, ...] = ()
+    shard_features: ShardFeatures | None = None
     n_features: int
 
     @abstractmethod
@@ -172,8 +153,8 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         duals : ndarray, shape (n_parts, n_channels)
-            Signed weights of the training parts, or what :meth:`structboost.CutOracle.combine`
-            returns where they stay in shards.
+            Signed weights of the training parts, or what
+            :meth:`structboost.masters.CutOracle.combine` returns where they stay in shards.
         per_channel : int
             Largest number of different learners per channel, at least 1.
 

@@ -258,8 +258,3 @@ def families_of(
                 )
         made[kind] = own[0] if len(own) == 1 else UnionFamily(own)
     return made
-
-
-def ridge_of(families: Mapping[str, WeakLearnerFamily]) -> float:
-    """The largest ridge that families of several kinds ask for."""
-    return max((family.ridge for family in families.values()), default=0.0)

@@ -9,8 +9,9 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.validation import checked_choice, checked_whole_number
-from structboost.weak.base import Column, Term, WeakLearnerFamily
+from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
+from structboost.weak.terms import Term
 
 CHOICES = ("gradient", "line_search", "column_search", "refit")
 Group = Sequence[tuple[Any, FloatArray]]

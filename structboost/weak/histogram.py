@@ -42,11 +42,13 @@ def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int)
     groups = _groups(first, ends, duals.shape[1])
     largest = max((ends[end - first] - ends[begin - first] for begin, end in groups), default=0)
     rooms = np.empty((tree_depth(len(block_totals)) + 1, largest, duals.shape[1]))
+    common, indptr, rare_rows, codes = binned.rare
+    rare = common, indptr, rare_rows, codes
     for group in groups:
         begin, end = ends[group[0] - first], ends[group[1] - first]
         _fill_histograms(
-            binned.codes, n_bins, binned.blocks, *binned.rare, rows, starts, duals, block_totals,
-            *group, rooms[:-1], rooms[-1], out[begin:end],
+            (binned.codes, n_bins, binned.blocks), rare, (rows, starts), duals, block_totals,
+            *group, (rooms[:-1], rooms[-1]), out[begin:end],
         )  # fmt: skip
     out[-1] = tree_sum(block_totals)
     return out
@@ -170,27 +172,27 @@ def _add_block_totals(
 
 @compiled
 def _fill_histograms(
-    codes: NDArray[Any],
-    n_bins: IntArray,
-    blocks: IntArray,
-    common: IntArray,
-    rare_indptr: IntArray,
-    rare_rows: NDArray[np.uint16],
-    rare_codes: NDArray[Any],
-    rows: IntArray,
-    starts: IntArray,
+    binned: tuple[NDArray[Any], IntArray, IntArray],
+    rare: tuple[IntArray, IntArray, NDArray[np.uint16], NDArray[Any]],
+    rows_by_block: tuple[IntArray, IntArray],
     duals: FloatArray,
     block_totals: FloatArray,
     first: int,
     last: int,
-    open_sums: FloatArray,
-    partial: FloatArray,
+    space: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
     """Fill ``out`` with the histograms of the features ``first <= f < last``.
 
-    ``open_sums`` and ``partial`` are room for sums along the tree of blocks.
+    ``binned`` are the codes, the number of bins of each feature and the first row of each block;
+    ``rare`` is the sparse form of :class:`BinnedFeatures`.  ``rows_by_block`` are the rows whose
+    duals are not zero, and where those of each block begin.  ``space`` is room for sums along the
+    tree of blocks.
     """
+    codes, n_bins, blocks = binned
+    common, rare_indptr, rare_rows, rare_codes = rare
+    rows, starts = rows_by_block
+    open_sums, partial = space
     n_blocks, n_channels = block_totals.shape
     n_features = len(n_bins)
     for block in range(n_blocks):

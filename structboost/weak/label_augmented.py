@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
-from structboost.weak.base import Column, Term, WeakLearnerFamily
+from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
 from structboost.weak.stump import Stump, StumpFamily
+from structboost.weak.terms import Term
 
 # Edges nearer than this, relatively, count as equal.
 _TIE = 1e-6

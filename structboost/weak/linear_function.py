@@ -13,18 +13,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, finite_number
+from structboost.runtime.compiled import compiled
+from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.weak.base import Candidate, TrainingFeatures, WeakLearnerFamily
+from structboost.weak.block_measures import BlockMeasure, entry_values
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
+from structboost.weak.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
+from structboost.weak.terms import Terms
 
 # Norm of a linear function of weight 1, beside stumps that answer -1 and 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.
@@ -259,11 +264,53 @@ class SparseLinearFunctions(LinearFunctionSearch):
         return np.vstack((sums, totals)) if z.bias else np.asarray(sums)
 
 
-class DualSums(Protocol):
-    """Signed weights of all parts and channels, known by sums of standardised features."""
+class FunctionResponses(ResponsesInShard):
+    """Linear functions of standardised features: nothing is kept for a learner but itself."""
 
-    def standardised_sums(self) -> FloatArray:
-        """Sums of the standardised features times the weights, shape (width, n_channels)."""
+    def __init__(self, features: FloatArray, starts: IntArray) -> None:
+        super().__init__(features, starts)
+        self._functions = GrowingMatrix(features.shape[1], np.float64)
+
+    @override
+    def add(self, new: FunctionCodes) -> int:
+        return self._functions.append(new.coefficients)
+
+    @override
+    def block_sums(self, duals: FloatArray, rows: slice) -> FloatArray:
+        return np.asarray(self.features[rows].T @ duals)
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        if len(terms.learners):
+            weights = np.zeros((len(out), self.features.shape[1]))
+            functions = self._functions.rows[terms.learners] * terms.coefficients[:, None]
+            np.add.at(weights, terms.channels, functions)
+            out += weights @ self.features[first : first + out.shape[1]].T
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        if len(terms.learners):
+            n_channels, width = len(measure.indptr) - 1, self.features.shape[1]
+            sums = np.zeros((n_channels, width))
+            _add_measured_rows(self.features, *measure, first, sums)
+            out += np.einsum("tf,tf->t", self._functions.rows[terms.learners], sums[terms.channels])
+
+
+class StandardisedRows(NamedTuple):
+    """Features on one scale that each shard makes of its own."""
+
+    standardisation: Standardisation
+
+    @property
+    def identity(self) -> tuple[FloatArray, FloatArray]:
+        """Centers and scales."""
+        return self.standardisation.centers, self.standardisation.scales
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> FunctionResponses:
+        """Standardise the features of a shard."""
+        return FunctionResponses(self.standardisation.rows(features.rows()), starts)
 
 
 class ShardedLinearFunctions(LinearFunctionSearch):
@@ -276,7 +323,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
 
     def __init__(self, standardisation: Standardisation) -> None:
         super().__init__(standardisation)
-        self.shard_features = (standardisation,)
+        self.shard_features = StandardisedRows(standardisation)
 
     @classmethod
     def of_kind(
@@ -289,9 +336,27 @@ class ShardedLinearFunctions(LinearFunctionSearch):
         """The functions themselves: the shards compute the answers."""
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 
-    def _sums(self, duals: DualSums) -> FloatArray:
-        return duals.standardised_sums()
+    def _sums(self, duals: DualsInShards) -> FloatArray:
+        return duals.sums()
 
 
 def _matrix(functions: Sequence[LinearFunction], width: int) -> FloatArray:
     return np.array([f.coefficients for f in functions], np.float64).reshape(-1, width)
+
+
+@compiled
+def _add_measured_rows(
+    features: FloatArray,
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    values = entry_values(codes, levels)
+    for c in range(len(out)):
+        for e in range(indptr[c], indptr[c + 1]):
+            row = first + parts[e]
+            for f in range(features.shape[1]):
+                out[c, f] += values[e] * features[row, f]

@@ -10,7 +10,8 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.validation import checked_choice
-from structboost.weak.base import Candidate, Column, Term, WeakLearnerFamily
+from structboost.weak.base import Candidate, Column, WeakLearnerFamily
+from structboost.weak.terms import Term
 
 
 class Priced(NamedTuple):

@@ -28,7 +28,7 @@ FAMILIES = Registry(
         "linear": f"{_BASE}.linear_function:LinearFunctionFamily",
     },
 )
-# Families that leave the features in shards, which bin or standardise them.
+# Families that leave the features in shards.
 IN_SHARDS = Registry(
     "weak_learner",
     {
@@ -65,7 +65,12 @@ _TABLES = Registry(
 )
 
 
-def register_weak_learner(family: type[WeakLearnerFamily], table: type[LearnerTable]) -> None:
+def register_weak_learner(
+    family: type[WeakLearnerFamily],
+    table: type[LearnerTable],
+    *,
+    in_shards: type[WeakLearnerFamily] | None = None,
+) -> None:
     """Register a family of your own under ``family.name``.
 
     ``weak_learner=family.name`` then makes it, and files that hold its learners load.  Call this
@@ -78,6 +83,10 @@ def register_weak_learner(family: type[WeakLearnerFamily], table: type[LearnerTa
         Made as ``family(features, response, exact=..., n_threads=...)``.
     table : subclass of LearnerTable
         What ``family.table`` returns; made again as ``table(**arrays)``.
+    in_shards : subclass of WeakLearnerFamily, optional
+        The same learners with features that stay in shards, where the formulation and the pricing
+        rule allow it.  Made as ``in_shards.of_kind(features, kind, response, exact=...)`` of
+        :class:`structboost.weak.base.TrainingFeatures`, with ``shard_features``.
 
     Raises
     ------
@@ -92,8 +101,15 @@ def register_weak_learner(family: type[WeakLearnerFamily], table: type[LearnerTa
         raise TypeError(f"table is {shown(table)}; give a subclass of LearnerTable.")
     if not re.fullmatch(r"[A-Za-z]\w{0,39}", family.name):
         raise ValueError(f"{family.__name__}.name is {family.name!r}; give a short identifier.")
+    if in_shards is not None and not callable(getattr(in_shards, "of_kind", None)):
+        raise TypeError(
+            f"in_shards is {shown(in_shards)}, which has no of_kind; give a subclass of "
+            "WeakLearnerFamily with a class method of_kind(features, kind, response, *, exact)."
+        )
     _TABLES.add(family.name, table)
     FAMILIES.add(family.name, family)
+    if in_shards is not None:
+        IN_SHARDS.add(family.name, in_shards)
 
 
 def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:

@@ -1,152 +1,275 @@
-"""Answers of the weak learners on the rows of a shard, and the two sums that a master needs."""
+"""Responses of weak learners on the rows of a shard, and the contract of those made there.
+
+With coefficients ``a_t`` of terms ``t``, each a learner ``h_t`` on a channel ``c_t``, rows ``p`` of
+a block and a measure ``V`` on the block::
+
+    scores[c, p] = sum over terms with c_t = c of a_t h_t(p)     Responses.add_scores
+    products[t]  = sum over p of V[p, c_t] h_t(p)                Responses.add_products
+
+Families whose features stay in shards also price there.  The family has ``shard_features``, which
+each shard calls once, with its rows: :meth:`ShardFeatures.in_shard` makes a
+:class:`ResponsesInShard`.  It gets what ``family.responses`` returned by :meth:`Responses.add`, and
+:meth:`ResponsesInShard.sums` of the duals of the shard whenever the family calls
+:meth:`DualsInShards.sums`, whose result is the sum over all shards.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.runtime.blocks import tree_sum
 from structboost.runtime.compiled import compiled
 from structboost.runtime.growable_matrix import GrowingMatrix
-from structboost.weak.binning import BinnedFeatures
+from structboost.weak.binning import Thresholds, codes_sum
 from structboost.weak.block_measures import BlockMeasure, entry_values
-from structboost.weak.linear_function import FunctionCodes
-from structboost.weak.stump import StumpCodes
 from structboost.weak.terms import Terms
-from structboost.weak.union import UnionCodes, places
 
 # Sums may be taken in any order, which lets them be vectorised.
 _FASTMATH = {"reassoc", "nsz"}
 
 
 class Responses(ABC):
-    """Answers of all learners so far on the rows of one kind in a shard."""
+    """Responses of all learners so far on the rows of one kind in a shard."""
 
     @abstractmethod
     def add(self, new: Any) -> int:
-        """Append learners; returns the number of the first."""
+        """Append learners.
+
+        Parameters
+        ----------
+        new : object
+            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`, or the part of
+            it for these rows.
+
+        Returns
+        -------
+        first : int
+            Index of the first of them, from 0.
+        """
 
     @abstractmethod
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        """``out[channel] += coefficient * answer`` over all terms, for rows from ``first`` on."""
+        """``out[channel] += coefficient * response`` over all terms.
+
+        Parameters
+        ----------
+        terms : Terms
+            Learners are indices from :meth:`add`.
+        first : int
+            First row of the block.
+        out : ndarray, shape (n_channels, n_rows_of_block)
+            Added to.
+        """
 
     @abstractmethod
     def add_products(
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        """``out[t] += <measure on the channel, answers>`` of term t, for the block at ``first``."""
+        """``out[t] += <measure on the channel, response>`` of term t.
+
+        Parameters
+        ----------
+        terms : Terms
+            Learners are indices from :meth:`add`.
+        measure : BlockMeasure
+            Its parts count from the first row of the block.
+        first : int
+            First row of the block.
+        out : ndarray, shape (n_terms,)
+            Added to.
+        """
 
 
-class StumpResponses(Responses):
-    """Stumps are looked up in the codes of their features: nothing is kept for a learner."""
+class FeaturesOfRows(Protocol):
+    """Features of one kind in a shard."""
 
-    def __init__(self, binned: BinnedFeatures) -> None:
-        self.codes = binned.codes
-        self.stumps = StumpCodes(
-            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-        )
+    def codes(self, bins: Thresholds) -> NDArray[Any]:
+        """Bins of the features, shape (n_columns, n_rows)."""
 
-    def add(self, new: StumpCodes) -> int:
-        """Append stumps; returns the number of the first."""
-        first = len(self.stumps.feature)
-        self.stumps = StumpCodes(
-            *(np.concatenate(pair) for pair in zip(self.stumps, new, strict=True))
-        )
-        return first
+    def rows(self) -> NDArray[Any]:
+        """Features, shape (n_rows, n_features).
 
-    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        """By a comparison of codes for each term."""
-        _add_stump_scores(self.codes, *self.stumps, *terms[1:], first, out)
-
-    def add_products(
-        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
-    ) -> None:
-        """By a look-up of codes for each entry and term."""
-        _add_stump_products(
-            self.codes, *self.stumps, terms.learners, terms.channels, *measure, first, out
-        )
+        Raises
+        ------
+        NotImplementedError
+            If only their bins are stored (:class:`structboost.BinnedTable`).
+        """
 
 
-class FunctionResponses(Responses):
-    """Linear functions of standardised features: nothing is kept for a learner but itself.
+class LearnersInShards(Protocol):
+    """Learners as they are sent to shards: plain data."""
+
+    @property
+    def n_learners(self) -> int:
+        """Number of learners."""
+
+
+class ResponsesInShard(Responses):
+    """Responses computed from the features of a shard, and sums of its duals for pricing.
+
+    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with kernels of
+    their own override the sums.  Results may depend on the rows of a block only, so that they are
+    the same on every engine.
 
     Parameters
     ----------
     features : ndarray, shape (n_rows, width)
+        Features as the shard keeps them.
+    starts : ndarray of int64, shape (n_blocks + 1,)
+        First row of each block, from 0, and the number of rows.
     """
 
-    def __init__(self, features: FloatArray) -> None:
+    def __init__(self, features: NDArray[Any], starts: IntArray) -> None:
         self.features = features
-        self._functions = GrowingMatrix(features.shape[1], np.float64)
+        self.starts = starts
 
-    def add(self, new: FunctionCodes) -> int:
-        """Append functions; returns the number of the first."""
-        return self._functions.append(new.coefficients)
+    def answers(self, learners: IntArray, rows: slice) -> NDArray[Any]:
+        """Responses of some learners on some rows.
 
+        Parameters
+        ----------
+        learners : ndarray of int64, shape (n,)
+            Indices from :meth:`add`, any of them several times.
+        rows : slice
+            Rows of one block.
+
+        Returns
+        -------
+        responses : ndarray, shape (n, n_rows)
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement answers().")
+
+    def block_sums(self, duals: FloatArray, rows: slice, *arguments: Any) -> FloatArray:
+        """Sums over the rows of one block, which pricing needs.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_rows, n_channels)
+            Signed weights of these rows.
+        rows : slice
+            The rows of the block.
+        *arguments
+            Plain data that the family gave to :meth:`DualsInShards.sums`.
+
+        Returns
+        -------
+        sums : ndarray of float64
+            Its shape depends on the arguments only.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement block_sums().")
+
+    def sums(self, duals: FloatArray, *arguments: Any) -> FloatArray:
+        """Sums of :meth:`block_sums` over all blocks, along their tree.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_rows, n_channels)
+            Signed weights of all rows.
+        *arguments
+            As for :meth:`block_sums`.
+
+        Returns
+        -------
+        sums : ndarray of float64
+        """
+        sums = [
+            self.block_sums(duals[a:b], slice(a, b), *arguments)
+            for a, b in pairwise(self.starts.tolist())
+        ]
+        shape = sums[0].shape
+        return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
+
+    def features_sum(self, first_row: int) -> int:
+        """Hash of the features, which adds up over shards.
+
+        Parameters
+        ----------
+        first_row : int
+            Index of the first row among those of all shards.
+
+        Returns
+        -------
+        hash : int
+            From 0; it counts modulo 2^64.
+        """
+        # As if the bytes were bins: what adds up over runs of rows depends on no layout.
+        rows = np.ascontiguousarray(self.features)
+        return int(codes_sum(rows.view(np.uint8).reshape(len(rows), -1).T, first_row))
+
+    @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        """By one linear function for each channel."""
         if len(terms.learners):
-            weights = np.zeros((len(out), self.features.shape[1]))
-            functions = self._functions.rows[terms.learners] * terms.coefficients[:, None]
-            np.add.at(weights, terms.channels, functions)
-            out += weights @ self.features[first : first + out.shape[1]].T
+            answers = self.answers(terms.learners, slice(first, first + out.shape[1]))
+            np.add.at(out, terms.channels, answers * terms.coefficients[:, None])
 
+    @override
     def add_products(
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        """By the sums of the features under the measure on each channel."""
-        if len(terms.learners):
-            n_channels, width = len(measure.indptr) - 1, self.features.shape[1]
-            sums = np.zeros((n_channels, width))
-            _add_measured_rows(self.features, *measure, first, sums)
-            out += np.einsum("tf,tf->t", self._functions.rows[terms.learners], sums[terms.channels])
+        if not len(measure.parts):
+            return
+        values = entry_values(measure.codes, measure.levels)
+        rows = slice(first, first + int(measure.parts.max()) + 1)
+        for channel, (start, stop) in enumerate(pairwise(measure.indptr.tolist())):
+            at = np.flatnonzero(terms.channels == channel)
+            if len(at):
+                answers = self.answers(terms.learners[at], rows)
+                out[at] += answers[:, measure.parts[start:stop]] @ values[start:stop]
 
 
-class UnionResponses(Responses):
-    """Learners of several families, each asked by its own.
+class ShardFeatures(Protocol):
+    """Plain data of which each shard makes the responses of a family: it is sent to workers.
 
-    Parameters
+    Attributes
     ----------
-    members : sequence of Responses
+    identity : sequence of ndarray
+        Arrays that tell the features of two runs apart, beside their values.
     """
 
-    def __init__(self, members: Sequence[Responses]) -> None:
-        self._members = members
-        self._member, self._place = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    @property
+    def identity(self) -> Sequence[NDArray[Any]]:
+        """Arrays that are hashed for checkpoints."""
 
-    def add(self, new: UnionCodes) -> int:
-        """Append learners; returns the number of the first."""
-        first = len(self._member)
-        starts = np.array([of.add(own) for of, own in zip(self._members, new.parts, strict=True)])
-        self._member = np.concatenate((self._member, new.member))
-        self._place = np.concatenate((self._place, starts[new.member] + places(new.member)))
-        return first
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> ResponsesInShard:
+        """Responses of no learner yet on the rows of a shard.
 
-    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        """One member after the other."""
-        for of, _, own in self._of_members(terms):
-            of.add_scores(own, first, out)
+        Parameters
+        ----------
+        features : FeaturesOfRows
+            Features of these rows.
+        starts : ndarray of int64, shape (n_blocks + 1,)
+            First row of each block, from 0, and the number of rows.
+        """
 
-    def add_products(
-        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
-    ) -> None:
-        """One member after the other."""
-        for of, at, own in self._of_members(terms):
-            found = np.zeros(len(at))
-            of.add_products(own, measure, first, found)
-            out[at] += found
 
-    def _of_members(self, terms: Terms) -> Iterator[tuple[Responses, IntArray, Terms]]:
-        """Each member, the places of its terms, and these terms with its own numbers."""
-        member = self._member[terms.learners]
-        for i, of in enumerate(self._members):
-            at = np.flatnonzero(member == i)
-            own = terms.take(at)
-            yield of, at, own._replace(learners=self._place[own.learners])
+class DualsInShards(Protocol):
+    """Signed weights of all parts and channels, left where the parts are.
+
+    Families with ``shard_features`` get them in place of an array.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Parts and channels."""
+
+    def sums(self, *arguments: Any) -> FloatArray:
+        """Sums over all shards of :meth:`ResponsesInShard.sums`, added along the tree of blocks.
+
+        Parameters
+        ----------
+        *arguments
+            Plain data that it is called with.
+        """
+
+    def gathered(self) -> FloatArray:
+        """The weights themselves, shape (n_parts, n_channels)."""
 
 
 class StoredResponses(Responses):
@@ -179,80 +302,6 @@ class StoredResponses(Responses):
         out = np.empty(len(terms.learners))
         _stored_edges(self.rows, terms.learners, terms.channels, duals, out)
         return out
-
-
-@compiled
-def _add_stump_scores(
-    codes: NDArray[Any],
-    feature: IntArray,
-    bin_: IntArray,
-    left: FloatArray,
-    right: FloatArray,
-    learners: IntArray,
-    channels: IntArray,
-    weights: FloatArray,
-    first: int,
-    out: FloatArray,
-) -> None:
-    n_rows = out.shape[1]
-    for t in range(len(learners)):
-        k = learners[t]
-        row = out[channels[t]]
-        at_left, at_right = weights[t] * left[k], weights[t] * right[k]
-        if bin_[k] < 0:
-            for p in range(n_rows):
-                row[p] += at_right
-        else:
-            code = codes[feature[k], first : first + n_rows]
-            for p in range(n_rows):
-                row[p] += at_left if code[p] <= bin_[k] else at_right
-
-
-@compiled
-def _add_stump_products(
-    codes: NDArray[Any],
-    feature: IntArray,
-    bin_: IntArray,
-    left: FloatArray,
-    right: FloatArray,
-    learners: IntArray,
-    channels: IntArray,
-    parts: NDArray[np.uint16],
-    value_codes: NDArray[np.uint8],
-    levels: FloatArray,
-    indptr: IntArray,
-    first: int,
-    out: FloatArray,
-) -> None:
-    values = entry_values(value_codes, levels)
-    # Looked up by the comparison: a branch that cannot be foretold takes four times as long.
-    answers = np.empty(2)
-    for t in range(len(learners)):
-        k = learners[t]
-        code = codes[feature[k], first:]
-        answers[0], answers[1], last = right[k], left[k], bin_[k]
-        total = 0.0
-        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
-            total += values[e] * answers[np.int64(np.int64(code[parts[e]]) <= last)]
-        out[t] += total
-
-
-@compiled
-def _add_measured_rows(
-    features: FloatArray,
-    parts: NDArray[np.uint16],
-    codes: NDArray[np.uint8],
-    levels: FloatArray,
-    indptr: IntArray,
-    first: int,
-    out: FloatArray,
-) -> None:
-    values = entry_values(codes, levels)
-    for c in range(len(out)):
-        for e in range(indptr[c], indptr[c + 1]):
-            row = first + parts[e]
-            for f in range(features.shape[1]):
-                out[c, f] += values[e] * features[row, f]
 
 
 @compiled

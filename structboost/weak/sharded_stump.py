@@ -3,30 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.runtime.compiled import compiled
 from structboost.weak.base import Candidate, TrainingFeatures
-from structboost.weak.binning import Thresholds
+from structboost.weak.binning import BinnedFeatures, Thresholds, binned_features, codes_sum
+from structboost.weak.block_measures import BlockMeasure, entry_values
 from structboost.weak.candidates import best_ways
-from structboost.weak.stump import Found, Kernel, Stump, StumpCodes, StumpSearch, feature_groups
+from structboost.weak.histogram import histograms
+from structboost.weak.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
+from structboost.weak.stump import Found, Kernel, Stump, StumpSearch, feature_groups
+from structboost.weak.terms import Terms
 
 
-class DualHistograms(Protocol):
-    """Signed weights of all parts and channels, known by their sums over bins."""
+class StumpCodes(NamedTuple):
+    """Stumps on binned features.
+
+    Each answers ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
+    """
+
+    feature: IntArray
+    bin: IntArray
+    left: FloatArray
+    right: FloatArray
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Parts and channels."""
+    def n_learners(self) -> int:
+        """Number of stumps."""
+        return len(self.feature)
 
-    def histograms(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Sums over the bins of the features ``first <= f < last``, and over all parts."""
 
-    def gathered(self) -> FloatArray:
-        """The weights themselves, shape (n_parts, n_channels)."""
+class StumpResponses(ResponsesInShard):
+    """Stumps are looked up in the codes of their features: nothing is kept for a learner."""
+
+    def __init__(self, binned: BinnedFeatures) -> None:
+        super().__init__(binned.codes.T, binned.blocks)
+        self.binned = binned
+        self.codes = binned.codes
+        self.stumps = StumpCodes(
+            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        )
+
+    @override
+    def add(self, new: StumpCodes) -> int:
+        first = len(self.stumps.feature)
+        self.stumps = StumpCodes(
+            *(np.concatenate(pair) for pair in zip(self.stumps, new, strict=True))
+        )
+        return first
+
+    @override
+    def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
+        return histograms(self.binned, duals, first, last)
+
+    @override
+    def features_sum(self, first_row: int) -> int:
+        return int(codes_sum(self.codes, first_row))
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        _add_stump_scores(self.codes, *self.stumps, *terms[1:], first, out)
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        _add_stump_products(
+            self.codes, (*self.stumps,), terms.learners, terms.channels, (*measure,), first, out
+        )
+
+
+class BinsOfRows(NamedTuple):
+    """Bins that each shard makes of its features."""
+
+    bins: Thresholds
+
+    @property
+    def identity(self) -> tuple[FloatArray, IntArray]:
+        """Thresholds, and where those of each column begin."""
+        return self.bins.values, self.bins.indptr
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> StumpResponses:
+        """Bin the features of a shard."""
+        return StumpResponses(binned_features(features.codes(self.bins), self.bins, starts))
 
 
 class ShardedStumps(StumpSearch):
@@ -45,7 +108,7 @@ class ShardedStumps(StumpSearch):
         self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
     ) -> None:
         super().__init__(bins, response, rows)
-        self.shard_features = (bins,)
+        self.shard_features = BinsOfRows(bins)
 
     @classmethod
     def of_kind(
@@ -55,10 +118,10 @@ class ShardedStumps(StumpSearch):
         rows = None if features.rows is None else features.rows[kind]
         return cls(features.bins(kind, exact=exact), response, rows)
 
-    def refine(self, learner: Stump, duals: DualHistograms) -> list[Candidate]:  # type: ignore[override]
+    def refine(self, learner: Stump, duals: DualsInShards) -> list[Candidate]:  # type: ignore[override]
         """The split of ``learner`` on every channel, turned the way the channel prefers."""
-        found, totals = duals.histograms(learner.feature, learner.feature + 1)
-        below = found[: learner.bin + 1].sum(axis=0)
+        sums = duals.sums(learner.feature, learner.feature + 1)
+        totals, below = sums[-1], sums[:-1][: learner.bin + 1].sum(axis=0)
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
         ways = (learner, turned)
         edges = [way.left * below + way.right * (totals - below) for way in ways]
@@ -73,12 +136,65 @@ class ShardedStumps(StumpSearch):
             np.array([s.right for s in learners], np.float64),
         )
 
-    def _gathered(self, duals: DualHistograms) -> FloatArray:
+    def _gathered(self, duals: DualsInShards) -> FloatArray:
         return duals.gathered()
 
-    def _search(self, duals: DualHistograms, kernel: Kernel, found: Found) -> FloatArray:
+    def _search(self, duals: DualsInShards, kernel: Kernel, found: Found) -> FloatArray:
         totals = np.zeros(0)
         for group in feature_groups(self.bins.n_bins, duals.shape[1]):
-            sums, totals = duals.histograms(*group)
-            self._fill(kernel, found, sums, totals, group)
+            sums = duals.sums(*group)
+            totals = sums[-1]
+            self._fill(kernel, found, sums[:-1], totals, group)
         return totals
+
+
+@compiled
+def _add_stump_scores(
+    codes: NDArray[Any],
+    feature: IntArray,
+    bin_: IntArray,
+    left: FloatArray,
+    right: FloatArray,
+    learners: IntArray,
+    channels: IntArray,
+    weights: FloatArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    n_rows = out.shape[1]
+    for t in range(len(learners)):
+        k = learners[t]
+        row = out[channels[t]]
+        at_left, at_right = weights[t] * left[k], weights[t] * right[k]
+        if bin_[k] < 0:
+            for p in range(n_rows):
+                row[p] += at_right
+        else:
+            code = codes[feature[k], first : first + n_rows]
+            for p in range(n_rows):
+                row[p] += at_left if code[p] <= bin_[k] else at_right
+
+
+@compiled
+def _add_stump_products(
+    codes: NDArray[Any],
+    stumps: tuple[IntArray, IntArray, FloatArray, FloatArray],
+    learners: IntArray,
+    channels: IntArray,
+    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
+    first: int,
+    out: FloatArray,
+) -> None:
+    feature, bin_, left, right = stumps
+    parts, value_codes, levels, indptr = measure
+    values = entry_values(value_codes, levels)
+    # Looked up by the comparison: a branch that cannot be foretold takes four times as long.
+    answers = np.empty(2)
+    for t in range(len(learners)):
+        k = learners[t]
+        code = codes[feature[k], first:]
+        answers[0], answers[1], last = right[k], left[k], bin_[k]
+        total = 0.0
+        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
+            total += values[e] * answers[np.int64(np.int64(code[parts[e]]) <= last)]
+        out[t] += total

@@ -64,7 +64,7 @@ class SparseResponses(Responses):
         """By the same answers, after the entries of each channel are laid out by row."""
         n_rows = int(measure.parts.max(initial=0)) + 1
         _add_sparse_products(
-            self._starts, self._rows, self._values, terms.learners, terms.channels, *measure,
+            (self._starts, self._rows, self._values), terms.learners, terms.channels, (*measure,),
             first, np.argsort(terms.channels, kind="stable"), np.zeros(n_rows), out,
         )  # fmt: skip
 
@@ -100,20 +100,17 @@ def _add_sparse_scores(
 
 @compiled
 def _add_sparse_products(
-    starts: IntArray,
-    rows: NDArray[np.int32],
-    values: FloatArray,
+    stored: tuple[IntArray, NDArray[np.int32], FloatArray],
     learners: IntArray,
     channels: IntArray,
-    parts: NDArray[np.uint16],
-    codes: NDArray[np.uint8],
-    levels: FloatArray,
-    indptr: IntArray,
+    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
     first: int,
     order: IntArray,
     by_row: FloatArray,
     out: FloatArray,
 ) -> None:
+    starts, rows, values = stored
+    parts, codes, levels, indptr = measure
     measured = entry_values(codes, levels)
     end = first + len(by_row)
     t = 0

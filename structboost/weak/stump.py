@@ -51,23 +51,6 @@ class Stump(NamedTuple):
     bin: int
 
 
-class StumpCodes(NamedTuple):
-    """Stumps on binned features.
-
-    Each answers ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
-    """
-
-    feature: IntArray
-    bin: IntArray
-    left: FloatArray
-    right: FloatArray
-
-    @property
-    def n_learners(self) -> int:
-        """Number of stumps."""
-        return len(self.feature)
-
-
 @dataclass(frozen=True)
 class StumpTable(LearnerTable):
     """Stumps as arrays.

@@ -10,7 +10,24 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
-from structboost.weak.base import Term
+
+
+class Term(NamedTuple):
+    """A weak learner on one channel, times a coefficient.
+
+    Parameters
+    ----------
+    learner : hashable
+        The weak learner, as its family describes it.
+    channel : int
+        Number of the channel, from 0.
+    coefficient : float
+        Factor of its response.
+    """
+
+    learner: Any
+    channel: int
+    coefficient: float
 
 
 class Terms(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,11 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
 from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.block_measures import BlockMeasure
 from structboost.weak.lookup_table import sum_of
+from structboost.weak.responses import (
+    DualsInShards,
+    FeaturesOfRows,
+    ResponsesInShard,
+    ShardFeatures,
+)
 from structboost.weak.table import LearnerTable, Scorer
+from structboost.weak.terms import Terms
 
 # Between the names of the families in the name of a union.
 UNION = "+"
@@ -117,6 +125,95 @@ class UnionTable(LearnerTable):
         return out
 
 
+class UnionResponses(ResponsesInShard):
+    """Responses of learners of several families.
+
+    Parameters
+    ----------
+    members : sequence of ResponsesInShard
+        Those of each family, on the same rows.
+    """
+
+    def __init__(self, members: Sequence[ResponsesInShard]) -> None:
+        super().__init__(members[0].features, members[0].starts)
+        self._members = members
+        self._member, self._place = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    @override
+    def add(self, new: UnionCodes) -> int:
+        first = len(self._member)
+        starts = np.array([of.add(own) for of, own in zip(self._members, new.parts, strict=True)])
+        self._member = np.concatenate((self._member, new.member))
+        self._place = np.concatenate((self._place, starts[new.member] + places(new.member)))
+        return first
+
+    @override
+    def sums(self, duals: FloatArray, member: int, *arguments: Any) -> FloatArray:
+        return self._members[member].sums(duals, *arguments)
+
+    @override
+    def features_sum(self, first_row: int) -> int:
+        return sum(of.features_sum(first_row) for of in self._members)
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        for of, _, own in self._of_members(terms):
+            of.add_scores(own, first, out)
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        for of, at, own in self._of_members(terms):
+            found = np.zeros(len(at))
+            of.add_products(own, measure, first, found)
+            out[at] += found
+
+    def _of_members(self, terms: Terms) -> Iterator[tuple[ResponsesInShard, IntArray, Terms]]:
+        """Each member, the places of its terms, and these terms with its own numbers."""
+        member = self._member[terms.learners]
+        for i, of in enumerate(self._members):
+            at = np.flatnonzero(member == i)
+            own = terms.take(at)
+            yield of, at, own._replace(learners=self._place[own.learners])
+
+
+class UnionInShards(NamedTuple):
+    """Features of several families, as each of them makes them in a shard."""
+
+    members: tuple[ShardFeatures, ...]
+
+    @property
+    def identity(self) -> tuple[NDArray[Any], ...]:
+        """Arrays of one member after the other."""
+        return tuple(array for member in self.members for array in member.identity)
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> UnionResponses:
+        """Responses of each member on the rows of a shard."""
+        return UnionResponses([member.in_shard(features, starts) for member in self.members])
+
+
+class _DualsOfMember:
+    """Duals in shards, whose sums are those of one family of a union."""
+
+    def __init__(self, duals: DualsInShards, member: int) -> None:
+        self._duals = duals
+        self._member = member
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Parts and channels."""
+        return self._duals.shape
+
+    def sums(self, *arguments: Any) -> FloatArray:
+        """Sums over all shards by the responses of the member."""
+        return self._duals.sums(self._member, *arguments)
+
+    def gathered(self) -> FloatArray:
+        """Weights themselves, shape (n_parts, n_channels)."""
+        return self._duals.gathered()
+
+
 class UnionFamily(WeakLearnerFamily):
     """All learners of several families on the same parts.
 
@@ -138,7 +235,9 @@ class UnionFamily(WeakLearnerFamily):
         self.can_resume = all(family.can_resume for family in members)
         self.takes_missing = all(family.takes_missing for family in members)
         self.ridge = max(family.ridge for family in members)
-        self.shard_features = tuple(part for family in members for part in family.shard_features)
+        parts = [family.shard_features for family in members]
+        in_shards = tuple(part for part in parts if part is not None)
+        self.shard_features = UnionInShards(in_shards) if len(in_shards) == len(parts) else None
 
     @property
     def identity(self) -> str:
@@ -164,14 +263,15 @@ class UnionFamily(WeakLearnerFamily):
     def widest_edges(self, duals: Any) -> FloatArray | None:
         """The larger of the members' edges on each channel."""
         widest = np.full(duals.shape[1], -np.inf)
-        for family in self.members:
+        for i, family in enumerate(self.members):
+            own = self._duals_of(i, duals)
             if not family.searches_all:
-                found = family.widest_edges(duals)
+                found = family.widest_edges(own)
                 if found is None:
                     return None
                 np.maximum(widest, found, out=widest)
             else:
-                for candidate in family.price(duals, 1):
+                for candidate in family.price(own, 1):
                     widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
         return widest
 
@@ -180,15 +280,16 @@ class UnionFamily(WeakLearnerFamily):
         found = [
             candidate._replace(learner=OfMember(i, candidate.learner))
             for i, family in enumerate(self.members)
-            for candidate in family.price(duals, per_channel)
+            for candidate in family.price(self._duals_of(i, duals), per_channel)
         ]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     def refine(self, learner: OfMember, duals: Any) -> list[Candidate]:
         """The learner on every channel, as its member refines it."""
+        own = self._duals_of(learner.member, duals)
         return [
             candidate._replace(learner=OfMember(learner.member, candidate.learner))
-            for candidate in self.members[learner.member].refine(learner.learner, duals)
+            for candidate in self.members[learner.member].refine(learner.learner, own)
         ]
 
     def price_shared(
@@ -226,7 +327,7 @@ class UnionFamily(WeakLearnerFamily):
             family.responses(own)
             for family, own in zip(self.members, self._of_members(learners), strict=True)
         ]
-        if self.shard_features:
+        if self.shard_features is not None:
             return UnionCodes(member, tuple(parts))
         out = np.empty((len(learners), parts[0].shape[1]), np.float32)
         for i, part in enumerate(parts):
@@ -240,6 +341,10 @@ class UnionFamily(WeakLearnerFamily):
             for family, own in zip(self.members, self._of_members(learners), strict=True)
         ]
         return UnionTable(_members(learners), tuple(tables))
+
+    def _duals_of(self, member: int, duals: Any) -> Any:
+        """Duals as a member takes them: an array, or its sums over shards."""
+        return duals if self.shard_features is None else _DualsOfMember(duals, member)
 
     def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
         """The learners of each member."""

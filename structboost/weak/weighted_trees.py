@@ -88,7 +88,8 @@ class WeightedTrees:
             is_double = rows.dtype == np.float64
             thresholds = self.threshold if is_double else self._single_thresholds
             room = np.empty((len(used), _BLOCK_ROWS), thresholds.dtype)
-            _add_in_blocks(rows, used, is_low, place, thresholds, *terms, *self._top, room, out)
+            trees = place, thresholds, *terms
+            _add_in_blocks(rows, (used, is_low), trees, *self._top, room, out)
         return out
 
     @cached_property
@@ -186,19 +187,16 @@ def leaf_of(
 @compiled
 def _add_in_blocks(
     rows: NDArray[Any],
-    used: IntArray,
-    is_low: NDArray[np.bool_],
-    place: IntArray,
-    thresholds: NDArray[Any],
-    indptr: IntArray,
-    channels: IntArray,
-    values: FloatArray,
+    features: tuple[IntArray, NDArray[np.bool_]],
+    trees: tuple[IntArray, NDArray[Any], IntArray, IntArray, FloatArray],
     n_top: int,
     node_after_top: IntArray,
     block: NDArray[Any],
     out: FloatArray,
 ) -> None:
     """Add up scores; ``block`` is room for a block of rows, shape (n_used, block rows)."""
+    used, is_low = features
+    place, thresholds, indptr, channels, values = trees
     n_nodes, width = place.shape[1], block.shape[1]
     answers, leaf = np.zeros(width, np.uint8), np.zeros(width, np.int64)
     sums = np.zeros((out.shape[1], width))

@@ -25,7 +25,7 @@ from structboost import (
     check_task,
 )
 from structboost.masters.norm_bounded import NormBoundedMaster
-from structboost.masters.stage_wise import StageWiseMaster
+from structboost.masters.stage_wise import StageWiseBooster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
 from structboost.weak.stump import StumpFamily
 from structboost.weak.terms import Terms
@@ -185,8 +185,8 @@ def test_another_theta_keeps_the_proportions_and_reaches_its_optimum(pairs, star
 @pytest.mark.filterwarnings("error")
 def test_a_stage_that_tells_no_pair_apart_changes_nothing():
     y = np.arange(12) % 3
-    master = StageWiseMaster(problem_of(MulticlassTask(3), y), np.inf, "outputs")
-    first = master.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
+    booster = StageWiseBooster(problem_of(MulticlassTask(3), y), "outputs")
+    first = booster.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
     # The same sign for all classes, then the first class against the others.
     terms = Terms(
         np.repeat([0, 1], 3),
@@ -194,13 +194,13 @@ def test_a_stage_that_tells_no_pair_apart_changes_nothing():
         np.tile(np.arange(3), 2),
         np.array([1.0, 1, 1, 1, -1, -1]),
     )
-    master.add_columns({"x": terms}, 2)
-    before = master.primal
-    master.solve(0.0, np.array([0]))
-    assert (master.primal, master.weights.tolist()) == (before, [0.0, 0.0])
-    master.solve(0.0, np.array([0, 1]))
-    assert master.primal < before
-    assert master.weights[0] == 0.0 < master.weights[1]
+    booster.add_columns({"x": terms}, 2)
+    before = booster.primal
+    booster.step(np.array([0]))
+    assert (booster.primal, booster.weights.tolist()) == (before, [0.0, 0.0])
+    booster.solve(0.0, np.array([0, 1]))
+    assert booster.primal < before
+    assert booster.weights[0] == 0.0 < booster.weights[1]
 
 
 def separable_master(theta, seed):

@@ -189,7 +189,7 @@ def test_torn_and_foreign_files_are_refused(tmp_path):
     [
         (
             {"formulation": "m_slack"},
-            "checkpoint needs can_resume, which MSlack .* take formulation='one_slack'",
+            "checkpoint needs state, .* of MSlack .* take formulation='one_slack'",
         ),
         (
             {"weak_learner": "perceptron"},
@@ -197,7 +197,7 @@ def test_torn_and_foreign_files_are_refused(tmp_path):
         ),
         (
             {"stabilize": False},
-            "checkpoint needs can_resume, which OneSlack .* with stabilize=True",
+            "checkpoint needs state, .*which OneSlackMaster of OneSlack .* with stabilize=True",
         ),
         (
             {"pricing": Code(lambda: np.ones(3))},

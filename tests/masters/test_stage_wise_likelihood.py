@@ -21,8 +21,8 @@ from structboost.weak.terms import Terms
 ROWS = 12
 
 
-def made_master(seed, n_classes, **parameters):
-    """A master with unequal weights of examples, the labels and these weights."""
+def made_booster(seed, n_classes, **parameters):
+    """A booster with unequal weights of examples, the labels and these weights."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n_classes, size=ROWS)
     is_binary = n_classes == 2
@@ -32,14 +32,14 @@ def made_master(seed, n_classes, **parameters):
         task, np.zeros((ROWS, 1)), 2 * labels - 1 if is_binary else labels,
         {"x": np.arange(ROWS + 1)}, shares, np.random.RandomState(0),
     )  # fmt: skip
-    return StageWiseLikelihood(**parameters).master(problem, np.inf), labels, shares
+    return StageWiseLikelihood(**parameters).booster(problem), labels, shares
 
 
-def add_learners(master, answers, channels):
-    first = master.add_responses("x", answers)
+def add_learners(booster, answers, channels):
+    first = booster.add_responses("x", answers)
     numbers = np.arange(len(channels))
     terms = Terms(numbers, first + numbers, np.asarray(channels), np.ones(len(channels)))
-    master.add_columns({"x": terms}, len(channels))
+    booster.add_columns({"x": terms}, len(channels))
 
 
 def mean_loss(scores, labels, shares):
@@ -52,15 +52,15 @@ def mean_loss(scores, labels, shares):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 9999), st.integers(2, 4))
 def test_steps_are_shrunken_newton_steps_of_the_loss(seed, n_classes):
-    master, labels, shares = made_master(seed, n_classes, shrinkage=0.3, largest_step=0.8)
+    booster, labels, shares = made_booster(seed, n_classes, shrinkage=0.3, largest_step=0.8)
     n_channels = 1 if n_classes == 2 else n_classes
     answers = np.random.default_rng(seed).integers(-127, 128, (n_channels, ROWS)).astype(np.int8)
-    add_learners(master, answers, np.arange(n_channels))
+    add_learners(booster, answers, np.arange(n_channels))
     scores = np.zeros((n_channels, ROWS))
     for _ in range(3):
-        duals = master.duals()["x"]
-        weights = master.weights.copy()
-        master.solve(0.1, np.arange(n_channels))
+        duals = booster.gradient()["x"]
+        weights = booster.weights.copy()
+        booster.step(np.arange(n_channels))
         new = scores.copy()
         for channel, answer in enumerate(answers.astype(float)):
 
@@ -76,11 +76,11 @@ def test_steps_are_shrunken_newton_steps_of_the_loss(seed, n_classes):
             step = 0.0
             if slope > 1e-6:
                 step = 0.3 * min(slope / curvature, 0.8 / np.abs(answer).max())
-            change = master.weights[channel] - weights[channel]
+            change = booster.weights[channel] - weights[channel]
             assert change == pytest.approx(step, rel=1e-3, abs=1e-8)
             new[channel] += change * answer
         scores = new
-        assert master.primal == pytest.approx(mean_loss(scores, labels, shares))
+        assert booster.primal == pytest.approx(mean_loss(scores, labels, shares))
 
 
 def test_training_ends_where_the_loss_is_low_enough():

@@ -70,21 +70,21 @@ def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
     shares = rng.dirichlet(np.ones(ROWS))
     offsets = dict(task.stack(X).offsets)
     problem = Problem(task, X, Y, offsets, shares, np.random.RandomState(0))
-    master = StageWiseRandomField(shrinkage=0.3, largest_step=0.8).master(problem, np.inf)
+    booster = StageWiseRandomField(shrinkage=0.3, largest_step=0.8).booster(problem)
     scores = {k: np.zeros((offsets[k][-1], p.n_channels)) for k, p in task.kinds.items()}
     at, answers = [], []
     for kind, part in task.kinds.items():
         own = rng.integers(-127, 128, (part.n_channels, offsets[kind][-1])).astype(np.int8)
         numbers = np.arange(part.n_channels)
-        first = master.add_responses(kind, own)
+        first = booster.add_responses(kind, own)
         terms = Terms(numbers, first + numbers, numbers, np.ones(len(numbers)))
-        master.add_columns({kind: terms}, len(numbers))
+        booster.add_columns({kind: terms}, len(numbers))
         at += [(kind, channel) for channel in numbers]
         answers += list(own.astype(float))
     for _ in range(2):
-        duals, weights = master.duals(), master.weights.copy()
-        assert master.primal == pytest.approx(shares @ losses(task, X, Y, scores, offsets))
-        master.solve(0.1, np.arange(len(at)))
+        duals, weights = booster.gradient(), booster.weights.copy()
+        assert booster.primal == pytest.approx(shares @ losses(task, X, Y, scores, offsets))
+        booster.step(np.arange(len(at)))
         new = {kind: own.copy() for kind, own in scores.items()}
         for j, ((kind, channel), answer) in enumerate(zip(at, answers, strict=True)):
 
@@ -96,7 +96,7 @@ def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
             h = 1e-5
             slope = (along(-h) - along(h)) / (2 * h)
             assert answer @ duals[kind][:, channel] == pytest.approx(slope, rel=1e-4, abs=1e-4)
-            change = master.weights[j] - weights[j]
+            change = booster.weights[j] - weights[j]
             if make is not chains:
                 # One part for each example: the curvature is exact.
                 curvature = (along(h) - 2 * along(0) + along(-h)) / h**2
@@ -113,15 +113,15 @@ def test_the_variance_of_a_count_is_taken_for_its_mean():
     offsets = dict(task.stack([x]).offsets)
     problem = Problem(task, [x], [np.zeros(4, int)], offsets, np.ones(1), np.random.RandomState(0))
     formulation = StageWiseRandomField(shrinkage=1.0, largest_step=9.0)
-    master = formulation.master(problem, np.inf)
+    booster = formulation.booster(problem)
     one = np.zeros(1, int)
-    master.add_columns(
-        {"step": Terms(one, one + master.add_responses("step", np.ones((1, 1))), one, np.ones(1))},
+    booster.add_columns(
+        {"step": Terms(one, one + booster.add_responses("step", np.ones((1, 1))), one, np.ones(1))},
         1,
     )
-    master.solve(0.1, one)
+    booster.step(one)
     # Tag 0 follows tag 0 three times; three quarters of a time were expected.
-    assert master.weights == pytest.approx([(3 - 0.75) / 0.75])
+    assert booster.weights == pytest.approx([(3 - 0.75) / 0.75])
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from structboost.weak import TreeFamily
 from structboost.weak.terms import Terms
 
 
-def made_master(seed, levels=4, weighted=True, **parameters):
-    """A master of four queries, one of them without pairs, and what it was made of."""
+def made_booster(seed, levels=4, weighted=True, **parameters):
+    """A booster of four queries, one of them without pairs, and what it was made of."""
     rng = np.random.default_rng(seed)
     sizes = [5, 1, 7, 6]
     grades = [rng.integers(0, levels, size=n).astype(float) for n in sizes]
@@ -30,7 +30,7 @@ def made_master(seed, levels=4, weighted=True, **parameters):
     of_queries = rng.dirichlet(np.ones(4))
     offsets = {"x": np.concatenate(([0], np.cumsum(sizes)))}
     problem = Problem(RankingTask(), X, Y, offsets, of_queries, np.random.RandomState(0))
-    return StageWiseRanking(**parameters).master(problem, np.inf), problem
+    return StageWiseRanking(**parameters).booster(problem), problem
 
 
 def plain_pairs(problem, gain):
@@ -50,54 +50,54 @@ def plain_pairs(problem, gain):
     return np.array(better), np.array(worse), np.array(weights)
 
 
-def add_learner(master, answers):
-    first = master.add_responses("x", np.array([answers], np.int8))
+def add_learner(booster, answers):
+    first = booster.add_responses("x", np.array([answers], np.int8))
     terms = Terms(*(np.array([value]) for value in (0, first, 0)), np.ones(1))
-    master.add_columns({"x": terms}, 1)
+    booster.add_columns({"x": terms}, 1)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 9999), st.sampled_from([0.1, 1.0]), st.integers(2, 5), st.booleans())
 def test_loss_duals_and_newton_steps_are_those_of_the_listed_pairs(seed, shrinkage, levels, sure):
-    master, problem = made_master(seed, levels, shrinkage=shrinkage, largest_step=0.7)
+    booster, problem = made_booster(seed, levels, shrinkage=shrinkage, largest_step=0.7)
     better, worse, weights = plain_pairs(problem, lambda y: np.exp2(y) - 1.0)
     rng = np.random.default_rng(seed)
     scores = np.zeros(problem.offsets["x"][-1])
     for column in range(4):
         losses = weights * np.exp(scores[worse] - scores[better])
-        assert master.risk == pytest.approx(losses.sum())
+        assert booster.risk == pytest.approx(losses.sum())
         duals = np.bincount(better, losses, len(scores)) - np.bincount(worse, losses, len(scores))
-        np.testing.assert_allclose(master.duals()["x"][:, 0], duals, atol=1e-12)
+        np.testing.assert_allclose(booster.gradient()["x"][:, 0], duals, atol=1e-12)
         answers = rng.choice([-1, 1] if sure else np.arange(-127, 128), len(scores))
-        add_learner(master, answers)
-        master.solve(0.0, np.array([column]))
+        add_learner(booster, answers)
+        booster.step(np.array([column]))
         margins = (answers[better] - answers[worse]).astype(float)
         slope, curvature = losses @ margins, losses @ margins**2
         step = 0.0
         if slope > 1e-9:
             step = shrinkage * min(slope / curvature, 0.7 / np.abs(answers).max())
-        assert master.weights[column] == pytest.approx(step, rel=1e-9, abs=1e-12)
-        scores += master.weights[column] * answers
+        assert booster.weights[column] == pytest.approx(step, rel=1e-9, abs=1e-12)
+        scores += booster.weights[column] * answers
 
 
 def test_relevance_that_is_no_grade_counts_by_its_rank():
-    _, problem = made_master(3)
+    _, problem = made_booster(3)
     levels = [WeightedRelevance(y.relevance + 0.5, y.weights) for y in problem.Y]
     problem = Problem(*(problem.task, problem.X, levels), *list(vars(problem).values())[3:])
-    master = StageWiseRanking().master(problem, np.inf)
+    booster = StageWiseRanking().booster(problem)
     better, worse, weights = plain_pairs(problem, lambda y: np.unique(y, return_inverse=True)[1])
     duals = np.bincount(better, weights, 19) - np.bincount(worse, weights, 19)
-    np.testing.assert_allclose(master.duals()["x"][:, 0], duals, atol=1e-12)
+    np.testing.assert_allclose(booster.gradient()["x"][:, 0], duals, atol=1e-12)
 
 
 def test_huge_scores_stay_finite():
-    master, _ = made_master(0, weighted=False, shrinkage=1.0, largest_step=1e4)
-    add_learner(master, np.where(np.arange(19) % 2, -1, 1))
-    master.weights[:] = 0.0
-    master._scores[master._kind][0] += 1e4 * np.arange(19)
-    assert np.isfinite(master.duals()["x"]).all()
-    master.solve(0.0, np.array([0]))
-    assert np.isfinite(master.risk)
+    booster, _ = made_booster(0, weighted=False, shrinkage=1.0, largest_step=1e4)
+    add_learner(booster, np.where(np.arange(19) % 2, -1, 1))
+    booster.weights[:] = 0.0
+    booster._scores[booster._kind][0] += 1e4 * np.arange(19)
+    assert np.isfinite(booster.gradient()["x"]).all()
+    booster.step(np.array([0]))
+    assert np.isfinite(booster.risk)
 
 
 def test_what_cannot_be_ranked_stage_wise_is_refused():

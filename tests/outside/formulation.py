@@ -15,7 +15,10 @@ MAX_CUTS = 1000
 class PricedNorm(Formulation):
     price: float = 2.0
     works_on_shards = True
-    can_resume = True
+
+    @property
+    def makes(self):
+        return PricedNormMaster
 
     def check(self):
         if not self.price > 0:

@@ -18,12 +18,13 @@ from tests.engines.test_engines import what_was_learned
 from tests.files.test_checkpoint import Broken, broken_after
 from tests.outside.engine import Forgetful, ForgetfulWorkers
 from tests.outside.family import BandFamily, BandTable
-from tests.outside.formulation import PricedNorm
+from tests.outside.formulation import PricedNorm, PricedNormMaster
 from tests.outside.rule import BestOfAll
+from tests.outside.steps import StepResponses, Steps
 from tests.outside.task import ChooseCandidate, examples
 
 HERE = Path(__file__).parent
-MODULES = ("engine", "family", "formulation", "rule", "task")
+MODULES = ("engine", "family", "formulation", "rule", "steps", "task")
 LOOP = Path(structboost.__file__).parent
 X, Y = examples(90)
 
@@ -89,6 +90,40 @@ def test_stumps_left_in_shards_are_priced_by_the_rule_and_survive_their_loss():
     assert what_was_learned(one) == what_was_learned(other)
 
 
+@pytest.mark.parametrize("weak_learner", ["step", ["stump", "step"]])
+def test_family_of_one_module_in_shards_learns_the_same_bits_on_every_engine(weak_learner):
+    parameters = {"weak_learner": weak_learner, "max_rounds": 6}
+    made = StepResponses.n_made
+    one, *others = (
+        trainer(engine=engine, n_jobs=2, **parameters).fit(X, Y)
+        for engine in ("serial", "threads", "processes", Forgetful())
+    )
+    assert StepResponses.n_made > made
+    assert {str(what_was_learned(other)) for other in others} == {str(what_was_learned(one))}
+
+
+def test_family_in_shards_reaches_the_objective_of_features_in_memory():
+    in_shards, in_memory = (
+        trainer(engine="serial", weak_learner=weak_learner).fit(X, Y)
+        for weak_learner in ("step", Steps)
+    )
+    assert in_shards.history_[-1]["certified"]
+    assert in_shards.objective_ == pytest.approx(in_memory.objective_, rel=0.02)
+    assert in_shards.history_[0]["primal"] == pytest.approx(in_memory.history_[0]["primal"])
+
+
+def test_run_of_a_family_in_shards_resumes_from_its_checkpoint(tmp_path):
+    whole = trainer(engine="serial", weak_learner="step").fit(X, Y)
+    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
+    breaking = trainer(
+        engine="serial", weak_learner="step", checkpoint=checkpoint, callbacks=[broken_after(2)]
+    )
+    with pytest.raises(Broken):
+        breaking.fit(X, Y)
+    resumed = trainer(engine="serial", weak_learner="step", checkpoint=checkpoint).fit(X, Y)
+    assert what_was_learned(resumed) == what_was_learned(whole)
+
+
 @pytest.mark.slow
 def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_path):
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
@@ -104,12 +139,23 @@ def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_
 
 
 def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):
-    for plug_in in (PricedNorm, BandFamily, BestOfAll):
+    for plug_in in (BandFamily, BestOfAll):
         with monkeypatch.context() as patch:
             patch.setattr(plug_in, "can_resume", False)
             message = f"checkpoint needs can_resume, which {plug_in.__name__} does not declare"
             with pytest.raises(ValueError, match=message):
                 trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
+    monkeypatch.delattr(PricedNormMaster, "schema")
+    message = "checkpoint needs schema, which PricedNormMaster of PricedNorm does not implement"
+    with pytest.raises(ValueError, match=message):
+        trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
+
+
+def test_flag_of_an_older_version_is_named_with_what_replaces_it():
+    with pytest.warns(FutureWarning, match=r"Old declares can_resume, .* by the property makes"):
+        type("Old", (PricedNorm,), {"can_resume": True})
+    with pytest.warns(FutureWarning, match=r"OldMaster declares keeps_answers, .* leave it out"):
+        type("OldMaster", (PricedNormMaster,), {"keeps_answers": False})
 
 
 @pytest.mark.slow
@@ -148,6 +194,8 @@ def test_a_name_belongs_to_one_family():
         structboost.weak.register_weak_learner(BandTable, BandTable)
     with pytest.raises(TypeError, match="give a subclass of LearnerTable"):
         structboost.weak.register_weak_learner(BandFamily, BandFamily)
+    with pytest.raises(TypeError, match=r"has no of_kind; .* of_kind\(features, kind, response"):
+        structboost.weak.register_weak_learner(BandFamily, BandTable, in_shards=BandFamily)
 
 
 def test_a_family_is_made_with_what_it_declares_to_take():

@@ -159,6 +159,14 @@ def test_numba_is_used_in_one_way():
         assert module.startswith("structboost.runtime.") or not of_numba, module
 
 
+def test_compiled_functions_take_at_most_ten_arguments():
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                is_compiled = any("compiled" in ast.unparse(by) for by in node.decorator_list)
+                assert not is_compiled or len(node.args.args) <= 10, f"{module}.{node.name}"
+
+
 # -- where neither the package nor the home can be written ---------------------------------------
 
 WHOLE = """

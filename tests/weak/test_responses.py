@@ -6,8 +6,8 @@ import pytest
 from structboost.contract.measures import Measure
 from structboost.weak.binning import bin_features
 from structboost.weak.block_measures import block_measure
-from structboost.weak.responses import StoredResponses, StumpResponses
-from structboost.weak.stump import StumpCodes
+from structboost.weak.responses import StoredResponses
+from structboost.weak.sharded_stump import StumpCodes, StumpResponses
 from structboost.weak.terms import Terms
 
 N_ROWS, N_CHANNELS, FIRST = 40, 3, 8
