@@ -54,9 +54,21 @@ OLD_NAMES = {
             "WeakLearnerFamily active_features register_weak_learner"
         ),
     },
+    "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
+    "structboost.tracking": {"tracking": "made_clip"},
 }
 # Names that changed when they moved.
-RENAMED: dict[str, str] = {}
+RENAMED = {
+    "Best": "BestChannel",
+    "Code": "CodeWord",
+    "MadeImages": "SyntheticImages",
+    "Meaning": "LabelMap",
+    "Measure": "SparseFeature",
+    "Own": "PerChannel",
+    "Tied": "SharedOverChannels",
+    "made_clip": "make_synthetic_clip",
+    "made_images": "make_synthetic_images",
+}
 
 
 class _Loader(Loader):
@@ -74,6 +86,8 @@ class _Loader(Loader):
         for home in reversed(homes):
             names = vars(import_module(f"structboost.{home}"))
             vars(module).update({n: value for n, value in names.items() if n[:2] != "__"})
+        old = {old: vars(module)[new] for old, new in RENAMED.items() if new in vars(module)}
+        vars(module).update(old)
 
 
 class _Finder(MetaPathFinder):

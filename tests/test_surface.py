@@ -61,3 +61,14 @@ def test_importing_the_package_imports_no_plug_in():
     code = "import structboost, sys; print(*sorted(m for m in sys.modules if 'structboost' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["structboost", "structboost._moved"]
+
+
+def test_may_part_of_fit_is_can_split_and_warns():
+    trainer = structboost.StructBoost(structboost.BinaryTask(), C=50.0, max_rounds=2, tol=0.5)
+    with pytest.warns(FutureWarning, match="write can_split"):
+        trainer.fit([[0.0], [1.0]], [-1, 1], may_part=False)
+
+
+def test_a_family_that_defines_vary_is_told_to_name_it_resample():
+    with pytest.warns(FutureWarning, match="declares vary, .*; name it resample"):
+        type("Old", (structboost.weak.StumpFamily,), {"vary": lambda self, random_state: None})

@@ -17,7 +17,7 @@ from structboost import CodedTask, MulticlassTask, StructBoost
 from structboost.masters import Exponential, Problem, StageWise
 from structboost.masters.exponential import ExponentialMaster
 from structboost.tasks.codings import coding_matrix, random_column
-from structboost.weak import Code, Tied
+from structboost.weak import CodeWord, SharedOverChannels
 from structboost.weak.terms import Terms
 
 CHECKPOINTS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
@@ -87,11 +87,11 @@ def _adaboost(
     .ECC draws a code in each round.
     """
     if ada == "ecc":
-        rule = Code(lambda: random_column(n_classes, random_state))
+        rule = CodeWord(lambda: random_column(n_classes, random_state))
         return MulticlassTask(n_classes), {"formulation": StageWise("outputs"), "pricing": rule}
     coding = "ecoc" if ada == "mo" else "one_vs_all"
     task = CodedTask(coding_matrix(coding, n_classes, random_state))
-    return task, {"formulation": StageWise("bits"), "pricing": Tied()}
+    return task, {"formulation": StageWise("bits"), "pricing": SharedOverChannels()}
 
 
 def warm_up(setting: Setting) -> None:

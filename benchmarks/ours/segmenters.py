@@ -15,7 +15,7 @@ from benchmarks.runner.limits import Report, peak_memory, reset_peak_memory
 from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.units import Result
 from structboost import StructBoostClassifier
-from structboost.segmentation import OwnUnaries, Segmenter, made_images, read_folder
+from structboost.segmentation import OwnUnaries, Segmenter, make_synthetic_images, read_folder
 from structboost.segmentation.image_files import ReadWhenUsed
 from structboost.segmentation.labelled_folder import LabelledImage
 from structboost.segmentation.unaries import UnarySettings
@@ -85,7 +85,7 @@ def on_many(report: Report, roots: list[Path], n: int) -> Result:
         for what in ("image", "mask")
     )
     with threadpool_limits(1):
-        made = made_images(4)
+        made = make_synthetic_images(4)
         Segmenter(n_segments=60, C=0.3).fit(made.images, made.masks)  # compiles
         report({})
         reset_peak_memory()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.listed_outputs import OutputCodes
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -145,7 +145,7 @@ def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatAr
 def sizes(found: Separation, scores: StackedParts) -> FloatArray:
     """Sum of the sizes of the terms of :meth:`Separation.violations`, for its rounding."""
     absolute = {
-        kind: Measure(measure.parts, measure.channels, np.abs(measure.values))
+        kind: SparseFeature(measure.parts, measure.channels, np.abs(measure.values))
         for kind, measure in found.differences.items()
     }
     rows = {kind: np.abs(of_kind) for kind, of_kind in scores.rows.items()}

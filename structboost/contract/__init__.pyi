@@ -2,7 +2,7 @@
 
 from .listed_outputs import Marginals as Marginals
 from .listed_outputs import OutputCodes as OutputCodes
-from .measures import Measure as Measure
+from .measures import SparseFeature as SparseFeature
 from .parts import PartKind as PartKind
 from .parts import StackedParts as StackedParts
 from .separation import Separation as Separation

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
-from structboost.contract.measures import Measure, joint_features
+from structboost.contract.measures import SparseFeature, joint_features
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
 from structboost.exceptions import TaskError, on_example
@@ -47,7 +47,7 @@ class Separation:
     """
 
     losses: FloatArray
-    differences: Mapping[str, Measure]
+    differences: Mapping[str, SparseFeature]
     indptr: Mapping[str, IntArray]
     slacks: IntArray | None = None
     weights: FloatArray | None = None
@@ -139,7 +139,7 @@ class KeptTruth:
     ) -> None:
         self._listings = listings or KeptListings()
         self._numbers = numbers
-        self._by_kind: dict[str, Measure] | None = None
+        self._by_kind: dict[str, SparseFeature] | None = None
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
 
@@ -150,7 +150,7 @@ class KeptTruth:
 
     def joint_features(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-    ) -> dict[str, Measure]:
+    ) -> dict[str, SparseFeature]:
         """The joint features by kind; parts are rows of the stack."""
         if self._by_kind is None:
             self._by_kind = joint_features(task, X, Y, offsets)
@@ -294,13 +294,13 @@ def _stacked_loss_scores(
     return stacked
 
 
-def _merged_difference(true: Measure, found: Measure, n_channels: int) -> Measure:
+def _merged_difference(true: SparseFeature, found: SparseFeature, n_channels: int) -> SparseFeature:
     """``true - found`` in the order of rows and channels, equal pairs merged, zeros left out."""
-    both = true.append(Measure(found.parts, found.channels, -found.values))
+    both = true.append(SparseFeature(found.parts, found.channels, -found.values))
     keys, where = np.unique(both.parts * n_channels + both.channels, return_inverse=True)
     values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
     kept = np.flatnonzero(values)
-    return Measure(keys[kept] // n_channels, keys[kept] % n_channels, values[kept])
+    return SparseFeature(keys[kept] // n_channels, keys[kept] % n_channels, values[kept])
 
 
 def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:

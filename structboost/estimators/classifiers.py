@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -43,7 +43,7 @@ from structboost.validation import check_labels
 
 
 @estimator
-class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
+class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimator):
     """Classifiers of any labels: fitting, predictions round by round, files.
 
     Parameters

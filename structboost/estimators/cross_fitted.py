@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
-from structboost.estimators.labelled_parts import PartTable, beside, form_of
+from structboost.estimators.labelled_parts import PartTable, form_of, hstack
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
@@ -218,7 +218,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return np.array(names, dtype=object)
 
     def _made(self, X: Any, parts: PartTable, answers: FloatArray) -> Any:
-        rows = beside(answers, parts.rows) if self.passthrough else answers
+        rows = hstack(answers, parts.rows) if self.passthrough else answers
         return self._form.made(X, parts, rows)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -196,7 +196,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             assert isinstance(boosted, StructBoost)
             inputs, folds = self.preparation_.training_inputs, fits.folds(self.preparation_)
             # Linear functions alone have been judged, and every solve of further paths costs time.
-            boosted.fit(inputs, truth, folds=folds, may_part=False)
+            boosted.fit(inputs, truth, folds=folds, can_split=False)
             if not fits.beat([entry["losses"] for entry in boosted.C_path_]):
                 self.trainer_ = boosted
                 self.C_, self.history_ = float(boosted.C_), boosted.history_

@@ -11,7 +11,7 @@ from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.table import Scorer
 
 
-class Explained:
+class FeatureImportanceMixin:
     """Estimators of a table whose scores are explained by its features."""
 
     def _scorer(self) -> Scorer:

@@ -177,7 +177,7 @@ def _has_sets(y: Any) -> bool:
     return any(not isinstance(own, str | Mapping) and hasattr(own, "__len__") for own in y)
 
 
-def beside(answers: FloatArray, rows: Any) -> Any:
+def hstack(answers: FloatArray, rows: Any) -> Any:
     """Answers with features behind them, sparse where the features are."""
     if sparse.issparse(rows):
         return sparse.csr_array(sparse.hstack((answers, rows), format="csr"))

@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     FORMS,
     check_same_sort,
@@ -46,7 +46,7 @@ _MOST_PAIRED = 14
 
 @estimator
 class StructBoostMultiLabelClassifier(
-    ClassifierMixin, Explained, StructBoostEstimator, TableEstimator
+    ClassifierMixin, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
 ):
     """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -33,7 +33,7 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
+class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstimator):
     """Ranker that optimises the share of pairs in the right order (section 3.2).
 
     With two levels of relevance that share is the AUC.

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import structboost
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
@@ -73,7 +73,7 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
         graph.output("scores", graph.scores(model.scorer(kind)))
         member = next(iter(model.members.values())) if kind is None else model.members[kind]
         n_features, names = member.n_features, None
-    elif isinstance(model, Explained):
+    elif isinstance(model, FeatureImportanceMixin):
         check_is_fitted(model)
         _add_outputs(graph, model)
         estimator: Any = model
@@ -180,7 +180,7 @@ class _Graph:
         """Scores of rows by trees."""
         return self.add("TreeEnsembleRegressor", rows, domain=_ML, **trees.attributes())
 
-    def beside(self, rows: str, columns: SetColumns) -> str:
+    def hstack(self, rows: str, columns: SetColumns) -> str:
         """The rows with the columns behind their own, as ``columns.beside`` makes them."""
         missing = columns.outside.shape[1] - 1
         first, last = self.constant(0.0), self.constant(float(missing))
@@ -292,7 +292,7 @@ class _Terms:
         own = _Terms(self._graph)
         own.take(scorer.trees)
         assert own.trees is not None
-        rows = self._graph.beside("X", scorer.columns)
+        rows = self._graph.hstack("X", scorer.columns)
         self.found.append(self._graph.ensemble(rows, own.trees))
 
     @take.register

@@ -214,7 +214,7 @@ class StructuredSVM(Trainer):
                 if run is None:
                     run = _Run(svm, X, Y, shares)
                 else:
-                    run.go_on_to(svm)
+                    run.continue_with(svm)
                 svm._train(run)
             yield svm
             if svm.interrupted_:
@@ -340,7 +340,7 @@ class _Run:
         self.primal, self.bound = np.inf, -np.inf
         self.history: list[dict[str, Any]] = []
 
-    def go_on_to(self, svm: StructuredSVM) -> None:
+    def continue_with(self, svm: StructuredSVM) -> None:
         """Take the parameters of another fit; the cuts stay, and their multipliers are scaled."""
         factor = float(svm.C) / float(self.svm.C)
         self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)

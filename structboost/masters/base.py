@@ -48,7 +48,7 @@ _OLD_FLAGS_OF_FORMULATIONS = {
     "can_spread": _MAKES,
     "can_resume": _MAKES,
     "takes_infinite_C": "override check_C, or make it a Boosting",
-    "shares_weight": "override prepare, and call vary of the families",
+    "shares_weight": "override prepare, and call resample of the families",
     "ends_by_rounds": "leave it out",
     "looks_at_rows_left_out": "leave it out",
 }

@@ -21,7 +21,7 @@ _MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
-class Meaning:
+class LabelMap:
     """Meaning of the values of masks.
 
     Parameters
@@ -45,7 +45,7 @@ class Meaning:
     has_void: bool = False
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Meaning:
+    def from_record(cls, record: Mapping[str, Any]) -> LabelMap:
         """The meaning that a model file holds, those of earlier versions among them."""
         if "white_is_foreground" in record:
             foreground = record["foreground"]
@@ -189,7 +189,7 @@ class Meaning:
         return "values of masks are class indices, 255 is void"
 
 
-def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2) -> Meaning:
+def meaning_of(values: set[int], known: LabelMap | None = None, n_labels: int = 2) -> LabelMap:
     """What these values of masks mean.
 
     Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
@@ -199,12 +199,12 @@ def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2
     ----------
     values : set of int
         All values of the masks.
-    known : Meaning, optional
+    known : LabelMap, optional
         That of the masks a model was trained on; it is kept wherever the values allow it.
     n_labels : int
         Number of classes of that model.
     """
-    known = known or Meaning()
+    known = known or LabelMap()
     if known.foreground or n_labels > 2:
         return known
     if known.classes and values <= {*known.classes, VOID}:
@@ -221,7 +221,7 @@ def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2
     else:
         classes = ()
     has_void = not classes and VOID in values
-    return Meaning(classes, names=known.names, colours=known.colours, has_void=has_void)
+    return LabelMap(classes, names=known.names, colours=known.colours, has_void=has_void)
 
 
 def check_hard_edges(mask: Mask, name: str) -> None:
@@ -272,13 +272,13 @@ class ClassTable(NamedTuple):
 
     Attributes
     ----------
-    meaning : Meaning
+    meaning : LabelMap
         Names and colours.
     values : dict of (int, int, int) to int
         Value of each colour; empty in a table without colours.
     """
 
-    meaning: Meaning
+    meaning: LabelMap
     values: dict[Colour, int]
 
 
@@ -313,7 +313,7 @@ def read_classes(path: str | PathLike[str]) -> ClassTable:
     kept = {value: name for value, name in names.items() if value != VOID}
     listed = tuple(kept.get(value, "") for value in range(max(kept, default=-1) + 1))
     colours = tuple(colour for colour, value in values.items() if value != VOID)
-    return ClassTable(Meaning(names=listed, colours=colours), values)
+    return ClassTable(LabelMap(names=listed, colours=colours), values)
 
 
 def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:

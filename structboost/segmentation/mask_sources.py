@@ -22,7 +22,7 @@ from structboost.segmentation.image_files import (
     files_in,
     read_mask,
 )
-from structboost.segmentation.label_map import ClassTable, Colour, Meaning, read_classes
+from structboost.segmentation.label_map import ClassTable, Colour, LabelMap, read_classes
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 # Labels of LabelMe that are no classes.
@@ -38,13 +38,13 @@ class MaskSource(ABC):
         By the name of the image, the file that has its mask.
     doubts : dict of str to str
         What is wrong with the names that several masks have.
-    meaning : Meaning
+    meaning : LabelMap
         Names and colours of the values, as far as they are known.
     """
 
     files: dict[str, Path]
     doubts: dict[str, str]
-    meaning: Meaning
+    meaning: LabelMap
 
     @abstractmethod
     def values(self, name: str) -> Mask:
@@ -76,7 +76,7 @@ def mask_source(
         raise ImageFileError(
             f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
         )
-    table = ClassTable(Meaning(), {}) if classes is None else read_classes(classes)
+    table = ClassTable(LabelMap(), {}) if classes is None else read_classes(classes)
     if place.is_file():
         return _CocoMasks(place)
     pictures, doubts = files_by_name(
@@ -126,7 +126,7 @@ class _CocoMasks(MaskSource):
             ) from error
         if len(names) > VOID:
             raise ImageFileError(f"{file} has {len(names) - 1} categories; at most 254 do.")
-        self.meaning = Meaning(names=names)
+        self.meaning = LabelMap(names=names)
         self._images = dict(named)
         self.files = dict.fromkeys(self._images, file)
         self.doubts = files_by_name(paths, f"in {file} the image")[1]
@@ -156,7 +156,7 @@ class _LabelMeMasks(MaskSource):
     The classes are those of the table, or the labels of all files in alphabetic order.
     """
 
-    def __init__(self, files: dict[str, Path], table: Meaning) -> None:
+    def __init__(self, files: dict[str, Path], table: LabelMap) -> None:
         self.files, self.doubts = files, {}
         names: Iterable[str] = (name for name in table.names if name)
         if not table.names:
@@ -164,7 +164,7 @@ class _LabelMeMasks(MaskSource):
         kept = [name for name in names if name not in (*_BACKGROUND, _IGNORED)]
         if len(kept) >= VOID:
             raise ImageFileError(f"The LabelMe files have {len(kept)} labels; at most 254 do.")
-        self.meaning = Meaning(names=("background", *kept), colours=table.colours)
+        self.meaning = LabelMap(names=("background", *kept), colours=table.colours)
         self._classes = {name: value for value, name in enumerate(self.meaning.names)}
         self._classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
 

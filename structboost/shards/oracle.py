@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs, probe_argmax
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
@@ -214,7 +214,11 @@ def _column_products(found: FloatArray, terms: Mapping[str, Terms], n_columns: i
 
 
 def _split(
-    difference: Measure, outputs: IntArray, weights: FloatArray, starts: IntArray, n_channels: int
+    difference: SparseFeature,
+    outputs: IntArray,
+    weights: FloatArray,
+    starts: IntArray,
+    n_channels: int,
 ) -> list[BlockMeasure]:
     """Measures of the blocks that begin at the rows ``starts``."""
     values = difference.values * np.repeat(weights, np.diff(outputs))
@@ -224,6 +228,8 @@ def _split(
     measures = []
     for b in range(len(starts) - 1):
         own = order[ends[b] : ends[b + 1]]
-        entries = Measure(difference.parts[own] - starts[b], difference.channels[own], values[own])
+        entries = SparseFeature(
+            difference.parts[own] - starts[b], difference.channels[own], values[own]
+        )
         measures.append(block_measure(entries, n_channels, np.array([0, len(own)]), np.ones(1)))
     return measures

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -214,7 +214,7 @@ class PredictThenOptimizeTask(Task):
         parts = {"instance": (rows, items), "items": (rows * true.costs.shape[1] + items, zeros)}
         return Separation(
             losses,
-            {kind: Measure(*parts[kind], values) for kind in self.kinds},
+            {kind: SparseFeature(*parts[kind], values) for kind in self.kinds},
             dict.fromkeys(self.kinds, indptr),
         )
 

@@ -189,8 +189,9 @@ class StructBoost(Trainer):
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
-        may_part: bool = True,
+        can_split: bool = True,
         score: Score | None = None,
+        may_part: bool | None = None,
     ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -203,12 +204,15 @@ class StructBoost(Trainer):
         folds : sequence of Fold, optional
             Parts that C is chosen on, for ``C="auto"``.  By default a fifth of the examples is held
             out, each in turn if there are fewer than 2,000.
-        may_part : bool
+        can_split : bool
             Whether ``C="auto"`` gives a union up for one of its families where that is clearly
             better alone.  With False the certificate covers the union in any case.
         score : callable, optional
             ``score(model, fold)`` of an :class:`Ensemble` and the held-out part of a fold, which
             ``C="auto"`` makes as large as possible in place of its own measurement.
+
+        may_part : bool, optional
+            Name of ``can_split`` in version 0.2, which warns.
 
         Raises
         ------
@@ -236,8 +240,11 @@ class StructBoost(Trainer):
         """
         announce_compilation()
         X, Y = by_position(X), by_position(Y)
+        if may_part is not None:
+            can_split = may_part
+            warn_user("may_part is named can_split now; write can_split.", FutureWarning)
         if self.C == AUTO:
-            tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
+            tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
         else:
             _fit([self], X, Y, sample_weight)

@@ -30,7 +30,7 @@ from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.tracking.tracked_frames import warm_up
 from structboost.weak.active_feature import active_features
 from structboost.weak.registry import FAMILIES
@@ -181,5 +181,5 @@ def _many_values() -> None:
 
 
 def _segmenter() -> None:
-    made = made_images(4)
+    made = make_synthetic_images(4)
     Segmenter(n_segments=40, C=1.0).fit(made.images, made.masks).predict(made.images[0])

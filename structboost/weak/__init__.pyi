@@ -17,12 +17,12 @@ from .linear_function import LinearFunctionFamily as LinearFunctionFamily
 from .patch import PatchFamily as PatchFamily
 from .patch import Pooling as Pooling
 from .piecewise import PiecewiseFamily as PiecewiseFamily
-from .pricing import Best as Best
+from .pricing import BestChannel as BestChannel
 from .pricing import BestCode as BestCode
-from .pricing import Code as Code
-from .pricing import Own as Own
+from .pricing import CodeWord as CodeWord
+from .pricing import PerChannel as PerChannel
 from .pricing import PricingRule as PricingRule
-from .pricing import Tied as Tied
+from .pricing import SharedOverChannels as SharedOverChannels
 from .registry import register_weak_learner as register_weak_learner
 from .responses import DualsInShards as DualsInShards
 from .responses import FeaturesOfRows as FeaturesOfRows

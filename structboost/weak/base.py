@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
+from structboost.validation import tell_of_old_flags
 from structboost.weak.binning import Thresholds
 from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
@@ -146,6 +147,10 @@ class WeakLearnerFamily(ABC):
     shard_features: ShardFeatures | None = None
     n_features: int
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, {"vary": "name it resample"})
+
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
         """Learners of largest edge for given duals.
@@ -165,7 +170,7 @@ class WeakLearnerFamily(ABC):
             order.
         """
 
-    def vary(self, random_state: Any) -> None:
+    def resample(self, rng: Any) -> None:
         """Find learners that differ more from round to round; called once, before training.
 
         A master with a ridge asks for it, which shares the weight out among many learners.
@@ -173,7 +178,7 @@ class WeakLearnerFamily(ABC):
 
         Parameters
         ----------
-        random_state : int, RandomState or None
+        rng : int, RandomState or None
             Source of all that the family draws.
         """
         return

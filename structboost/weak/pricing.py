@@ -126,7 +126,7 @@ class PricingRule(ABC):
         )
 
 
-class Own(PricingRule):
+class PerChannel(PricingRule):
     """Every channel has its own learners (MultiBoost^cw)."""
 
     prices_in_shards = True
@@ -143,7 +143,7 @@ class Own(PricingRule):
         return float(of_channels.max())
 
 
-class Best(PricingRule):
+class BestChannel(PricingRule):
     """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
 
     prices_in_shards = True
@@ -163,7 +163,7 @@ class Best(PricingRule):
         return float(of_channels.max())
 
 
-class Tied(PricingRule):
+class SharedOverChannels(PricingRule):
     """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
 
     prices_in_shards = True
@@ -184,7 +184,7 @@ class Tied(PricingRule):
         return float(of_channels.sum())
 
 
-class Code(PricingRule):
+class CodeWord(PricingRule):
     """One learner on every channel, with the signs of a given code (MultiBoost.ECC, (21)).
 
     Parameters
@@ -230,7 +230,7 @@ class BestCode(PricingRule):
         return [column for column in made if column.edge > min_edge], made[0].edge
 
 
-RULES: dict[str, type[PricingRule]] = {"own": Own, "best": Best}
+RULES: dict[str, type[PricingRule]] = {"own": PerChannel, "best": BestChannel}
 
 
 def rule_of(pricing: str | PricingRule) -> PricingRule:

@@ -11,7 +11,7 @@ from benchmarks.papers import segmentation
 from benchmarks.runner.commands import main
 from structboost.segmentation.crf_training import superpixel_scores
 from structboost.segmentation.image_files import write_png
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import combined
 
 
@@ -26,7 +26,7 @@ def data(tmp_path, monkeypatch):
     root = tmp_path / "segmentation" / "grabcut_bsds"
     for folder in ("images", "masks", "scribbles1", "scribbles2"):
         (root / folder).mkdir(parents=True)
-    made = made_images(8)
+    made = make_synthetic_images(8)
     lines = []
     for number, (image, mask, strokes) in enumerate(
         zip(made.images, made.masks, made.scribbles, strict=True)

@@ -13,8 +13,8 @@ from benchmarks.papers import tools
 from benchmarks.runner.commands import main
 from benchmarks.runner.units import Unit
 from structboost.segmentation.image_files import write_png
-from structboost.segmentation.synthetic_images import made_images
-from structboost.tracking import made_clip
+from structboost.segmentation.synthetic_images import make_synthetic_images
+from structboost.tracking import make_synthetic_clip
 
 
 def disc(size, radius):
@@ -25,7 +25,7 @@ def disc(size, radius):
 @pytest.fixture
 def data(tmp_path):
     """Made images with strokes, laid out as the set whose strokes are by hand."""
-    made, root = made_images(3), tmp_path / "segmentation" / "grabcut_bsds"
+    made, root = make_synthetic_images(3), tmp_path / "segmentation" / "grabcut_bsds"
     pictures = {"images": made.images, "masks": made.masks}
     pictures |= dict.fromkeys(("scribbles1", "scribbles2"), made.scribbles)
     for folder, each in pictures.items():
@@ -94,7 +94,7 @@ def test_frames_in_a_row_are_a_scene():
 
 
 def test_an_encoded_video_is_tracked_like_its_images(monkeypatch):
-    clip = made_clip(6)
+    clip = make_synthetic_clip(6)
     frames = list(clip.frames)
     sequence = SimpleNamespace(frames=lambda: frames)
     monkeypatch.setattr(absences, "load_sequence", lambda name, data: sequence)

@@ -14,7 +14,7 @@ from benchmarks.ours.trackers import load_sequence
 from benchmarks.papers import tracking
 from benchmarks.runner import commands as command_line
 from structboost.tracking.boxes_file import write_boxes
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 
 N_FRAMES = 8
 
@@ -22,7 +22,7 @@ N_FRAMES = 8
 @pytest.fixture
 def data(tmp_path):
     """A made clip under the name of a sequence."""
-    clip = made_clip(N_FRAMES)
+    clip = make_synthetic_clip(N_FRAMES)
     images = tmp_path / "data" / "tracking" / "deer" / "img"
     images.mkdir(parents=True)
     for number, frame in enumerate(clip.frames):

@@ -34,7 +34,7 @@ from structboost.masters import (
     StageWiseLikelihood,
 )
 from structboost.weak import StumpFamily
-from structboost.weak.pricing import Best
+from structboost.weak.pricing import BestChannel
 
 X, y = load_iris(return_X_y=True)
 
@@ -142,7 +142,7 @@ def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_pa
         np.testing.assert_array_equal(again.predict_proba(X), found)
         model.set_params(objective="l1_log_loss", C=3.0)
         np.testing.assert_array_equal(model.predict_proba(X), found)
-    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": Best()}):
+    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": BestChannel()}):
         model = StructBoostClassifier(objective="hinge", max_iter=5, **parameters).fit(X, y)
         model.save(tmp_path / "model")
         assert not hasattr(model, "predict_proba")

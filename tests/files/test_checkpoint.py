@@ -18,7 +18,7 @@ from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
 from structboost.validation import SparseRows
-from structboost.weak.pricing import Code
+from structboost.weak.pricing import CodeWord
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
@@ -200,7 +200,7 @@ def test_torn_and_foreign_files_are_refused(tmp_path):
             "checkpoint needs state, .*which OneSlackMaster of OneSlack .* with stabilize=True",
         ),
         (
-            {"pricing": Code(lambda: np.ones(3))},
+            {"pricing": CodeWord(lambda: np.ones(3))},
             "checkpoint needs can_resume, which Code .* take pricing='own'",
         ),
         ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),

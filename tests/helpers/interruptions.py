@@ -96,9 +96,9 @@ def dask():
 
 def tracker():
     from structboost.tracking import StructBoostTracker
-    from structboost.tracking.synthetic_clip import made_clip
+    from structboost.tracking.synthetic_clip import make_synthetic_clip
 
-    clip = made_clip(40)
+    clip = make_synthetic_clip(40)
     followed = StructBoostTracker()
     frames = itertools.chain.from_iterable(itertools.repeat(list(clip.frames)))
     begun = False
@@ -116,9 +116,9 @@ def tracker():
 
 def segmenter():
     from structboost.segmentation.segmenter import Segmenter
-    from structboost.segmentation.synthetic_images import made_images
+    from structboost.segmentation.synthetic_images import make_synthetic_images
 
-    made = made_images()
+    made = make_synthetic_images()
     trained = Segmenter(n_segments=60, C=100.0).fit(made.images[:6], made.masks[:6])
     assert trained.predict(made.images[7]).shape == made.images[7].shape[:2]
 

@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from structboost.progress import Phase
-from structboost.segmentation import OwnUnaries, Segmenter, made_images
+from structboost.segmentation import OwnUnaries, Segmenter, make_synthetic_images
 from structboost.segmentation.crf_training import searched_images
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.feature_cache import Describing, FeatureCache, StoredImages
@@ -32,7 +32,7 @@ def mean_colours(image, labels):
 
 @pytest.mark.slow
 def test_own_superpixels_and_features_are_learned_from():
-    made, fresh = made_images(5), made_images(2, random_state=7)
+    made, fresh = make_synthetic_images(5), make_synthetic_images(2, random_state=7)
     unaries = OwnUnaries(LogisticRegression(C=100.0), features=mean_colours, n_folds=2)
     segmenter = Segmenter(C=1.0, superpixels=squares, unaries=unaries)
     segmenter = clone(segmenter).fit(made.images, made.masks)
@@ -49,7 +49,7 @@ def test_own_superpixels_and_features_are_learned_from():
 
 
 def test_what_is_wrong_with_own_functions_is_said():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     for settings, message in (
         ({"superpixels": lambda image: image[:, :, 0] / 2.0}, r"superpixels\(image\) gave float64"),
         ({"superpixels": lambda image: np.zeros((3, 3), int)}, r"gave int64 of shape \(3, 3\)"),
@@ -72,7 +72,7 @@ def test_what_is_wrong_with_own_functions_is_said():
 
 
 def test_images_are_read_from_the_cache_when_they_are_used(tmp_path):
-    images = made_images(2).images
+    images = make_synthetic_images(2).images
     asked = []
 
     def features(image, labels):
@@ -138,7 +138,7 @@ def test_a_phase_tells_that_it_goes_on(monkeypatch, capsys):
 
 
 def test_a_classifier_of_your_own_learns_from_at_most_the_number_of_superpixels_that_is_set():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     sizes = []
 
     class Counting(DummyClassifier):

@@ -28,7 +28,7 @@ from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.prediction import Settings, segmented_in_turn
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 from structboost.segmentation.unary_training import _Training
 from structboost.training.loop import Loop
@@ -38,7 +38,7 @@ QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 def write_folder(root, n, seed):
     """Synthetic images as folders, with masks of 0 and 255, and scribbles."""
-    made = made_images(n, random_state=seed)
+    made = make_synthetic_images(n, random_state=seed)
     for folder in ("images", "masks", "scribbles"):
         (root / folder).mkdir(parents=True)
     for number in range(n):
@@ -51,7 +51,7 @@ def write_folder(root, n, seed):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    made = made_images(8)
+    made = make_synthetic_images(8)
     segmenter = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(made.images, made.masks)
     path = tmp_path_factory.mktemp("model") / "coins.model"
     segmenter.save(path)
@@ -70,7 +70,7 @@ def agreement(segmenter, made, with_scribbles=False):
 @pytest.mark.slow
 def test_new_images_are_segmented_and_files_give_the_same_model(trained):
     segmenter, path = trained
-    made = made_images(4, random_state=7)
+    made = make_synthetic_images(4, random_state=7)
     assert agreement(segmenter, made) > 0.95
     last = segmenter.history_[-1]
     assert last["cross_fitted"]
@@ -91,7 +91,7 @@ def test_a_segmenter_is_an_estimator(trained):
     assert again.get_params() == segmenter.get_params()
     assert not hasattr(again, "crf_model_")
     assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
-    fresh = made_images(3, random_state=7)
+    fresh = make_synthetic_images(3, random_state=7)
     counts = SegmentationScores.of(
         [
             confusion(mask, segmenter.predict(image), 2)
@@ -135,7 +135,7 @@ def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calib
 
 @pytest.mark.slow
 def test_images_of_a_group_are_in_one_fold():
-    images = [describe(image, 20) for image in made_images(6).images]
+    images = [describe(image, 20) for image in make_synthetic_images(6).images]
     counts = [
         np.tile([[3, 1], [1, 3]], (image.n_superpixels, 1))[: image.n_superpixels]
         for image in images
@@ -152,7 +152,7 @@ def test_images_of_a_group_are_in_one_fold():
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
 def test_scribbles_are_spread_over_the_image(learner, tmp_path):
-    made, fresh = made_images(6), made_images(4, random_state=5)
+    made, fresh = make_synthetic_images(6), make_synthetic_images(4, random_state=5)
     settings = CRFSettings(learner=learner)
     segmenter = Segmenter(n_segments=100, C=1.0, crf=settings).fit(
         made.images, made.masks, made.scribbles
@@ -196,7 +196,7 @@ def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
 
 
 def test_bad_training_sets_are_named(trained):
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
         Segmenter().fit(made.images, made.masks[:1])
     with pytest.raises(ValueError, match="2 images and 1 masks"):
@@ -225,19 +225,19 @@ def test_bad_training_sets_are_named(trained):
     ],
 )
 def test_bad_parameters_are_named_before_the_work(parameters, message):
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with pytest.raises((ValueError, TypeError), match=message):
         Segmenter(**parameters).fit(made.images, made.masks)
 
 
 def test_one_group_cannot_be_held_out():
-    made = made_images(3)
+    made = make_synthetic_images(3)
     with pytest.raises(ValueError, match="All 3 images are of the group a; give at least two"):
         Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
 
 
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
-    segmenter, made = trained[0], made_images(1, random_state=9)
+    segmenter, made = trained[0], make_synthetic_images(1, random_state=9)
     image = made.images[0]
     found = segmenter.predict(image)
     wrong = np.zeros(found.shape, np.uint8)
@@ -251,7 +251,7 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
 
 def test_settings_of_a_file_do_not_stay_with_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
-    write_png(image, made_images(1).images[0])
+    write_png(image, make_synthetic_images(1).images[0])
     first = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
     next(segmented_in_turn(Settings(trained[1], longest=9), [image], [None]))
     again = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
@@ -259,7 +259,7 @@ def test_settings_of_a_file_do_not_stay_with_the_next(trained, tmp_path):
 
 
 def test_what_is_wrong_with_one_image_is_named_by_its_number():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)
     for what, message in (
         ({"images": [images[0], images[1] / 255.0]}, r"images\[1\] is float64"),
@@ -289,7 +289,7 @@ def test_what_is_wrong_with_one_image_is_named_by_its_number():
 @pytest.mark.slow
 def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     segmenter, _ = trained
-    made = made_images(8)
+    made = make_synthetic_images(8)
     pictures, masks = (
         [Image.fromarray(image) for image in made.images],
         [255 * mask for mask in made.masks],
@@ -297,7 +297,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     other = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(pictures, masks)
     assert other.n_labels_ == 2
     assert [r["primal"] for r in other.history_] == [r["primal"] for r in segmenter.history_]
-    fresh = made_images(1, random_state=7).images[0]
+    fresh = make_synthetic_images(1, random_state=7).images[0]
     np.testing.assert_array_equal(other.predict(Image.fromarray(fresh)), segmenter.predict(fresh))
     np.testing.assert_array_equal(
         next(other.predict_in_turn([Image.fromarray(fresh)])), segmenter.predict(fresh)
@@ -320,7 +320,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
 @pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained):
     segmenter, _ = trained
-    image = describe(made_images(1, random_state=4).images[0], 300)
+    image = describe(make_synthetic_images(1, random_state=4).images[0], 300)
     found = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads, user_api="blas"):
@@ -343,7 +343,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
         return unary_potentials(*arguments, **settings)
 
     monkeypatch.setattr("structboost.segmentation.segmenter.unary_potentials", watched)
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with threadpool_limits(2, user_api="blas"):
         Segmenter(n_segments=20, C=1.0, crf=CRFSettings(max_rounds=1)).fit(
             made.images, made.masks, made.scribbles
@@ -353,7 +353,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
 
 @pytest.mark.slow
 def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
-    made = made_images(2, random_state=3)
+    made = make_synthetic_images(2, random_state=3)
     for folder in ("images", "masks"):
         (tmp_path / folder).mkdir()
     mask_of = {"a": np.full_like(made.masks[0], 255), "b": made.masks[1]}
@@ -435,7 +435,7 @@ def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work
 
 @pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
-    made = made_images(4)
+    made = make_synthetic_images(4)
     masks = []
     for mask in made.masks:
         three = mask.copy()
@@ -569,7 +569,7 @@ def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, ca
 def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
     trained, tmp_path, monkeypatch, capsys
 ):
-    made = made_images(2, random_state=7)
+    made = make_synthetic_images(2, random_state=7)
     for number, image in enumerate(made.images):
         write_png(tmp_path / f"{number}.png", image)
     predict, n_calls = Segmenter.mask_and_probabilities, []
@@ -688,6 +688,6 @@ def test_masks_never_overwrite_images(trained, tmp_path, capsys):
     (folder / "photo.jpg").rename(image)
     other = tmp_path / "other"
     other.mkdir()
-    write_png(other / "00.png", made_images(1).images[0])
+    write_png(other / "00.png", make_synthetic_images(1).images[0])
     assert main([*common, str(other / "00.png"), "--out", str(tmp_path / "out")]) == 2
     assert "rename one" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from structboost.segmentation.descriptors import describe, word_histograms
 from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import (
     GROUPS,
     UnarySettings,
@@ -80,7 +80,7 @@ def test_damaged_trees_are_refused():
 
 
 def described(n, seed=0):
-    made = made_images(n, random_state=seed)
+    made = make_synthetic_images(n, random_state=seed)
     images = [describe(image, 60) for image in made.images]
     return images, [
         label_counts(d.labels, mask, 2) for d, mask in zip(images, made.masks, strict=True)

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip()
+    return make_synthetic_clip()
 
 
 @pytest.mark.slow
@@ -25,10 +25,10 @@ def test_form(clip):
 
 
 def test_it_is_the_same_each_time(clip):
-    again = made_clip(20)
+    again = make_synthetic_clip(20)
     np.testing.assert_array_equal(again.frames, clip.frames[:20])
     np.testing.assert_array_equal(again.boxes, clip.boxes[:20])
-    other = made_clip(2, random_state=1)
+    other = make_synthetic_clip(2, random_state=1)
     assert (other.boxes != clip.boxes[:2]).any()
 
 
@@ -38,7 +38,7 @@ def test_boxes_hold_the_object_and_nothing_else_of_it_is_outside(clip, monkeypat
         "structboost.tracking.synthetic_clip"
     ]  # the package has a function of that name
     monkeypatch.setattr(module, "_lay_over", lambda *_: None)
-    without = made_clip()
+    without = make_synthetic_clip()
     for frame, empty, box in zip(clip.frames, without.frames, clip.boxes, strict=True):
         rows, columns = np.nonzero((frame != empty).any(axis=2))
         left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
@@ -68,10 +68,10 @@ def test_it_is_a_task(clip):
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_every_seed_starts_with_all_of_it_visible(seed):
-    clip = made_clip(1, random_state=seed)
+    clip = make_synthetic_clip(1, random_state=seed)
     assert clip.visible[0] == 1
 
 
 def test_no_frames():
     with pytest.raises(ValueError, match="n_frames is 0"):
-        made_clip(0)
+        make_synthetic_clip(0)

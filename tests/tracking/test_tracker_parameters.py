@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 
 COMMON = {"n_boxes": 50, "every": 2, "lost_below": 0.99, "random_state": 1}
 OTHER = {
@@ -21,7 +21,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def follow():
-    clip = made_clip(16)
+    clip = make_synthetic_clip(16)
     done = {}
 
     def boxes_and_confidences(tracker, **changed):

@@ -35,7 +35,7 @@ from structboost.solvers.cut_program import CutProgram
 from structboost.tasks import GraphInput
 from structboost.weak.base import Column
 from structboost.weak.free_sign import FreeSign
-from structboost.weak.pricing import BestCode, Own, Tied
+from structboost.weak.pricing import BestCode, PerChannel, SharedOverChannels
 
 
 def all_stumps(X):
@@ -377,7 +377,7 @@ def test_parameters_out_of_range_are_named(arguments, message):
     "formulation", [Exponential(), Logistic()], ids=["exponential", "logistic"]
 )
 def test_masters_that_take_single_terms_refuse_others(formulation):
-    class Halved(Own):
+    class Halved(PerChannel):
         """Columns of one learner, at half its size."""
 
         def columns(self, *arguments):
@@ -387,7 +387,7 @@ def test_masters_that_take_single_terms_refuse_others(formulation):
             ], edge
 
     X, y = multiclass_data(np.random.default_rng(0))
-    for rule in (BestCode(), Tied(), Halved()):
+    for rule in (BestCode(), SharedOverChannels(), Halved()):
         with pytest.raises(TaskError, match="columns of one weak learner on one channel"):
             StructBoost(MulticlassTask(3), C=1e3, formulation=formulation, pricing=rule).fit(X, y)
 

@@ -152,7 +152,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
     assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
     assert both.weak_learner == union
-    both.fit(made, label, may_part=False)
+    both.fit(made, label, can_split=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
     face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)

@@ -29,7 +29,7 @@ from structboost.weak.histogram import histograms
 from structboost.weak.linear import LDAFamily, PerceptronFamily, SVMFamily
 from structboost.weak.patch import PatchFamily
 from structboost.weak.piecewise import PiecewiseFamily, PiecewiseTable
-from structboost.weak.pricing import Best, BestCode, Own, Tied
+from structboost.weak.pricing import BestChannel, BestCode, PerChannel, SharedOverChannels
 from structboost.weak.sharded_stump import ShardedStumps
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
@@ -314,7 +314,9 @@ def test_the_svm_is_trained_without_the_smallest_tenth_of_the_duals(channel):
 
 
 @pytest.mark.parametrize(
-    "rule", [Own(), Best(), Tied(), BestCode()], ids=lambda rule: type(rule).__name__
+    "rule",
+    [PerChannel(), BestChannel(), SharedOverChannels(), BestCode()],
+    ids=lambda rule: type(rule).__name__,
 )
 @pytest.mark.parametrize("scales", list(permutations((0.01, 1.0, 7.0))))
 def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
@@ -334,9 +336,9 @@ def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
         ]
         by_channel = np.abs(np.array(splits) @ duals[kind])
         per_rule = {
-            Own: by_channel.max(),
-            Best: by_channel.max(),
-            Tied: by_channel.max(axis=0).sum(),
+            PerChannel: by_channel.max(),
+            BestChannel: by_channel.max(),
+            SharedOverChannels: by_channel.max(axis=0).sum(),
         }
         edges.append(per_rule.get(type(rule), by_channel.sum(axis=1).max()))
     families = {kind: StumpFamily(X, (-1.0, 1.0)) for kind, X in tables.items()}
