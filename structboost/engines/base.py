@@ -1,4 +1,21 @@
-"""The contract of engines, and what the trainer and its workers exchange."""
+"""Contract of engines, and the messages between the trainer and its workers.
+
+Shards are nodes of the tree of blocks (:class:`Layout`).  A call ``m`` with results ``r_i`` of the
+shards gives one of::
+
+    workers.run([..., m])  =  [r_0, r_1, ...]
+    workers.sum([..., m])  =  r_0 + r_1 + ...   along the tree of blocks, however shards are cut
+
+Calls of a run, in this order::
+
+    engine.n_workers                                    before the shards are cut
+    workers = engine.start(sources, layout, replay)     each shard is ``source.shard()``
+    repeat  workers.run(calls) or workers.sum(calls)    which call workers.answers(batch)
+    workers.close()
+
+Batches are numbered from 1.  A shard that is lost is made again by its source, runs ``replay(i)``,
+and then only the last call of the batch, which is safe to repeat.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +31,21 @@ from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
+from structboost.validation import tell_of_old_flags
+
+
+class OnCluster(Protocol):
+    """Engine that can make shards of Dask collections."""
+
+    def client(self) -> Any:
+        """Client of the cluster that holds the collections."""
 
 
 class Placeable(Protocol):
     """A shard, as far as engines know it."""
 
     def run(self, calls: Iterable[tuple[str, tuple[Any, ...]]]) -> Any:
-        """Make calls in turn; returns the result of the last one."""
+        """Make calls in turn, and return the result of the last one."""
 
 
 class Source(Protocol):
@@ -88,7 +113,7 @@ class Layout:
 
 
 class Batch(NamedTuple):
-    """Calls that are sent together; the last one is answered.
+    """Calls that are sent together, of which the last one is answered.
 
     Parameters
     ----------
@@ -132,7 +157,7 @@ class Answer(NamedTuple):
 
 
 class ShardAtWork:
-    """A shard, and the number of the last batch that it has processed.
+    """Shard, and the last batch that it has processed.
 
     Parameters
     ----------
@@ -187,7 +212,7 @@ class ShardAtWork:
 
 
 def answer_of(placed: Mapping[int, ShardAtWork], shards: Sequence[int], batch: Batch) -> Answer:
-    """Answer of some shards to a batch; only the missing ones if any is missing.
+    """Answer of some shards to a batch, or the missing ones if any is missing.
 
     All of them are asked again in that case.
     """
@@ -207,7 +232,7 @@ class Replay(Protocol):
 
 
 class Workers(ABC):
-    """Shards at work; they stay where they were placed until :meth:`close`.
+    """Shards at work, which stay where they were placed until :meth:`close`.
 
     A shard that was lost with its process is made again from its source and the trainer's replay.
     The last call is then repeated on it, with the same result.
@@ -218,7 +243,7 @@ class Workers(ABC):
         self._n_batches = 0
 
     def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Make calls on every shard in turn; returns the results of the last one, by shard."""
+        """Make calls on every shard in turn, and return the results of the last one, by shard."""
         results: dict[int, Any] = {}
         for answer in self._checked_answers(calls, None):
             results |= answer.results
@@ -238,7 +263,7 @@ class Workers(ABC):
         return joined[0].value
 
     def _checked_answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
-        """Answers to the next batch; a failure among them is raised."""
+        """Answers to the next batch, of which a failure is raised."""
         self._n_batches += 1
         answers = self.answers(Batch(self._n_batches, calls, layout))
         for answer in answers:
@@ -248,7 +273,18 @@ class Workers(ABC):
 
     @abstractmethod
     def answers(self, batch: Batch) -> Sequence[Answer]:
-        """Send a batch to all shards; the answers cover all of them, unless one is a failure."""
+        """Send a batch to all shards.
+
+        Parameters
+        ----------
+        batch : Batch
+            Its number is one more than that of the last batch.
+
+        Returns
+        -------
+        answers : sequence of Answer
+            They cover all shards, each once, unless one is a failure.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -256,7 +292,7 @@ class Workers(ABC):
 
 
 class Engine(ABC):
-    """Where shards are placed: a parameter of the trainer, plain data.
+    """Place of shards: a parameter of the trainer, plain data.
 
     Attributes
     ----------
@@ -265,13 +301,14 @@ class Engine(ABC):
         keeps its share.
     in_process : bool
         Whether the workers are threads of the trainer's process.
-    takes_dask : bool
-        Whether shards can be made of Dask collections.
     """
 
     shards_a_worker: ClassVar[int] = 1
     in_process: ClassVar[bool] = False
-    takes_dask: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, {"takes_dask": "define client(), which returns the Dask client"})
 
     @classmethod
     def by_name(cls, n_jobs: int | None) -> Engine:

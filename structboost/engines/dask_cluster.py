@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
@@ -84,16 +84,18 @@ def _joined(answers: Sequence[Answer], n_blocks: int) -> Answer:
 class DaskCluster(Engine):
     """Shards on the workers of the current :class:`distributed.Client`, looked up in ``fit``."""
 
-    takes_dask: ClassVar[bool] = True
-
     @property
     def n_workers(self) -> int:
         """Workers of the cluster now."""
-        return max(1, len(_addresses(_current_client())))
+        return max(1, len(_addresses(self.client())))
+
+    def client(self) -> Client:
+        """Client of the cluster, the current one."""
+        return _current_client()
 
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
         """Place the shards."""
-        return _DaskWorkers(_current_client(), sources, layout, replay)
+        return _DaskWorkers(self.client(), sources, layout, replay)
 
 
 class _DaskWorkers(Workers):

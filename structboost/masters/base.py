@@ -77,7 +77,10 @@ class Cut(NamedTuple):
 
 
 class ColumnOracle(ABC):
-    """What a hinge master asks about the examples at the columns so far, whose terms it holds.
+    """Examples as hinge masters see them: through the columns so far, whose terms it holds.
+
+    Learners come before the columns that refer to them: :meth:`add_responses`, then
+    :meth:`add_columns`.
 
     Parameters
     ----------
@@ -117,12 +120,12 @@ class ColumnOracle(ABC):
         kind : str
             Kind of the parts.
         responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            What :meth:`structboost.weak.WeakLearnerFamily.responses` returned.
+            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`.
 
         Returns
         -------
         first : int
-            Number of the first new learner of the kind.
+            Index of the first new learner of the kind: how many there were before.
         """
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -151,7 +154,13 @@ class ColumnOracle(ABC):
 class CutOracle(ColumnOracle):
     """Cutting planes of the risk over the columns so far (1-slack form).
 
-    The training set stays where the engine put it; a master sees losses and products only.
+    A cut at weights w is a loss L and a measure V on all parts and channels.  With the products
+    ``a_j = <V, response of column j>`` it says of all weights v::
+
+        risk(v) >= L - sum_j a_j v_j,   with equality at v = w
+
+    Order of calls: :meth:`cut_at` makes a cut, :meth:`products` and :meth:`combine` take cuts that
+    are stored, :meth:`forget` drops them for good.  The training set stays where the engine put it.
 
     Parameters
     ----------
@@ -267,12 +276,12 @@ class CutOracle(ColumnOracle):
         Returns
         -------
         arrays : dict of str to ndarray
-            What :meth:`schema` describes.
+            They fit :meth:`schema`.
         """
 
     @abstractmethod
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of :meth:`state` must be.
+        """Names, types and shapes that the arrays of :meth:`state` must have.
 
         Parameters
         ----------
@@ -312,7 +321,7 @@ class CutOracle(ColumnOracle):
 
 @dataclass(frozen=True)
 class Problem:
-    """What a formulation makes a master of.
+    """Examples of which a formulation makes a master or a booster.
 
     Parameters
     ----------
@@ -397,7 +406,7 @@ class Formulation:
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:
-        """The formulation that ``StructBoost(formulation=name, stabilize=stabilize)`` asks for.
+        """Make the formulation of ``StructBoost(formulation=name, stabilize=stabilize)``.
 
         Parameters
         ----------
@@ -443,7 +452,7 @@ class Formulation:
         return RestrictedMaster
 
     def check(self) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range; by default nothing."""
+        """Raise ValueError or TypeError if a parameter is out of its range."""
         return
 
     def check_C(self, C: Any) -> None:
@@ -462,7 +471,7 @@ class Formulation:
         checked_positive(C, "C")
 
     def prepare(self, families: Mapping[str, WeakLearnerFamily], random_state: Any) -> None:
-        """Tell the families what their learners are for; called once, before :meth:`columns`.
+        """Prepare the families for this objective, once, before :meth:`columns`.
 
         Parameters
         ----------
@@ -496,7 +505,7 @@ class Formulation:
         return self.link.inverse(scores)
 
     def columns(self, problem: Problem, C: float) -> WeightedColumns:
-        """What the loop trains: by default the master.
+        """Weights for the loop to train: by default the master.
 
         Parameters
         ----------
@@ -568,7 +577,7 @@ class Boosting(Formulation, ABC):
 
 
 class WeightedColumns(ABC):
-    """Weights of columns: all that masters and boosters share.
+    """Weights of columns, which masters and boosters share.
 
     Attributes
     ----------
@@ -590,12 +599,12 @@ class WeightedColumns(ABC):
 
     @property
     def n_cuts(self) -> int:
-        """Number of cuts held; 0 where there are none."""
+        """Number of cuts held, from 0."""
         return 0
 
     @property
     def oracle_calls(self) -> int:
-        """How often the outputs of all examples were searched or summed over."""
+        """Number of passes in which the outputs of all examples were searched or summed over."""
         return self._calls
 
     @abstractmethod
@@ -686,7 +695,7 @@ class RestrictedMaster(WeightedColumns, ABC):
         return task.exact_argmax
 
     def set_C(self, C: float) -> None:
-        """Continue with another C; columns and weights stay.
+        """Continue with another C, from the same columns and weights.
 
         Parameters
         ----------
@@ -708,7 +717,7 @@ class RestrictedMaster(WeightedColumns, ABC):
         """
 
     def solve_loosely(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
-        """Take what :meth:`solve` takes, after new columns; may stop before the gap is reached.
+        """Solve after new columns, where the gap need not be reached.
 
         Wherever it stops, :meth:`bound` must hold for the duals.  By default the same as
         :meth:`solve`.
@@ -762,17 +771,17 @@ class Booster(WeightedColumns, ABC):
 
     @property
     def ending(self) -> str | None:
-        """Why no further column is worth adding; None while any may be."""
+        """Reason why no further column is worth adding, or None."""
         return None
 
     @abstractmethod
     def gradient(self) -> dict[str, Any]:
-        """How fast the risk falls with every score: what pricing maximises against.
+        """Signed weight of every (part, channel): minus the slope of the risk by the score.
 
         Returns
         -------
         gradient : dict of str to ndarray, shape (n_parts, n_channels)
-            Minus the derivatives of the risk, by kind, up to a factor.
+            By kind, up to a factor.  Pricing maximises against it.
         """
 
     @abstractmethod
@@ -789,7 +798,7 @@ class Booster(WeightedColumns, ABC):
 
 @runtime_checkable
 class TakesSparseResponses(Protocol):
-    """Takes responses that are 0 on most parts; others get arrays."""
+    """Ability to take responses that are 0 on most parts, where others get arrays."""
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
         """Append learners, as :meth:`WeightedColumns.add_responses`, of a csr_array."""
@@ -797,7 +806,7 @@ class TakesSparseResponses(Protocol):
 
 @runtime_checkable
 class RecallsResponses(Protocol):
-    """Holds the responses of the columns of a round only, and gets them again when they return."""
+    """Responses are held for the columns of a round only, and come again with their columns."""
 
     def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
         """Hold the responses of learners that were added before, for the next solution or step.
@@ -815,10 +824,10 @@ class RecallsResponses(Protocol):
 
 @runtime_checkable
 class LearnsFromHeldOut(Protocol):
-    """Looks at the parts that families leave out of a round."""
+    """Ability to look at the parts that families leave out of a round."""
 
     def add_held_out(self, kind: str, held_out: HeldOut) -> None:
-        """Take what the columns selected next answer on the parts that they were not fitted to.
+        """Take the responses of columns on the parts that they were not fitted to.
 
         Called before the next solution or step, in rounds that leave parts of the kind out.
 
@@ -842,7 +851,7 @@ class LearnsFromHeldOut(Protocol):
 
 @runtime_checkable
 class Spreadable(Protocol):
-    """Can exchange its weights for more even ones."""
+    """Ability to exchange the weights for more even ones."""
 
     def spread(self, limit: float) -> None:
         """Exchange the weights for ones of small Euclidean norm.
@@ -856,21 +865,21 @@ class Spreadable(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Can be saved between two rounds: what a checkpoint needs."""
+    """Ability to be saved between two rounds, which a checkpoint needs."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that the next solves or steps depend on, beside the columns.
+        """Numbers and arrays that the next solves or steps depend on, beside the columns.
 
         Returns
         -------
         numbers : dict of str to object
             Plain JSON.
         arrays : dict of str to ndarray
-            What :meth:`schema` describes.
+            They fit :meth:`schema`.
         """
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of :meth:`state` must be.
+        """Names, types and shapes that the arrays of :meth:`state` must have.
 
         Parameters
         ----------

@@ -251,7 +251,7 @@ class ExponentialMaster(RestrictedMaster):
         return numbers, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of a state must be."""
+        """Names, types and shapes of the arrays of a state."""
         arrays = {
             "weights": Array("float64", ("n_live",), low=0.0, high=self._largest),
             "pairs": Array("float64", self._rho.shape, low=0.0),

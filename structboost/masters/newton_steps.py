@@ -79,7 +79,7 @@ class NewtonSteps(Boosting):
 
 
 class NewtonBooster(Booster):
-    """Scores of all parts; columns step from the scores of the round before.
+    """Scores of all parts, from which the columns of a round step.
 
     A column is not looked at again until pricing chooses it again, so only the answers of the
     learners that came since the last step are held.  Subclasses call :meth:`_measure` when they are
@@ -156,7 +156,7 @@ class NewtonBooster(Booster):
         return dict(zip(columns, steps, strict=True))
 
     def gradient(self) -> dict[str, FloatArray]:
-        """How fast the loss falls with every score."""
+        """Slopes of the loss by the scores, with a minus."""
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -165,7 +165,7 @@ class NewtonBooster(Booster):
         return {"calls": self._calls}, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of a state must be."""
+        """Names, types and shapes of the arrays of a state."""
         scores = {kind: Array("float64", own.shape) for kind, own in self._scores.items()}
         weights = Array("float64", ("n_live",), low=0.0)
         return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
@@ -213,7 +213,7 @@ class NewtonBooster(Booster):
         return self.formulation.shrinkage * min(newton, longest)
 
     def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
-        """How the loss changes with a factor of the answers.
+        """Change of the loss with a factor of the responses.
 
         Returns
         -------
@@ -272,7 +272,7 @@ class HeldOutBooster(NewtonBooster):
             self._look()
 
     def temperature(self) -> Temperature | None:
-        """That of the parts left out, fitted to the scores as they are."""
+        """Temperature of the parts left out, fitted to the scores as they are."""
         found = self._fitted(None)
         return found and found.damped()
 

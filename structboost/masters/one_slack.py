@@ -266,7 +266,7 @@ class StabilisedMaster(OneSlackMaster):
         return numbers, arrays | self.oracle.state(pool.cuts[1:])
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of a state must be."""
+        """Names, types and shapes of the arrays of a state."""
         own = {
             "weights": Array("float64", ("n_live",), low=0.0),
             "matrix": Array("float64", ("n_cuts", "n_live")),

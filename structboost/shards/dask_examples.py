@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.engines.base import Engine
+from structboost.engines.base import Engine, OnCluster
 from structboost.engines.failure import Failure
 from structboost.exceptions import TaskError, count_examples_from
 from structboost.runtime.blocks import Blocks
 from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
-from structboost.validation import first_unusable
+from structboost.validation import first_unusable, lacking
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.weak.standardisation import Standardisation
 
@@ -57,7 +57,7 @@ class DaskTrainingSet(TrainingSet):
 
     def check_engine(self, engine: Engine) -> None:
         """Raise ValueError unless the engine takes Dask collections."""
-        if not engine.takes_dask:
+        if lacking(type(engine), OnCluster):
             raise ValueError(
                 f"X is a Dask {type(self.X).__name__}, which {type(engine).__name__} cannot train "
                 "on; take engine='dask'."

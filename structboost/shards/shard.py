@@ -52,7 +52,7 @@ class GivenRows:
 
 @dataclass(frozen=True)
 class ShardSource:
-    """What a shard is made of: plain data that can be sent to a worker.
+    """Plain data of which a shard is made, and which can be sent to a worker.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ShardSource:
 
 
 class Shard:
-    """Rows, answers of the weak learners and cuts of a run of blocks.
+    """Rows, responses of the weak learners and cuts of a run of blocks.
 
     Its state follows from its source, the learners added and the cuts made, so that it can be made
     again anywhere.  Every sum that it returns is over its blocks, along their tree
@@ -124,14 +124,14 @@ class Shard:
         self._duals: dict[str, FloatArray] = {}
 
     def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
-        """Call methods by name, one after the other; returns what the last one returns."""
+        """Call methods by name, one after the other, and return the result of the last one."""
         result = None
         for name, arguments in calls:
             result = getattr(self, name)(*arguments)
         return result
 
     def learn(self, kind: str, learners: Any) -> None:
-        """Append weak learners, or their answers where they are not looked up here."""
+        """Append weak learners, or their responses where these are not made here."""
         if sparse.issparse(learners):
             self.responses[kind] = SparseResponses.instead_of(self.responses[kind])
         self.responses[kind].add(learners)
@@ -178,7 +178,7 @@ class Shard:
         wanted: Mapping[str, Terms],
         measures: Mapping[str, Sequence[BlockMeasure]],
     ) -> FloatArray:
-        """Keep a cut that was made elsewhere; returns its products with the learners wanted."""
+        """Store a cut that was made elsewhere, and return its products with the learners wanted."""
         self.cuts[number] = measures
         return self.products([number], wanted)
 

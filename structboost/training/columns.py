@@ -98,7 +98,7 @@ class ColumnRegistry:
         return len(self._numbers)
 
     def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
-        """Add the columns that the master does not hold; returns how many."""
+        """Add the columns that the master does not hold, and return how many they are."""
         # Places of the live columns, found when one of them is priced again.
         live: dict[int, int] | None = None
         n_live = len(self._live)
@@ -238,7 +238,7 @@ class ColumnRegistry:
         return {"learners": {kind: list(learners) for kind, learners in known.items()}}, arrays
 
     def schema(self, header: Mapping[str, Any]) -> dict[str, Array]:
-        """What the arrays of a state must be, given its header."""
+        """Names, types and shapes of the arrays of a state, given its header."""
         most_learners = max(len(header["learners"][kind]) for kind in self.families)
         return {
             "live": Array("int64", ("n_live",), low=0),

@@ -167,7 +167,7 @@ class Settings:
 
 @dataclass
 class State:
-    """What a round hands to the next, beside the master and the columns.
+    """Data that a round hands to the next, beside the weights and the columns.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class State:
     def of_header(
         cls, header: Mapping[str, Any], stages: list[ColumnWeights], primal: float
     ) -> State:
-        """What :meth:`to_header` gave, of a run whose weights have the objective ``primal``.
+        """Read what :meth:`to_header` returned, of weights with the objective ``primal``.
 
         DamagedFileError if its rounds, its bound and this objective do not fit together.
         """
@@ -284,7 +284,7 @@ class Loop(ABC):
 
     @property
     def price_of_weight(self) -> float:
-        """Cost of a unit of weight in the objective; 0 where weight is free."""
+        """Cost of a unit of weight in the objective, or 0."""
         return 0.0
 
     def temperature(self) -> Temperature | None:
@@ -334,7 +334,7 @@ class Loop(ABC):
     # -- init, step, terminate, postprocess ---------------------------------------------------
 
     def _begin(self) -> Priced:
-        """Go to the checkpoint, or solve without columns; then price."""
+        """Go to the checkpoint, or solve without columns, and price."""
         self._restore()
         self._first_solution()
         return self._price()
@@ -380,7 +380,10 @@ class Loop(ABC):
 
     @abstractmethod
     def _advance(self, n_new: int) -> bool:
-        """Change the weights after so many new columns; whether more can come without any."""
+        """Change the weights after so many new columns.
+
+        Returns whether pricing may find columns after the next advance without new ones.
+        """
 
     @abstractmethod
     def _price(self) -> Priced:
@@ -402,7 +405,7 @@ class Loop(ABC):
 
     @property
     def bound(self) -> float | None:
-        """Lower bound over the whole family; None where there is none."""
+        """Lower bound over the whole family, if there is one."""
         return None
 
     def _stalls(self) -> bool:
@@ -478,7 +481,7 @@ class Loop(ABC):
         self._began = time.perf_counter() - self.state.history[-1]["seconds"]
 
     def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
-        """What the arrays of a checkpoint of this run must be."""
+        """Names, types and shapes of the arrays of a checkpoint of this run."""
         n_learners = {kind: len(header["learners"][kind]) for kind in self.columns.families}
         of_master = dict(self._resumable.schema(n_learners))
         own = of_master.pop("", Part({}))

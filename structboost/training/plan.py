@@ -42,7 +42,7 @@ from structboost.validation import (
 )
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of
-from structboost.weak.pricing import PricingRule, rule_of
+from structboost.weak.pricing import CandidateRule, PricingRule, rule_of
 
 _RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
 _RESUMABLE_RULES = "take pricing='own', or leave checkpoint=None"
@@ -186,7 +186,7 @@ class Plan:
             checked_members(self.weak_learner, kinds, exact=self.exact),
             kinds,
             examples,
-            in_shards=self.formulation.works_on_shards and self.rule.prices_in_shards,
+            in_shards=self.formulation.works_on_shards and isinstance(self.rule, CandidateRule),
             exact=self.exact,
             n_threads=self.engine.n_workers if self.engine.in_process else 1,
         )

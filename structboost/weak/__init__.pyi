@@ -19,6 +19,7 @@ from .patch import Pooling as Pooling
 from .piecewise import PiecewiseFamily as PiecewiseFamily
 from .pricing import BestChannel as BestChannel
 from .pricing import BestCode as BestCode
+from .pricing import CandidateRule as CandidateRule
 from .pricing import CodeWord as CodeWord
 from .pricing import PerChannel as PerChannel
 from .pricing import PricingRule as PricingRule

@@ -1,4 +1,23 @@
-"""The contract of families of weak learners."""
+"""Contract of families of weak learners.
+
+A learner h responds with ``h(p)`` to every part p of a kind.  Under duals D, the signed weights of
+all parts and channels, its edge on channel c is::
+
+    edge(h, c) = sum over p of D[p, c] h(p)
+
+Calls of a run, in this order::
+
+    family = Family(features, response, exact=..., n_threads=...)
+    family.resample(rng)                     if weight is to be shared by many learners
+    family.skip_rounds(n)                    if a checkpoint has n rounds behind it
+    repeat
+        family.price(D, per_channel)         by the pricing rule, or price_shared, price_groups
+        family.refine(learner, D)            by rules that share learners
+        family.left_out()                    by masters that look at the parts left out
+        family.responses(new learners)
+    family.widest_edges(D)                   at the end, unless family.searches_all
+    family.table(learners)                   for the model
+"""
 
 from __future__ import annotations
 
@@ -27,7 +46,7 @@ class Candidate(NamedTuple):
     learner : hashable
         The weak learner, as its family describes it.
     channel : int
-        Number of the channel, from 0.
+        Index of the channel.
     edge : float
         ``<duals, response>`` of the learner on the channel.
     """
@@ -100,7 +119,10 @@ class WeakLearnerFamily(ABC):
     """A family of weak learners on the parts of one kind, bound to its training features.
 
     The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
-    precompute what every round needs.  Learners are hashable.
+    precompute what every round needs.  Learners are hashable.  Two further keywords are optional:
+    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or do as they
+    like) and ``categorical`` (indices of the features that are split by sets of categories).  A
+    family that has such a keyword is offered to tables that need it.
 
     Attributes
     ----------
@@ -118,16 +140,9 @@ class WeakLearnerFamily(ABC):
         checkpoint needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Features of other families are checked before.
-    takes_sparse : bool
-        Whether features may be a sparse array.
-    takes_directions : bool
-        Whether the family is also made with ``directions=...``: 1, -1 or 0 for each feature, with
-        which its answers rise, fall, or do as they like.
-    takes_categories : bool
-        Whether it is also made with ``categorical=...``: numbers of the features that it splits by
-        sets of categories.
     sets_of_categories : type, optional
-        Where it is not, the family that stands beside it for such features.
+        Where it is not made with ``categorical``, the family that stands beside it for such
+        features.
     ridge : float
         The ridge of :class:`structboost.masters.OneSlack` that these learners do best with.
     shard_features : ShardFeatures, optional
@@ -139,9 +154,6 @@ class WeakLearnerFamily(ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
-    takes_sparse: ClassVar[bool] = False
-    takes_directions: ClassVar[bool] = False
-    takes_categories: ClassVar[bool] = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
     ridge: float = 0.0
     shard_features: ShardFeatures | None = None
@@ -149,7 +161,8 @@ class WeakLearnerFamily(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        tell_of_old_flags(cls, {"vary": "name it resample"})
+        remedy = "register it by register_weak_learner(..., sparse=...)"
+        tell_of_old_flags(cls, {"takes_sparse": remedy, "vary": "name it resample"})
 
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
@@ -171,10 +184,10 @@ class WeakLearnerFamily(ABC):
         """
 
     def resample(self, rng: Any) -> None:
-        """Find learners that differ more from round to round; called once, before training.
+        """Find learners that differ more from round to round.
 
-        A master with a ridge asks for it, which shares the weight out among many learners.
-        Families that cannot, and those that were told otherwise, go on as before.
+        Called at most once, before the first round, for masters with a ridge: that shares the
+        weight out among many learners.  By default nothing changes.
 
         Parameters
         ----------
@@ -195,7 +208,7 @@ class WeakLearnerFamily(ABC):
 
     @property
     def identity(self) -> str:
-        """What tells checkpoints of families of one name apart."""
+        """Text that tells checkpoints of families of one name apart."""
         return self.name
 
     @property
@@ -222,7 +235,7 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
-        """A learner on every channel, in the orientation the channel prefers (rule ``best``).
+        """Turn a learner the way that each channel prefers (rule ``best``).
 
         Parameters
         ----------
@@ -265,7 +278,7 @@ class WeakLearnerFamily(ABC):
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """As :meth:`price_shared`, for groups of learners; by default one learner per group.
+        """Groups of learners of largest summed l1 norm, by default of one learner each.
 
         Parameters
         ----------
@@ -292,7 +305,7 @@ class WeakLearnerFamily(ABC):
         return None
 
     def held_out_response(self, learner: Any, channel: int) -> FloatArray | None:
-        """Answers of a learner on the parts left out, as if it had been fitted without them.
+        """Responses of a learner to the parts left out, as if it had been fitted without them.
 
         Parameters
         ----------
@@ -310,7 +323,7 @@ class WeakLearnerFamily(ABC):
         return None
 
     def restored(self, values: Sequence[Any]) -> Any:
-        """The learner that a checkpoint holds as ``values``: its fields, tuples as lists.
+        """Learner that a checkpoint holds as ``values``: its fields, tuples as lists.
 
         Parameters
         ----------
@@ -333,7 +346,7 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def responses(self, learners: Sequence[Any]) -> Any:
-        """Answers of learners on the training parts.
+        """Responses of learners to the training parts.
 
         Parameters
         ----------
@@ -342,14 +355,13 @@ class WeakLearnerFamily(ABC):
 
         Returns
         -------
-        answers : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            int8 if they are discrete.  Sparse, with sorted rows, where most answers are 0; masters
-            that do not declare ``takes_sparse_answers`` get arrays.
+        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
+            int8 if they are discrete.  Sparse, with sorted rows, where most are 0.
         """
 
     @abstractmethod
     def table(self, learners: Sequence[Any]) -> LearnerTable:
-        """The learners as a table that answers on any features.
+        """Table of the learners, which gives their responses to any features.
 
         Parameters
         ----------

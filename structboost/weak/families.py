@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any, Protocol
 
 from scipy import sparse
@@ -124,8 +125,11 @@ def takes_sparse(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take sparse features."""
     if isinstance(weak_learner, list | tuple):
         return all(map(takes_sparse, weak_learner))
-    is_named = isinstance(weak_learner, str) and weak_learner in SPARSE
-    return is_named or bool(_declared(weak_learner, "takes_sparse"))
+    if isinstance(weak_learner, str):
+        return weak_learner in SPARSE
+    family = _maker(weak_learner)
+    name = getattr(family, "name", None)
+    return name in SPARSE and isinstance(family, type) and issubclass(family, SPARSE[name])
 
 
 def check_takes_sparse(weak_learner: Any) -> None:
@@ -138,13 +142,25 @@ def check_takes_sparse(weak_learner: Any) -> None:
         )
 
 
-def _declared(weak_learner: Any, flag: str) -> Any:
-    """What the family that a name or a callable makes declares; None if it declares nothing."""
+def _maker(weak_learner: Any) -> Any:
+    """Class of a name, or the callable behind partial ones; None if there is none."""
     while isinstance(weak_learner, partial):
         weak_learner = weak_learner.func
     if isinstance(weak_learner, str):
-        weak_learner = FAMILIES[weak_learner] if weak_learner in FAMILIES else None
-    return getattr(weak_learner, flag, None)
+        return FAMILIES[weak_learner] if weak_learner in FAMILIES else None
+    return weak_learner
+
+
+def _declared(weak_learner: Any, name: str) -> Any:
+    """Attribute of the family that a name or a callable makes; None if it has none."""
+    return getattr(_maker(weak_learner), name, None)
+
+
+def _takes(weak_learner: Any, keyword: str) -> bool:
+    """Whether a family is made with a keyword, which is not given yet."""
+    maker = _maker(weak_learner)
+    is_given = keyword in getattr(weak_learner, "keywords", ())
+    return callable(maker) and not is_given and keyword in signature(maker).parameters
 
 
 def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
@@ -157,7 +173,7 @@ def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
     """The weak learners, whose answers rise or fall with features as ``directions`` say."""
     if isinstance(weak_learner, list | tuple):
         return [with_directions(member, directions) for member in weak_learner]
-    if not _declared(weak_learner, "takes_directions"):
+    if not _takes(weak_learner, "directions"):
         raise ValueError(
             f"monotonic_cst needs stumps or trees, and weak_learner is {shown(weak_learner)}; take "
             "weak_learner='stump' or 'tree'."
@@ -173,7 +189,7 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
     members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
     made: list[Any] = []
     for member in members:
-        if _declared(member, "takes_categories"):
+        if _takes(member, "categorical"):
             made.append(_with(member, categorical=categorical))
         else:
             made.append(member)

@@ -1,4 +1,17 @@
-"""Pricing rules: how channels share the weak learners that pricing finds."""
+"""Contract of pricing rules, which make columns of the weak learners of largest edge.
+
+A column is a sum of terms ``a_t h_t`` on channels ``c_t`` under one weight.  Adding it lowers the
+objective where its edge is above what a unit of weight costs (10b)::
+
+    edge = sum over t of a_t edge(h_t, c_t)  >  min_edge
+
+Calls of a run, in this order::
+
+    rule.bind(columns)                                         once, before the first round
+    repeat  rule.price(families, duals, per_channel, min_edge)
+                rule.columns(family, duals, ...)               for each kind of parts
+    rule.largest_edge(of_channels)                             at the end, for the bound over all
+"""
 
 from __future__ import annotations
 
@@ -9,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.validation import checked_choice
+from structboost.validation import checked_choice, tell_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
 
@@ -31,24 +44,25 @@ class PricingRule(ABC):
         only then is there a bound over all of them.
     patience : int
         Rounds without a violated column after which training stops.
-    prices_in_shards : bool
-        Whether the rule hands the duals to the family untouched, so that they may stay in shards.
     can_resume : bool
         Whether the columns depend on the duals only, and on nothing that a checkpoint lacks.
     """
 
     covers_family: bool = True
     patience: int = 1
-    prices_in_shards: ClassVar[bool] = False
     can_resume: ClassVar[bool] = True
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tell_of_old_flags(cls, {"prices_in_shards": "derive the rule from CandidateRule"})
+
     def bind(self, master: Any) -> None:
-        """Called before training with the master; most rules need the duals only.
+        """Take the master or booster of a run, which most rules do not need.
 
         Parameters
         ----------
-        master : RestrictedMaster
-            The master that will be trained.
+        master : WeightedColumns
+            It is without columns.
         """
         return
 
@@ -126,10 +140,12 @@ class PricingRule(ABC):
         )
 
 
-class PerChannel(PricingRule):
-    """Every channel has its own learners (MultiBoost^cw)."""
+class CandidateRule(PricingRule, ABC):
+    """Rule that calls ``family.price`` and ``family.refine`` only: the duals may stay in shards."""
 
-    prices_in_shards = True
+
+class PerChannel(CandidateRule):
+    """Every channel has its own learners (MultiBoost^cw)."""
 
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
@@ -143,10 +159,8 @@ class PerChannel(PricingRule):
         return float(of_channels.max())
 
 
-class BestChannel(PricingRule):
+class BestChannel(CandidateRule):
     """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
-
-    prices_in_shards = True
 
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
@@ -163,10 +177,8 @@ class BestChannel(PricingRule):
         return float(of_channels.max())
 
 
-class SharedOverChannels(PricingRule):
+class SharedOverChannels(CandidateRule):
     """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
-
-    prices_in_shards = True
 
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float

@@ -42,6 +42,7 @@ SPARSE = Registry(
     {
         "stump": f"{_BASE}.sparse_stump:SparseStumpFamily",
         "linear": f"{_BASE}.linear_function:SparseLinearFunctions",
+        "tree": f"{_BASE}.tree:TreeFamily",
     },
 )
 _TABLES = Registry(
@@ -70,6 +71,7 @@ def register_weak_learner(
     table: type[LearnerTable],
     *,
     in_shards: type[WeakLearnerFamily] | None = None,
+    sparse: type[WeakLearnerFamily] | None = None,
 ) -> None:
     """Register a family of your own under ``family.name``.
 
@@ -87,6 +89,9 @@ def register_weak_learner(
         The same learners with features that stay in shards, where the formulation and the pricing
         rule allow it.  Made as ``in_shards.of_kind(features, kind, response, exact=...)`` of
         :class:`structboost.weak.base.TrainingFeatures`, with ``shard_features``.
+    sparse : subclass of WeakLearnerFamily, optional
+        The same learners on a sparse array of features, made as ``family`` is; it may be
+        ``family`` itself.
 
     Raises
     ------
@@ -110,6 +115,8 @@ def register_weak_learner(
     FAMILIES.add(family.name, family)
     if in_shards is not None:
         IN_SHARDS.add(family.name, in_shards)
+    if sparse is not None:
+        SPARSE.add(family.name, sparse)
 
 
 def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:

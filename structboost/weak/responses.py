@@ -273,32 +273,32 @@ class DualsInShards(Protocol):
 
 
 class StoredResponses(Responses):
-    """Answers of any learners, kept as a matrix."""
+    """Responses of any learners, stored as a matrix."""
 
     def __init__(self, n_rows: int) -> None:
         self._answers = GrowingMatrix(n_rows)
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The answers, shape (n_learners, n_rows)."""
+        """Responses, shape (n_learners, n_rows)."""
         return self._answers.rows
 
+    @override
     def add(self, new: NDArray[Any]) -> int:
-        """Append answers, shape (n_new, n_rows); returns the number of the first."""
         return self._answers.append(new)
 
+    @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        """By one pass over the answers of each learner."""
         _add_stored_scores(self.rows, *terms[1:], first, out)
 
+    @override
     def add_products(
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        """By the answers at the entries."""
         _add_stored_products(self.rows, terms.learners, terms.channels, *measure, first, out)
 
     def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
-        """``<duals on the channel, answers>`` of each term; duals of shape (n_channels, n_rows)."""
+        """``<duals, response>`` of each term, duals of shape (n_channels, n_rows)."""
         out = np.empty(len(terms.learners))
         _stored_edges(self.rows, terms.learners, terms.channels, duals, out)
         return out

@@ -262,7 +262,6 @@ class StumpFamily(StumpSearch):
         For each feature 1, -1 or 0: the family has stumps that rise with it, that fall, or both.
     """
 
-    takes_directions = True
     sets_of_categories = CategoryFamily
 
     def __init__(

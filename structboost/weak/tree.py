@@ -210,9 +210,6 @@ class TreeFamily(WeakLearnerFamily):
     exact_pricing = False
     can_resume = True
     takes_missing = True
-    takes_sparse = True
-    takes_directions = True
-    takes_categories = True
     # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
     ridge = 1.0
 

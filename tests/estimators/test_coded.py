@@ -24,6 +24,7 @@ from structboost import (
     MulticlassTask,
     check_task,
 )
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.stage_wise import StageWiseBooster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
@@ -342,7 +343,7 @@ def test_no_column_is_dropped_for_having_no_weight(face, loss, monkeypatch):
         face.set_params(loss=loss, theta=2.0)
     runs = []
     for idle in (1000, 0):
-        monkeypatch.setattr("structboost.training.loop._MAX_IDLE_ROUNDS", idle)
+        monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", idle)
         runs.append([record["primal"] for record in face.fit(X, y).history_])
     assert runs[0] == runs[1]
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
 from structboost.exceptions import CheckpointError, EmptyModelWarning
 from structboost.masters import Exponential
+from structboost.masters.base import RestrictedMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
@@ -69,7 +70,7 @@ def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
 
 def test_what_was_idle_before_a_break_goes_when_it_would_have_gone(monkeypatch, tmp_path):
     """Columns and cuts go after some rounds without a weight, which are counted across a break."""
-    monkeypatch.setattr("structboost.training.loop._MAX_IDLE_ROUNDS", 3)
+    monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", 3)
     monkeypatch.setattr(OneSlackMaster, "max_idle", 3)
     dropped = {"cuts": [], "columns": []}
 
@@ -201,7 +202,7 @@ def test_torn_and_foreign_files_are_refused(tmp_path):
         ),
         (
             {"pricing": CodeWord(lambda: np.ones(3))},
-            "checkpoint needs can_resume, which Code .* take pricing='own'",
+            "checkpoint needs can_resume, which CodeWord .* take pricing='own'",
         ),
         ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),
         ({"checkpoint": Checkpoint("run.npz", seconds=None)}, "neither rounds nor seconds"),

@@ -1,11 +1,9 @@
 """A pricing rule: one column per round and kind, the best of all channels."""
 
-from structboost.weak import Column, PricingRule, Term
+from structboost.weak import CandidateRule, Column, Term
 
 
-class BestOfAll(PricingRule):
-    prices_in_shards = True
-
+class BestOfAll(CandidateRule):
     def columns(self, family, duals, per_channel, min_edge):
         best = family.price(duals, 1)[0]
         column = Column((Term(best.learner, best.channel, 1.0),), best.edge)

@@ -202,7 +202,7 @@ def test_a_family_is_made_with_what_it_declares_to_take():
     given = []
 
     class Told(BandFamily):
-        takes_directions = takes_categories = takes_missing = True
+        takes_missing = True
 
         def __init__(self, features, response, *, directions=None, categorical=None, **options):
             given.append((directions, categorical))
