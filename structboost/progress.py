@@ -138,6 +138,11 @@ class ProgressBar(Progress):
         super().__init__(stream=stream)
         self.tol, self.max_rounds, self.label = tol, max_rounds, label
 
+    def end(self, reason: str) -> None:
+        """End the line with a reason behind it."""
+        self.show(f"{self._text}  {reason}", 1.0)
+        self.close()
+
     def __call__(self, record: Mapping[str, Any], trainer: Any) -> None:
         """Show ``record``, the newest entry of the history."""
         gap, share = record["gap"], record["round"] / self.max_rounds

@@ -31,7 +31,7 @@ class Separation:
     ----------
     losses : ndarray, shape (n_outputs,)
         Delta(y_i, y).
-    differences : dict of str to Measure
+    differences : dict of str to SparseFeature
         By kind, entries in the order of the outputs; ``parts`` are rows of the stack.
     indptr : dict of str to ndarray of int64, shape (n_outputs + 1,)
         Entries ``indptr[k]:indptr[k + 1]`` belong to output ``k``.

@@ -32,6 +32,7 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score, score_by
 from structboost.shards.training_sets import is_in_memory
 from structboost.training.boosting import AUTO, Callback, StructBoost
+from structboost.training.endings import ending_in_words
 from structboost.validation import (
     checked_callbacks,
     checked_flag,
@@ -83,13 +84,16 @@ class BoostedEstimator(Documented, BaseEstimator):
     model_ : Ensemble
         The fitted model.
     history_ : list of dict
-        One record per round, with the certificate.
+        One record per round, with the certificate and the held-out loss
+        (:func:`structboost.training.loop.record`).
     objective_ : float
         Primal objective of the model.
     n_iter_ : int
         Rounds in the model.
     ending_ : str
-        Why training ended (:class:`structboost.training.loop.State`).
+        Why training ended, a key of :data:`structboost.training.endings.ENDINGS`.
+    ending_text_ : str
+        Sentence that says why training ended.
     temperature_ : float or None
         What probabilities multiply the scores by, as rows ask for that rounds left out: below 1
         where the scores are too sure.  None where it is not fitted: all rows were in every round,
@@ -142,6 +146,16 @@ class BoostedEstimator(Documented, BaseEstimator):
         return hasattr(self, "model_")
 
     @property
+    def ending_text_(self) -> str:
+        """Sentence that says why training ended."""
+        check_is_fitted(self)
+        return ending_in_words(self.ending_)
+
+    def _objective_name(self) -> str:
+        """Name of what is minimised, for progress; empty for that of the formulation."""
+        return ""
+
+    @property
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in the total weight, shape (n_features,)."""
         check_is_fitted(self)
@@ -181,6 +195,7 @@ class BoostedEstimator(Documented, BaseEstimator):
             )
             callbacks.append(stopping)
         trainer = self._trainer(task, callbacks=callbacks)
+        trainer._objective = self._objective_name()
         folds = None
         if trainer.C == AUTO and is_in_memory(train[0]):
             # One held-out part does for C and for the round.
@@ -205,17 +220,18 @@ class BoostedEstimator(Documented, BaseEstimator):
             if whole is None or not by_rounds or trainer.interrupted_:
                 self.model_ = trainer.model_.at_stage(stopping.best_stage)
                 self.objective_ = trainer.history_[stopping.best_stage]["primal"]
-                if stopping.has_stopped:
-                    self.ending_ = "held_out"
             else:
                 callbacks.remove(stopping)
                 n_rounds = stopping.best_stage + 1
                 refit = self._trainer(
                     task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
                 )
+                refit._objective = f"{self._objective_name()} on all examples"
                 X, Y, weights = whole
                 self._keep_fit(refit.fit(X, Y, sample_weight=weights))
                 self.ending_ = "held_out"
+            for entry, loss in zip(self.history_, stopping.losses, strict=False):
+                entry["held_out_loss"] = loss
         # One linear function has a single stage, that after the last pass.
         n_stages = self.model_.n_stages
         is_staged = n_stages > 1 or stopping is not None

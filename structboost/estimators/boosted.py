@@ -206,17 +206,25 @@ class StructBoostEstimator(BoostedEstimator):
             text = f"{name}(objective={self.objective!r}{comma}{arguments}"
         return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
 
+    def _objective_name(self) -> str:
+        return shown(self.objective).strip("'")
+
     def _summary(self) -> str:
-        """Objective, weak learners and C of the fit, in words."""
+        """Objective, weak learners, what was chosen, and why the fit ended, in words."""
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
         words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
+        if hasattr(self, "max_features_"):
+            words += f", max_features {self.max_features_:.3g}"
+        if self.temperature_ is not None:
+            words += f", temperature {self.temperature_:.3g}"
         if np.isfinite(self.C_):
             words += f", C = {self.C_:.4g}"
         gap = self.history_[-1].get("gap") if self.history_ else None
-        return words if gap is None else f"{words}, gap {100 * gap:.2g} %"
+        words += "" if gap is None else f", gap {100 * gap:.2g} %"
+        return f"{words}; {self.ending_text_}" if self.ending_ else words
 
     def _check_objective(self, weak_learner: Any) -> str:
         """Name of the objective, where all parameters are read with these weak learners.
@@ -377,7 +385,7 @@ class StructBoostEstimator(BoostedEstimator):
         if self._is_stage_wise and "tree" in _names(self._weak_learners()):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
-        self.minimised_ = shown(self.objective).strip("'")
+        self.minimised_ = self._objective_name()
         self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)

@@ -43,6 +43,9 @@ class EarlyStopping:
         Round of the smallest loss, from 0; the first of equals.
     """
 
+    # Why training ends where it does.
+    ending = "held_out"
+
     def __init__(
         self,
         X: Sequence[Any],

@@ -77,6 +77,8 @@ class LinearTrainer(Trainer):
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
 
+    _objective = ""
+
     def fit(
         self,
         X: Sequence[Any],
@@ -130,7 +132,7 @@ class LinearTrainer(Trainer):
         return path.value
 
     def _svm(self, C: Any, tol: float) -> _Standardised:
-        return _Standardised(
+        made = _Standardised(
             self.task,
             C=C,
             tol=tol,
@@ -140,6 +142,8 @@ class LinearTrainer(Trainer):
             verbose=self.verbose,
             active=self.active,
         )
+        made._objective = self._objective
+        return made
 
 
 class _FoldFits:

@@ -30,7 +30,8 @@ from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
-from structboost.training.loop import ending_of_passes, record
+from structboost.training.endings import ending_in_words, ending_of_passes
+from structboost.training.loop import record
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
@@ -135,6 +136,9 @@ class StructuredSVM(Trainer):
     interrupted_: bool = field(init=False)
     ending_: str = field(init=False)
     C_: float = field(init=False)
+
+    # How an estimator calls what is minimised.
+    _objective = "svm"
 
     @deferred_interrupts()
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -355,7 +359,9 @@ class _Run:
 
     def optimise(self) -> bool:
         """Train; False if Ctrl-C ended it, which is raised before the first exact pass."""
-        bar = ProgressBar(self.tol, self.svm.max_epochs) if self.svm.verbose else None
+        label = f"{self.svm._objective} over linear, C {float(self.svm.C):.4g}  "
+        bar = ProgressBar(self.tol, self.svm.max_epochs, label) if self.svm.verbose else None
+        interrupted = False
         try:
             self._first_passes()
             weights, share_of_new = self.solver.weights.copy(), 1.0
@@ -383,11 +389,11 @@ class _Run:
         except KeyboardInterrupt:
             if not self.history:
                 raise
-            return False
-        finally:
-            if bar is not None:
-                bar.close()
-        return True
+            interrupted = True
+        if bar is not None:
+            ending = ending_of_passes(self.history, self.tol, interrupted=interrupted)
+            bar.end(ending_in_words(ending))
+        return not interrupted
 
     def _first_passes(self) -> None:
         """Passes in runs, where there are many examples and no cuts of another C."""

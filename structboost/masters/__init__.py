@@ -1,4 +1,8 @@
-"""Restricted master problems, a module each, and the cuts they share."""
+"""Masters and boosters, a module each, and their contracts.
+
+For a stage-wise objective of your own, write a :class:`Boosting` that makes a :class:`Booster`.
+A master or booster has the methods of those protocols that fit it.
+"""
 
 import lazy_loader
 

@@ -5,8 +5,14 @@ from .base import Boosting as Boosting
 from .base import Cut as Cut
 from .base import CutOracle as CutOracle
 from .base import Formulation as Formulation
+from .base import LearnsFromHeldOut as LearnsFromHeldOut
 from .base import Problem as Problem
+from .base import RecallsResponses as RecallsResponses
 from .base import RestrictedMaster as RestrictedMaster
+from .base import Resumable as Resumable
+from .base import Spreadable as Spreadable
+from .base import TakesSparseResponses as TakesSparseResponses
+from .base import WeightedColumns as WeightedColumns
 from .conditional_likelihood import ConditionalLikelihood as ConditionalLikelihood
 from .exponential import Exponential as Exponential
 from .logistic import Logistic as Logistic

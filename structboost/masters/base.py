@@ -848,6 +848,10 @@ class LearnsFromHeldOut(Protocol):
             None where no parts were left out, or nothing was made of them.
         """
 
+    @property
+    def held_out_loss(self) -> float | None:
+        """Mean loss of the parts left out after the last round, where it was measured."""
+
 
 @runtime_checkable
 class Spreadable(Protocol):

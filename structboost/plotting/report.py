@@ -128,10 +128,13 @@ def _certificate(estimator: Any) -> str:
         rows["C"] = C
     for name, attribute in (
         ("Learning rate", "learning_rate_"),
+        ("Fraction of the features that a node may split", "max_features_"),
+        ("Temperature of probabilities", "temperature_"),
+        ("End of training", "ending_text_"),
         ("Features", "n_features_in_"),
     ):
-        if hasattr(estimator, attribute):
-            rows[name] = getattr(estimator, attribute)
+        if (value := getattr(estimator, attribute, None)) not in (None, ""):
+            rows[name] = value
     if hasattr(estimator, "model_"):
         rows["Weak learners with a weight"] = estimator.model_.n_learners
     if hasattr(estimator, "classes_"):

@@ -243,7 +243,7 @@ def check_hard_edges(mask: Mask, name: str) -> None:
         raise ValueError(
             f"{name} holds {len(values)} values from 0 to {VOID}, as masks of two values with soft "
             f"edges do; threshold it: 255 * (mask > {VOID // 2}). If the values are classes, give "
-            "their names (--classes), or meaning=Meaning() to Segmenter."
+            "their names (--classes), or meaning=LabelMap() to Segmenter."
         )
 
 

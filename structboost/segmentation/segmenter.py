@@ -566,7 +566,7 @@ class Segmenter(Documented, BaseEstimator):
             raise ValueError(
                 f"{name} tells object from background, but the model has {self.n_labels_} classes; "
                 "leave it out, or train a model of one class against the others "
-                "(Meaning(foreground=...), --foreground)."
+                "(LabelMap(foreground=...), --foreground)."
             )
         return resized_strokes(scribbles, shape, described.labels.shape, name)
 

@@ -28,6 +28,7 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.shards.training_sets import is_in_memory
 from structboost.training.choice_of_c import ChosenC, choose_C
+from structboost.training.endings import ending_in_words
 from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan, train
 from structboost.training.trainer import Trainer
@@ -123,15 +124,17 @@ class StructBoost(Trainer):
     model_ : Ensemble
         The fitted model.
     history_ : list of dict
-        One record per round: round, primal, bound, gap, certified, cross_fitted, bound_all,
-        gap_all, smallest_C, cuts, columns, oracle_calls, seconds
+        One record per round: round, primal, bound, gap, certified, cross_fitted, held_out_loss,
+        bound_all, gap_all, smallest_C, cuts, columns, oracle_calls, seconds
         (:func:`structboost.training.loop.record`).
     objective_ : float
         Primal objective of the model, in the paper's units.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Why the fit ended (:class:`structboost.training.loop.State`).
+        Why the fit ended, a key of :data:`structboost.training.endings.ENDINGS`.
+    ending_text_ : str
+        Sentence that says why the fit ended.
     temperature_ : float or None
         What scores are multiplied by before :meth:`predict_marginals` makes probabilities of them:
         the factor that examples ask for which rounds left out.  None where none were left out, or
@@ -181,6 +184,9 @@ class StructBoost(Trainer):
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
+
+    # How an estimator calls what is minimised.
+    _objective = ""
 
     def fit(
         self,
@@ -343,9 +349,10 @@ class StructBoost(Trainer):
         )
 
     def _summary(self, loop: Loop) -> str:
-        """Formulation, families of weak learners and C, in words."""
+        """Objective or formulation, families of weak learners and C, in words."""
         named = self.formulation
         formulation = named if isinstance(named, str) else type(named).__name__
+        formulation = self._objective or formulation
         families = dict.fromkeys(family.name for family in loop.columns.families.values())
         C = float(loop.settings.C)
         return f"{formulation} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
@@ -360,13 +367,16 @@ class StructBoost(Trainer):
         if bar is not None:
             callbacks.insert(0, bar)
 
-        def observe(record: Mapping[str, Any]) -> bool:
+        def observe(record: Mapping[str, Any]) -> str:
             self.history_ = loop.state.history
             fitted = _AfterRound(self, loop)
-            return any([callback(record, fitted) is True for callback in callbacks])
+            ending = [callback for callback in callbacks if callback(record, fitted) is True]
+            return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
         try:
             loop.run(observe)
+            if bar is not None:
+                bar.end(ending_in_words(loop.state.ending))
         except KeyboardInterrupt:
             self._forget()
             raise

@@ -17,6 +17,7 @@ from structboost.masters.held_out import saved_temperature
 from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
+from structboost.training.endings import ending_in_words
 from structboost.validation import checked_weights
 
 # Trainers of version 0.2 whose files do not name them.
@@ -59,6 +60,12 @@ class Trainer(Documented, BaseEstimator):
     interrupted_: bool
     ending_: str
     C_: float
+
+    @property
+    def ending_text_(self) -> str:
+        """Sentence that says why the fit ended."""
+        self._fitted()
+        return ending_in_words(self.ending_)
 
     def scores(self, X: Sequence[Any]) -> StackedParts:
         """Scores of all parts of all inputs.

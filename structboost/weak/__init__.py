@@ -2,6 +2,7 @@
 
 To price a family of your own where its features stay in shards, write :class:`ShardFeatures`, which
 make :class:`ResponsesInShard` of the rows of a shard (:func:`register_weak_learner`).
+A pricing rule leaves the duals there if it is a :class:`CandidateRule`.
 """
 
 import lazy_loader

@@ -405,6 +405,7 @@ def test_the_best_code_is_certified(theta):
     assert below * (1 - 1e-9) <= model.objective_ <= optimum * (1 + 2e-4)
 
 
+@pytest.mark.slow
 def test_theta_by_cross_validation():
     X, y = load_iris(return_X_y=True)
     model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)

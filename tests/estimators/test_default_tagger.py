@@ -43,6 +43,7 @@ def tagger():
     return StructBoostTagger().fit(X, y)
 
 
+@pytest.mark.slow
 def test_rare_names_are_found_without_settings(tagger):
     X, y = rare_names(seed=1)
     assert f1(y, tagger.predict(X)) > 0.9

@@ -62,6 +62,7 @@ def test_labels_pipelines_grids_and_frames():
     assert model.score(frame, names) > 0.95
 
 
+@pytest.mark.slow
 def test_stage_wise_trees_are_the_default_whatever_else_is_given():
     default = StructBoostClassifier(max_iter=20).fit(X, y)
     same = StructBoostClassifier(

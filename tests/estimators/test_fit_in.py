@@ -46,6 +46,7 @@ def fold_scores(ranker, folds):
     ]
 
 
+@pytest.mark.slow
 def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits():
     folds = list(GroupKFold(3).split(X, groups=QID))
     with sklearn.config_context(enable_metadata_routing=True):
@@ -85,6 +86,7 @@ OF_STRUCTURES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @OF_STRUCTURES
 def test_trainers_of_structures_are_searched_with_group_splits(trainer):
     inputs, outputs = zip(*QUERIES, strict=True)

@@ -69,6 +69,7 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
     np.testing.assert_allclose(formulation.probabilities(best.x[None])[0], true, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "classifier",

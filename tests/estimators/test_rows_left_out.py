@@ -57,6 +57,7 @@ def test_probabilities_of_the_default_are_less_sure_where_labels_are_wrong(defau
     np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
 
 
+@pytest.mark.slow
 def test_the_default_ends_by_rows_left_out(default):
     assert default.ending_ == "held_out"
     assert default.n_iter_ == len(default.history_) < 500
@@ -147,6 +148,7 @@ def test_a_tree_of_an_earlier_round_can_come_again_on_another_channel():
     assert (np.diff(primals) <= 1e-12).all()
 
 
+@pytest.mark.slow
 def test_large_tables_are_boosted_for_few_longer_rounds(monkeypatch):
     monkeypatch.setattr(boosted, "_LARGE", 100)
     model = StructBoostClassifier(max_iter="auto").fit(X, Y)

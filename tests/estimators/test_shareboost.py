@@ -133,6 +133,7 @@ def test_theorem_2_bound_on_the_greedy_gap():
     assert {3, 11, 20} <= found
 
 
+@pytest.mark.slow
 def test_the_path_of_one_run(tmp_path):
     X, y = load_digits(return_X_y=True)
     model = ShareBoostClassifier(max_rounds=30).fit(X[::2], y[::2])
@@ -196,6 +197,7 @@ def _add_all_channels(master, first, n_learners, n_channels):
     )
 
 
+@pytest.mark.slow
 def test_trials_are_what_they_say():
     """Each choice's objective against its definition in section 2.1."""
     master, family, duals, _ = digits_master()

@@ -143,6 +143,7 @@ def test_thresholds_between_numbers_of_single_precision_split_them_alike():
         low = high
 
 
+@pytest.mark.slow
 def test_many_rounds_on_breast_cancer():
     table, y = load_breast_cancer(return_X_y=True)
     rows = table.astype(np.float32)

@@ -26,7 +26,7 @@ from structboost.segmentation.unaries import GROUPS
 from tests.helpers.damaged_files.all_kinds import KINDS
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.helpers.damaged_files.data import X, Y
-from tests.helpers.damaged_files.segmenters import described, segmenter
+from tests.helpers.damaged_files.segmenters import described
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and signals of POSIX")
 
@@ -105,10 +105,8 @@ def test_a_file_that_cannot_be_written_is_named_not_its_neighbour(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    KINDS["stumps"].make(folder)
-    return (folder / "file").read_bytes()
+def saved(originals):
+    return originals.of("stumps")[0]["file"]
 
 
 def as_before_checksums(content):
@@ -119,14 +117,16 @@ def as_before_checksums(content):
     return out.getvalue()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["stumps", "trees", "pieces", "patches", "taxonomy", "segmenter", "table"]
+    "name",
+    [
+        *("stumps", "trees", "pieces", "patches", "taxonomy", "table"),
+        pytest.param("segmenter", marks=pytest.mark.slow),
+    ],
 )
-def test_files_without_a_checksum_still_load(name, tmp_path):
-    kind = KINDS[name]
-    kind.make(tmp_path)
-    expected = repr(kind.use(tmp_path))
+def test_files_without_a_checksum_still_load(name, originals, tmp_path):
+    kind, (_, expected) = KINDS[name], originals.of(name)
+    originals.copy(name, tmp_path)
     path = tmp_path / kind.file
     content = path.read_bytes()
     with np.load(path) as file:
@@ -236,20 +236,13 @@ def put(name, value):
         ("patches", put("x/learners/pooling", 8)),
     ],
 )
-def test_crafted_models_are_refused_when_they_are_loaded(kind, change, tmp_path):
-    KINDS[kind].make(tmp_path)
+def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
+    originals.copy(kind, tmp_path)
     crafted(tmp_path / "file", change)
     with pytest.raises(
         ModelFileError, match=r"file .*(damaged|not a structboost model).*; train the model again"
     ):
         KINDS[kind].use(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def segmenter_file(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("segmenter")
-    segmenter().make(folder)
-    return (folder / "file").read_bytes()
 
 
 def more_roots(header, arrays):
@@ -285,8 +278,8 @@ def far_features(header, arrays):
         lambda header, arrays: arrays.update(codebook=arrays["codebook"][:, :9]),
     ],
 )
-def test_crafted_segmenters_are_refused_when_they_are_loaded(change, segmenter_file, tmp_path):
-    (tmp_path / "m").write_bytes(segmenter_file)
+def test_crafted_segmenters_are_refused_when_they_are_loaded(change, originals, tmp_path):
+    (tmp_path / "m").write_bytes(originals.of("segmenter")[0]["file"])
     crafted(tmp_path / "m", change)
     with pytest.raises(
         ModelFileError, match=r"m is not a structboost segmenter, or is damaged \(.*train the model"

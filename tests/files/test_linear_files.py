@@ -164,8 +164,8 @@ def test_files_of_other_models_are_named(tmp_path):
         ("decisions", lambda header, arrays: arrays.pop("preparation/of_instance")),
     ],
 )
-def test_crafted_files_are_refused_when_they_are_loaded(kind, change, tmp_path):
-    KINDS[kind].make(tmp_path)
+def test_crafted_files_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
+    originals.copy(kind, tmp_path)
     crafted(tmp_path / "file", change)
     with pytest.raises(ModelFileError, match="train the model again"):
         KINDS[kind].use(tmp_path)

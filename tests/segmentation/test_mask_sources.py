@@ -91,6 +91,7 @@ def test_masks_with_soft_edges_are_named(root):
     check_hard_edges(classes, "mask")
 
 
+@pytest.mark.slow
 def test_a_segmenter_learns_from_any_two_values():
     made = make_synthetic_images(2)
     segmenter = Segmenter(n_segments=20, C=1.0).fit(

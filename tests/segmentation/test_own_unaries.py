@@ -71,6 +71,7 @@ def test_what_is_wrong_with_own_functions_is_said():
             Segmenter(n_segments=10, C=1.0, **settings).fit(made.images, made.masks)
 
 
+@pytest.mark.slow
 def test_images_are_read_from_the_cache_when_they_are_used(tmp_path):
     images = make_synthetic_images(2).images
     asked = []

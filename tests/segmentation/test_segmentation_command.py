@@ -173,6 +173,7 @@ def test_scribbles_are_spread_over_the_image(learner, tmp_path):
     np.testing.assert_array_equal(again, found)
 
 
+@pytest.mark.slow
 def test_any_size_goes_in_and_comes_out(trained):
     segmenter, _ = trained
     for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
@@ -180,6 +181,7 @@ def test_any_size_goes_in_and_comes_out(trained):
         assert segmenter.predict(image).shape == shape[:2]
 
 
+@pytest.mark.slow
 def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
     _, path = trained
     (tmp_path / "short").write_bytes(path.read_bytes()[:2000])
@@ -195,6 +197,7 @@ def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
         Segmenter.load(tmp_path / "nothing")
 
 
+@pytest.mark.slow
 def test_bad_training_sets_are_named(trained):
     made = make_synthetic_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
@@ -236,6 +239,7 @@ def test_one_group_cannot_be_held_out():
         Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
 
 
+@pytest.mark.slow
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     segmenter, made = trained[0], make_synthetic_images(1, random_state=9)
     image = made.images[0]
@@ -249,6 +253,7 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     np.testing.assert_array_equal(segmenter.predict(image, nothing), found)
 
 
+@pytest.mark.slow
 def test_settings_of_a_file_do_not_stay_with_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
     write_png(image, make_synthetic_images(1).images[0])
@@ -332,6 +337,7 @@ def test_energies_do_not_depend_on_the_threads_of_blas(trained):
             np.testing.assert_array_equal(array, expected)
 
 
+@pytest.mark.slow
 def test_training_is_on_one_thread_of_blas(monkeypatch):
     seen = []
 
@@ -387,6 +393,7 @@ def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
     assert record["images"] == 2
 
 
+@pytest.mark.slow
 def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work(
     trained, tmp_path, capsys, monkeypatch
 ):
@@ -566,6 +573,7 @@ def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, ca
     assert len(Segmenter.load(model).history_) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
     trained, tmp_path, monkeypatch, capsys
 ):
@@ -671,6 +679,7 @@ def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, mo
         assert ("images and masks read 4/4" in told) == (action[0] == "evaluate")
 
 
+@pytest.mark.slow
 def test_masks_never_overwrite_images(trained, tmp_path, capsys):
     write_folder(tmp_path, 2, 0)
     image = str(tmp_path / "images/00.png")

@@ -127,6 +127,7 @@ def test_theta_leaves_one_class():
     assert model.theta_path_end_
 
 
+@pytest.mark.slow
 def test_the_segmenter_leaves_the_background():
     random = np.random.default_rng(0)
     graphs, counts = [], []

@@ -135,6 +135,7 @@ def wrong(model, X, Y):
     return float(np.mean(np.concatenate(model.predict(X)) != np.concatenate(Y)))
 
 
+@pytest.mark.slow
 def test_step_features_lower_the_error_of_chains():
     X, steps, Y = data(np.random.default_rng(2), 120)
     pairs = list(zip(X, steps, strict=True))

@@ -73,6 +73,7 @@ def points(rng, n, unmatched):
     return np.abs(left[:, None] - right[None]), partners
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmatched", [False, True])
 def test_a_boosted_model_matches_points(unmatched):
     rng = np.random.default_rng(1)

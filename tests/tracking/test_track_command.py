@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -37,12 +38,19 @@ def no_display(monkeypatch):
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
 
 
+@cache
+def png_files():
+    """Frames of the clip as the bytes of files."""
+    frames = make_synthetic_clip(N_FRAMES).frames
+    return [cv2.imencode(".png", frame[:, :, ::-1])[1].tobytes() for frame in frames]
+
+
 def folder_of(tmp_path, clip):
     """The frames as OTB lays them out, and the text of the first box."""
     images = tmp_path / "sequence" / "img"
     images.mkdir(parents=True)
-    for number, frame in enumerate(clip.frames):
-        cv2.imwrite(str(images / f"{number + 1:04d}.png"), frame[:, :, ::-1])
+    for number, content in enumerate(png_files()):
+        (images / f"{number + 1:04d}.png").write_bytes(content)
     return images.parent, ",".join(map(str, clip.boxes[0]))
 
 

@@ -135,6 +135,7 @@ class Template:
         return features @ self.wanted / 144.0
 
 
+@pytest.mark.slow
 def test_any_learner_tracks_in_the_same_loop(clip):
     tracker = BoxTracker(Template(), every=3)
     boxes, _ = tracked(tracker, clip.frames[:20], clip.boxes[0])
@@ -356,6 +357,7 @@ def test_a_flat_frame_is_survived():
     assert np.isfinite(tracker.box).all()
 
 
+@pytest.mark.slow
 def test_frames_are_kept_when_they_end_early(clip):
     def frames():
         yield from enumerate(clip.frames[:6])

@@ -523,6 +523,7 @@ def test_bad_drawings():
         draw_box(np.zeros((4, 4)), [0, 0, 1, 1])
 
 
+@pytest.mark.slow
 def test_displays(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
