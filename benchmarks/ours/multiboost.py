@@ -26,7 +26,7 @@ class Setting(NamedTuple):
     C: float
 
 
-def trained(source, setting, *, split, rounds, limit_seconds, **_):
+def trained(source, setting, /, *, split, rounds, limit_seconds, **_):
     """Errors and seconds at the checkpoints, in a process of its own."""
     data = load(source.name, source.folder, whole=True)
     arguments = (setting, *_parts(data, split, source), data.n_classes, rounds, limit_seconds)

@@ -18,14 +18,18 @@ from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage, word_histograms
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
-from structboost.segmentation.image_files import ReadWhenUsed, fitted, read_mask, resized_mask
+from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
 from structboost.segmentation.label_map import n_labels_of
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scores import break_even
-from structboost.segmentation.scribbles import scribble_answers, scribble_features, scribbled_labels
+from structboost.segmentation.scribbles import (
+    scribble_features,
+    scribble_log_probabilities,
+    scribbled_labels,
+)
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import combined
+from structboost.segmentation.unaries import combine
 from structboost.segmentation.unary_training import fit_unaries
 
 CACHE = Path(".bench") / "features"
@@ -98,7 +102,7 @@ def compare(source, photographs, *, seed):
             for method in ("adaboost", "svm")
         }
         if shared.responses is not None:
-            p = [combined(response) for response in shared.responses]
+            p = [combine(response) for response in shared.responses]
             labels = [own.argmax(axis=1) for own in p]
             methods["unaries"] = _scores(test, labels, lambda i: _signed(p[i]))
         for method, settings in CRFS.items():
@@ -117,7 +121,7 @@ def potentials(train, test, seed):
     else:
         responses, at_test = (
             [
-                scribble_answers(*pair)
+                scribble_log_probabilities(*pair)
                 for pair in zip(part.described, part.labels_of_strokes(), strict=True)
             ]
             for part in (train, test)
@@ -225,7 +229,7 @@ def images(photographs, root, part):
     whole = read_folder(*folders, foreground=photographs.foreground, strict=True).images
     n_labels = n_labels_of(set().union(*(np.unique(image.mask).tolist() for image in whole)))
     read = [image for image in whole if parts.get(image.name) == part]
-    shrunk = ReadWhenUsed(read, lambda image: fitted(image.image, LONGEST))
+    shrunk = ReadWhenUsed(read, lambda image: shrink_to(image.image, LONGEST))
     describing = Describing(N_SEGMENTS, FeatureCache(CACHE))
     described = list(describe_in_turn(shrunk, describing, n_jobs=1))
     counts = [

@@ -17,6 +17,7 @@ from benchmarks.runner.records import Record
 
 # Seconds, bytes and what is made of them differ from run to run.
 TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|^cpu(_|$)|ratio$|_us$|_ms$")
+GONE = "not measured"
 # Half a unit of the last digit that a page keeps, on both sides.
 PRINTED = 1e-7
 OTHER_CODE = (
@@ -92,11 +93,11 @@ def check(
                 if not _ended_by_itself(now):
                     print(f"stopped by a time limit now, not compared: {unit.title}")
                     continue
-                gone = [name for name in before if name not in now]
+                compared = list(differences(before, rounded(now), ignored))
+                gone = [path for path, _, new in compared if new is GONE]
                 if gone:
                     print(f"no longer measured: {', '.join(gone)} of {unit.title}")
-                common_facts = {name: before[name] for name in before if name in now}
-                differing = list(differences(common_facts, rounded(now), ignored))
+                differing = [one for one in compared if one[2] is not GONE]
                 n_compared += 1
                 n_different += bool(differing)
                 lines = [f"  {path}: {old} on the page, {new} now" for path, old, new in differing]
@@ -129,10 +130,10 @@ def _ended_by_itself(result: Result) -> bool:
 def differences(
     before: Any, now: Any, ignored: frozenset[str] = frozenset(), path: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Path, value on the page and value now, where they differ; new values are no difference."""
+    """Path, value on the page and value now or GONE, where they differ; new values do not count."""
     if isinstance(before, dict) and isinstance(now, dict):
         names = [key for key in before if not TIMED.search(key) and key not in ignored]
-        pairs = [(key, before[key], now.get(key)) for key in names]
+        pairs = [(key, before[key], now.get(key, GONE)) for key in names]
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         pairs = [(str(i), *both) for i, both in enumerate(zip(before, now, strict=True))]
     else:

@@ -1,7 +1,7 @@
-"""Engines: who computes on the training set.
+"""Engines, which compute on the training set.
 
-To write your own, subclass :class:`Engine` and :class:`Workers`, hold each shard as a
-:class:`ShardAtWork`, and answer a :class:`Batch` by :func:`answer_of`.
+To write one, subclass :class:`Engine` and :class:`Workers`, hold each shard as a
+:class:`ShardAtWork`, and process a :class:`Batch` by :func:`answer_of`.
 """
 
 import lazy_loader

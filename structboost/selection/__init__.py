@@ -1,4 +1,4 @@
-"""Folds of examples, and choices by held-out examples."""
+"""Choice of parameters by held-out examples."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Tracking a box through a video: trackers, frames in and out, evaluation, drawing."""
+"""Trackers that follow a box through a video, with their input, output and evaluation."""
 
 from structboost._moved import with_old_names
 from structboost.tracking.adaboost_tracker import AdaBoostTracker

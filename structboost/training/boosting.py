@@ -60,7 +60,7 @@ class StructBoost(Trainer):
         The problem: parts, joint feature, loss and argmax.
     C : float or "auto"
         Weight of the training loss against the l1 norm of the weights.  Infinity requires a
-        formulation that declares ``takes_infinite_C``, as the exponential and the stage-wise ones
+        formulation that takes it, as the exponential, the logistic and the stage-wise ones
         do.  ``"auto"`` chooses the best C on held-out examples, by coarse fits along a path, and
         then trains on all examples (docs/decisions/auto-C.md); it requires ``can_choose_C``.  A
         union of families is given up for one of them that is clearly better alone: gap and bound
@@ -96,7 +96,7 @@ class StructBoost(Trainer):
         If positive, training ends by exchanging the weights for ones of small Euclidean norm within
         this relative gap, which must be above ``tol``: similar columns then share the weight, which
         usually lowers the test error.  Without a bound, the primal rises by at most this share.
-        Requires a formulation that declares ``can_spread``, as the stabilised 1-slack form does.
+        Requires a formulation whose master has ``spread``, as the stabilised 1-slack form does.
     random_state : int, RandomState or None
         Seed for randomised weak learners (stumps use none), and for the parts that are held out to
         choose C.  With None these parts are the same in each fit.
@@ -458,7 +458,7 @@ def _fit_choosing(
     with_C._forget()
     progress = Progress(visible=bool(trainer.verbose))
     try:
-        report = partial(progress.show, share=None)
+        report = partial(progress.show, fraction=None)
         # A checkpoint knows: what is chosen depends on max_rounds, which may be larger now.
         chosen = saved_choice(
             plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)

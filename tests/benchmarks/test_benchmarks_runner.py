@@ -277,13 +277,13 @@ def test_seconds_rounding_and_new_facts_are_no_difference(page, command):
 
 
 def test_facts_and_units_of_one_side_only_are_named(page, command, capsys):
-    page(n_units=2, change={"old": 1})
+    page(n_units=2, change={"old": 1, "stages": [{"gap": 1 / 3, "note": "x", "far": 2}]})
     command("run")
     page(n_units=3)
     assert command("check", "--share", "1") == 0
     said = capsys.readouterr().out
     assert "planned, but not on the page: a, m repeat 2" in said
-    assert "no longer measured: old of a, m repeat 0" in said
+    assert "no longer measured: stages 0 far, old of a, m repeat 0" in said
 
 
 def test_a_check_draws_by_its_seed_and_skips_units_that_a_time_limit_stopped(page, command, capsys):

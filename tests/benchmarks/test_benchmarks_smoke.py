@@ -1,12 +1,14 @@
 """Smoke of the benchmarks: pages import, and a made one is measured, written and checked."""
 
 import shutil
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from benchmarks.papers.headlines import INDEX, SPECIAL
 from benchmarks.runner import commands, processor, provenance
+from benchmarks.runner.experiment import Source
 from benchmarks.runner.index import write_index
 
 
@@ -16,6 +18,22 @@ def test_every_page_has_experiments_and_words_and_claims_nothing_without_records
         assert Path(page.__file__).with_suffix(".md").exists(), name
         assert all(target.met is None for target in page.targets([])), name
         assert isinstance(page.show([]), str), name
+
+
+def test_every_measure_takes_the_cases_of_its_experiment():
+    n_bound = 0
+    for page in commands.PAGES.values():
+        for one in page.EXPERIMENTS:
+            for source in (Source(name, Path("nowhere")) for name in one.data):
+                for name, learner in one.learners_of(source).items():
+                    try:
+                        cases = list(one.cases(source, name))
+                    except FileNotFoundError:  # the number of classes is in the data
+                        continue
+                    for case in cases:
+                        signature(one.measure).bind(source, learner, **case)
+                        n_bound += 1
+    assert n_bound > 1000
 
 
 def test_a_page_that_was_just_measured_has_tables_provenance_and_targets_and_checks(

@@ -286,7 +286,7 @@ def test_what_is_no_number_or_no_kind_ends_the_fit_by_name(make, methods, messag
 def test_outputs_that_are_too_few_to_score_and_inputs_in_a_dict_are_named(make):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
-    with pytest.raises(TypeError, match="no sequence; give a list of inputs"):
+    with pytest.raises(TypeError, match="not a sequence; give a list of inputs"):
         make(Listed(), C=10.0).fit(dict(enumerate(X)), Y)
     with pytest.raises(ValueError, match="X has 8 examples and Y 3; they must be equally many"):
         make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])

@@ -199,7 +199,7 @@ def test_a_stage_that_tells_no_pair_apart_changes_nothing():
     before = booster.primal
     booster.step(np.array([0]))
     assert (booster.primal, booster.weights.tolist()) == (before, [0.0, 0.0])
-    booster.solve(0.0, np.array([0, 1]))
+    booster.step(np.array([0, 1]))
     assert booster.primal < before
     assert booster.weights[0] == 0.0 < booster.weights[1]
 

@@ -111,9 +111,9 @@ def test_scoring_is_refused_where_nothing_is_chosen(parameters):
 
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_a_scorer_that_fails_or_is_none_is_named(objective):
-    with pytest.raises(ValueError, match="scoring is 'chunks', which is no scorer"):
+    with pytest.raises(ValueError, match="scoring is 'chunks', which is not a scorer"):
         StructBoostClassifier(objective=objective, scoring="chunks").fit(X, Y)
     with pytest.raises(ValueError, match="scoring failed"):
         StructBoostClassifier(objective=objective, scoring=lambda e, X, y: 1 / 0).fit(X, Y)
-    with pytest.raises(ValueError, match="scoring gave nan"):
+    with pytest.raises(ValueError, match="scoring returned nan"):
         StructBoostClassifier(objective=objective, scoring=lambda e, X, y: np.nan).fit(X, Y)

@@ -20,7 +20,7 @@ from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.joint_classifier import joint_rows, n_joint_features
 from structboost.segmentation.potentials import n_unary_potentials, unary_potentials
-from structboost.segmentation.scribbles import N_ANSWERS, scribble_answers
+from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES, scribble_log_probabilities
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import GROUPS
 from tests.helpers.damaged_files.all_kinds import KINDS
@@ -137,7 +137,7 @@ def test_files_without_a_checksum_still_load(name, originals, tmp_path):
     assert repr(kind.use(tmp_path)) == expected
 
 
-def test_described_images_that_were_kept_without_a_header_are_read(tmp_path, monkeypatch):
+def test_cached_images_without_a_header_are_read(tmp_path, monkeypatch):
     image = np.random.default_rng(0).integers(0, 256, (40, 30, 3)).astype(np.uint8)
     cache = FeatureCache(tmp_path)
     found = cache.describe(image, 5)
@@ -162,7 +162,7 @@ def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_pat
             load_model(path)
     sealed["metadata"]["objective"] += 1e-9
     path.write_bytes(put_together(sealed, arrays, sealed=False))
-    with pytest.raises(ModelFileError, match="its checksum is another"):
+    with pytest.raises(ModelFileError, match="its checksum does not fit"):
         load_model(path)
     path.write_bytes(put_together(header, arrays, sealed=True))
     load_model(path)
@@ -297,7 +297,7 @@ def test_deep_headers_are_refused(saved, tmp_path):
         load_model(tmp_path / "m")
 
 
-def test_what_a_schema_says_of_features_is_what_they_are():
+def test_schema_of_features_fits_their_shapes():
     image = described()
     assert isinstance(image, DescribedImage)
     n_words = 7
@@ -306,10 +306,10 @@ def test_what_a_schema_says_of_features_is_what_they_are():
         1
     ] == n_joint_features(n_words)
     strokes = np.arange(image.n_superpixels) % 3 - 1
-    answers = scribble_answers(image, strokes)
-    assert answers.shape[1] == N_ANSWERS
+    answers = scribble_log_probabilities(image, strokes)
+    assert answers.shape[1] == N_SCRIBBLE_FEATURES
     assert unary_potentials(image, answers, appearance=False).shape[2] == n_unary_potentials(
-        N_ANSWERS, 2, appearance=False
+        N_SCRIBBLE_FEATURES, 2, appearance=False
     )
     random = np.random.default_rng(0)
     for n_labels in (2, 4):

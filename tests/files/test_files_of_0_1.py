@@ -22,7 +22,7 @@ def table():
 
 
 @pytest.mark.parametrize("name", ["stump", "tree", "perceptron", "piecewise"])
-def test_models_predict_as_before(name):
+def test_models_of_0_1_predict_as_before(name):
     X, _ = table()
     trainer = StructBoost.load(FOLDER / f"{name}.model", MulticlassTask(3))
     assert [int(label) for label in trainer.predict(X)] == ANSWERS[name]
@@ -34,7 +34,7 @@ def test_a_classifier_predicts_as_before():
     assert found.tolist() == ANSWERS["classifier"]
 
 
-def test_a_checkpoint_is_gone_on_from(tmp_path):
+def test_checkpoint_of_0_1_is_resumed(tmp_path):
     X, y = table()
     path = shutil.copy(FOLDER / "run.checkpoint", tmp_path / "run")
     trainer = StructBoost(

@@ -115,7 +115,7 @@ def test_files_that_do_not_name_an_objective_are_known_by_their_parameters_and_t
     assert parameters_of_0_2("AdaBoostMHClassifier", {"max_rounds": 7}) == {"max_rounds": 7}
 
 
-def test_every_kept_model_is_tried():
+def test_every_stored_model_of_0_2_is_tried():
     assert {path.stem for path in FOLDER.glob("*.model")} == set(MODELS) == set(ANSWERS)
 
 

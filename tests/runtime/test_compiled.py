@@ -84,7 +84,7 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
         assert not word.search(signature), node.name
 
 
-def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
+def test_compiled_functions_take_and_return_arrays_scalars_and_plain_tuples():
     X, y = load_iris(return_X_y=True)
     StructBoostClassifier(objective="hinge", C=5, max_iter=3).fit(X, y)
     StructuredSVMClassifier(max_epochs=20, tol=0.1, random_state=0).fit(X, y)
@@ -147,7 +147,7 @@ def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, param
     assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
 
 
-def test_numba_is_used_in_one_way():
+def test_numba_is_used_only_through_compiled():
     for module, tree in MODULES.items():
         imported = [
             name
@@ -246,7 +246,7 @@ def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
 
 @pytest.mark.slow
 @without_folders
-def test_the_cache_goes_where_numba_is_told(tmp_path, square):
+def test_cache_goes_to_NUMBA_CACHE_DIR(tmp_path, square):
     chosen = tmp_path / "chosen"
     assert not run(tmp_path, square, NUMBA_CACHE_DIR=str(chosen))
     assert list(chosen.rglob("*.nbi"))

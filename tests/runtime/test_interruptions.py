@@ -63,7 +63,7 @@ def test_ctrl_c_waits_until_all_is_consistent():
     assert seen
 
 
-def test_ctrl_c_that_nobody_looked_at_is_raised_at_the_end():
+def test_pending_ctrl_c_is_raised_at_the_end_of_the_block():
     seen = []
 
     @deferred_interrupts(grace=None)
@@ -96,7 +96,7 @@ def test_the_second_ctrl_c_is_raised_at_once(is_noticed):
 
 
 @pytest.mark.parametrize("wait", [wait, lambda seconds: threading.Event().wait(seconds)])
-def test_ctrl_c_that_nobody_looks_at_is_raised_after_a_while(wait):
+def test_pending_ctrl_c_is_raised_after_the_grace_period(wait):
     seen = []
 
     def work():
@@ -345,7 +345,7 @@ def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds):
     assert interrupted_run(case, seconds) in ENDS
 
 
-def test_a_step_that_ctrl_c_ended_says_nothing_of_its_model():
+def test_interrupted_step_gives_no_warning_about_its_model():
     class Step:
         interrupted_ = True
 

@@ -74,7 +74,7 @@ def test_void_of_training_stays_void_in_masks_of_0_and_255():
     assert meaning_of({0, 255}, meaning_of({0, 1})).classes == (0, 255)
 
 
-def test_masks_with_soft_edges_are_named(root):
+def test_masks_with_soft_edges_raise_an_error(root):
     soft = np.zeros((8, 12), np.uint8)
     soft[2:6, 3:9], soft[2:6, 2], soft[2:6, 9], soft[1, 3:9] = 255, 64, 128, 191
     for name in "ab":
@@ -102,7 +102,7 @@ def test_a_segmenter_learns_from_any_two_values():
     assert segmenter.meaning is None
 
 
-def test_colours_of_a_table_are_classes_and_others_are_named(root):
+def test_colours_outside_the_table_of_classes_raise_an_error(root):
     table = root / "classes.txt"
     table.write_text("10 20 30 sky\n128 64 0 tree house\n0 0 0 void\n9,9,9,void\n")
     colours = np.array([[10, 20, 30], [128, 64, 0], [0, 0, 0], [9, 9, 9]], np.uint8)
@@ -123,7 +123,7 @@ def test_colours_of_a_table_are_classes_and_others_are_named(root):
             read_classes(table)
 
 
-def test_palettes_give_colours_and_predictions_are_written_with_them(root):
+def test_predictions_are_written_in_the_colours_of_the_palette(root):
     palette = [0, 0, 0, 200, 10, 10, 10, 200, 10]
     for name in "ab":
         picture = Image.fromarray(halves(1, 2), mode="P")
@@ -140,7 +140,7 @@ def test_palettes_give_colours_and_predictions_are_written_with_them(root):
         assert written.convert("RGB").getpixel((11, 0)) == (10, 200, 10)
 
 
-def test_coco_polygons_and_run_lengths(root):
+def test_coco_polygons_and_run_lengths_become_masks_become_masks(root):
     square = [[2.0, 1.0, 6.0, 1.0, 6.0, 5.0, 2.0, 5.0]]
     inner = np.zeros(SHAPE, bool)
     inner[2:4, 3:5] = True
@@ -179,7 +179,7 @@ def test_coco_polygons_and_run_lengths(root):
         read_folder(root / "images", file)
 
 
-def test_cocos_text_of_run_lengths():
+def test_run_lengths_in_the_text_of_coco_are_decoded():
     # Numbers below 16 are one character each, behind "0".
     runs = coco_mask({"size": [3, 4], "counts": "363"}, (3, 4))
     np.testing.assert_array_equal(runs, [[0, 1, 1, 0]] * 3)
@@ -203,7 +203,7 @@ def test_cocos_text_of_run_lengths():
         coco_mask({"size": [22, 31], "counts": encoded}, (22, 31))
 
 
-def test_labelme_shapes(root):
+def test_labelme_shapes_become_masks(root):
     def write(name, shapes):
         content = {"shapes": shapes, "imageHeight": 8, "imageWidth": 12}
         (root / f"masks/{name}.json").write_text(json.dumps(content))
@@ -274,14 +274,14 @@ def test_photographs_may_have_the_format_of_masks_in_the_same_folder(tmp_path):
     assert (found.image_file.name, found.mask_file.name) == ("a.bmp", "a.png")
 
 
-def test_side_files_of_other_systems_are_no_images(root):
+def test_side_files_of_other_systems_are_ignored(root):
     for name in "ab":
         write_png(root / f"masks/{name}.png", halves(0, 1))
     (root / "images/._a.png").write_bytes(b"side")
     assert [image.name for image in read(root).images] == ["a", "b"]
 
 
-def test_a_missing_mask_is_named_by_its_pattern(root):
+def test_error_of_a_missing_mask_names_its_pattern(root):
     write_png(root / "masks/a_m.png", halves(0, 1))
     found = read_folder(root / "images", root / "masks", mask_name="{name}_m")
     assert found.problems == [f"{root}/images/b.png has no mask {root}/masks/b_m.png."]
@@ -328,7 +328,7 @@ def test_overlays_leave_the_background_unpainted_and_a_legend_names_the_colours(
     assert draw_segmentation(image, mask // 2, 2, legend=True).shape == image.shape
 
 
-def test_a_cache_keeps_below_its_size_what_was_used_last(tmp_path):
+def test_feature_cache_deletes_the_files_that_were_not_used_for_longest(tmp_path):
     images = [np.full((20, 20 + i, 3), 9 * i, np.uint8) for i in range(3)]
     cache = FeatureCache(tmp_path, 10**9)
     for image in images[:2]:

@@ -20,12 +20,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from structboost import progress
 from structboost.cli import main
 from structboost.exceptions import InterruptedFitWarning, ModelFileError
-from structboost.segmentation.crf_model import calibrated, conditional_costs
+from structboost.segmentation.crf_model import calibrated_sharpness, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, write_png
 from structboost.segmentation.potentials import unary_potentials
-from structboost.segmentation.prediction import Settings, segmented_in_turn
+from structboost.segmentation.prediction import Settings, segment_files
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
@@ -68,7 +68,7 @@ def agreement(segmenter, made, with_scribbles=False):
 
 
 @pytest.mark.slow
-def test_new_images_are_segmented_and_files_give_the_same_model(trained):
+def test_loaded_segmenter_predicts_as_the_saved_one(trained):
     segmenter, path = trained
     made = make_synthetic_images(4, random_state=7)
     assert agreement(segmenter, made) > 0.95
@@ -85,7 +85,7 @@ def test_new_images_are_segmented_and_files_give_the_same_model(trained):
 
 
 @pytest.mark.slow
-def test_a_segmenter_is_an_estimator(trained):
+def test_segmenter_is_an_estimator_of_scikit_learn(trained):
     segmenter, path = trained
     again = clone(segmenter)
     assert again.get_params() == segmenter.get_params()
@@ -105,7 +105,9 @@ def test_a_segmenter_is_an_estimator(trained):
         np.testing.assert_allclose(chances.sum(axis=2), 1.0, rtol=1e-5)
         np.testing.assert_array_equal(chances.argmax(axis=2), segmenter.predict(image))
     for many in (fresh.images, np.stack([image] * 3)):
-        with pytest.raises(ValueError, match=r"of 3; give one image. Many are for predict_in_turn"):
+        with pytest.raises(
+            ValueError, match=r"of 3; give one image, or use predict_in_turn for many"
+        ):
             segmenter.predict(many)
     loaded = Segmenter.load(path)
     np.testing.assert_array_equal(loaded.predict_proba(image), chances)
@@ -130,7 +132,9 @@ def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calib
     costs = rng.normal(size=(20_000, 3))
     chances = softmax(-2.5 * costs, axis=1)
     drawn = (rng.uniform(size=(len(costs), 1)) > chances.cumsum(axis=1)).sum(axis=1)
-    assert calibrated([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(2.5, rel=0.05)
+    assert calibrated_sharpness([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(
+        2.5, rel=0.05
+    )
 
 
 @pytest.mark.slow
@@ -151,7 +155,7 @@ def test_images_of_a_group_are_in_one_fold():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
-def test_scribbles_are_spread_over_the_image(learner, tmp_path):
+def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
     made, fresh = make_synthetic_images(6), make_synthetic_images(4, random_state=5)
     settings = CRFSettings(learner=learner)
     segmenter = Segmenter(n_segments=100, C=1.0, crf=settings).fit(
@@ -174,7 +178,7 @@ def test_scribbles_are_spread_over_the_image(learner, tmp_path):
 
 
 @pytest.mark.slow
-def test_any_size_goes_in_and_comes_out(trained):
+def test_segmenter_predicts_at_the_size_of_any_image(trained):
     segmenter, _ = trained
     for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
         image = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
@@ -182,7 +186,7 @@ def test_any_size_goes_in_and_comes_out(trained):
 
 
 @pytest.mark.slow
-def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
+def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
     _, path = trained
     (tmp_path / "short").write_bytes(path.read_bytes()[:2000])
     (tmp_path / "text").write_text("hello")
@@ -198,7 +202,7 @@ def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_bad_training_sets_are_named(trained):
+def test_segmenter_names_bad_training_sets(trained):
     made = make_synthetic_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
         Segmenter().fit(made.images, made.masks[:1])
@@ -227,13 +231,13 @@ def test_bad_training_sets_are_named(trained):
         ({"superpixels": 3}, "superpixels is 3"),
     ],
 )
-def test_bad_parameters_are_named_before_the_work(parameters, message):
+def test_segmenter_names_bad_parameters_before_the_work(parameters, message):
     made = make_synthetic_images(2)
     with pytest.raises((ValueError, TypeError), match=message):
         Segmenter(**parameters).fit(made.images, made.masks)
 
 
-def test_one_group_cannot_be_held_out():
+def test_segmenter_refuses_a_single_group():
     made = make_synthetic_images(3)
     with pytest.raises(ValueError, match="All 3 images are of the group a; give at least two"):
         Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
@@ -254,16 +258,16 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
 
 
 @pytest.mark.slow
-def test_settings_of_a_file_do_not_stay_with_the_next(trained, tmp_path):
+def test_settings_of_one_file_do_not_affect_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
     write_png(image, make_synthetic_images(1).images[0])
-    first = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
-    next(segmented_in_turn(Settings(trained[1], longest=9), [image], [None]))
-    again = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
+    first = next(segment_files(Settings(trained[1]), [image], [None]))
+    next(segment_files(Settings(trained[1], longest=9), [image], [None]))
+    again = next(segment_files(Settings(trained[1]), [image], [None]))
     np.testing.assert_array_equal(first.mask, again.mask)
 
 
-def test_what_is_wrong_with_one_image_is_named_by_its_number():
+def test_error_of_one_image_gives_its_index():
     made = make_synthetic_images(2)
     images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)
     for what, message in (
@@ -358,7 +362,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
 
 
 @pytest.mark.slow
-def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
+def test_segment_command_names_void_masks_and_writes_null(trained, tmp_path, capsys):
     made = make_synthetic_images(2, random_state=3)
     for folder in ("images", "masks"):
         (tmp_path / folder).mkdir()
@@ -394,9 +398,7 @@ def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work(
-    trained, tmp_path, capsys, monkeypatch
-):
+def test_segment_command_never_overwrites_an_input(trained, tmp_path, capsys, monkeypatch):
     write_folder(tmp_path, 2, 0)
     model = tmp_path / "m"
     model.write_bytes(trained[1].read_bytes())
@@ -457,12 +459,12 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     found = [loaded.predict(image) for image in made.images]
     np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
     assert np.mean(np.array(found) == np.array(masks)) > 0.7
-    with pytest.raises(ValueError, match=r"scribbles tells object .* model has 3 classes"):
+    with pytest.raises(ValueError, match=r"scribbles separates object .* model has 3 classes"):
         loaded.predict(made.images[0], made.scribbles[0])
 
 
 @pytest.mark.slow
-def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
+def test_segment_command_trains_evaluates_and_predicts(tmp_path, capsys):
     write_folder(tmp_path / "data", 8, 0)
     split = tmp_path / "split.txt"
     split.write_text("".join(f"{i:02d} {'train' if i < 6 else 'test'}\n" for i in range(8)))
@@ -544,7 +546,7 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, capsys):
+def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys):
     write_folder(tmp_path, 3, 0)
     observe = Loop._observe
 
@@ -574,9 +576,7 @@ def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
-    trained, tmp_path, monkeypatch, capsys
-):
+def test_ctrl_c_during_prediction_leaves_the_finished_masks(trained, tmp_path, monkeypatch, capsys):
     made = make_synthetic_images(2, random_state=7)
     for number, image in enumerate(made.images):
         write_png(tmp_path / f"{number}.png", image)
@@ -598,7 +598,7 @@ def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
     assert not (out / "1.png").exists()
 
 
-def test_scribbles_alone_are_enough(tmp_path, capsys):
+def test_segment_command_works_with_scribbles_alone(tmp_path, capsys):
     made = write_folder(tmp_path, 1, 9)
     image, strokes = tmp_path / "images/00.png", tmp_path / "scribbles/00.png"
     out = tmp_path / "out"
@@ -631,14 +631,16 @@ def test_scribbles_alone_are_enough(tmp_path, capsys):
         ),
     ],
 )
-def test_wrong_arguments_are_a_line(arguments, message, tmp_path, monkeypatch, capsys):
+def test_segment_command_prints_one_line_for_bad_arguments(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main(["segment", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_strict_ends_with_the_problem_alone(trained, tmp_path):
+def test_strict_option_ends_with_the_first_problem(trained, tmp_path):
     write_folder(tmp_path, 2, 0)
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no")
@@ -660,7 +662,7 @@ class Slow(ReadWhenUsed):
 
 
 @pytest.mark.slow
-def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
+def test_log_shows_progress_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
     """Hundreds of photographs of a camera took minutes, without a sign of life."""
     monkeypatch.setattr(progress, "_PULSE", 0.01)
     monkeypatch.setattr(Segmenter, "fit_described", lambda self, *of_superpixels: self)
@@ -680,7 +682,7 @@ def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, mo
 
 
 @pytest.mark.slow
-def test_masks_never_overwrite_images(trained, tmp_path, capsys):
+def test_segment_command_never_writes_masks_over_images(trained, tmp_path, capsys):
     write_folder(tmp_path, 2, 0)
     image = str(tmp_path / "images/00.png")
     common = ["segment", "predict", "--model", str(trained[1]), image]

@@ -45,7 +45,7 @@ def example(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_toolkit_gets_the_boxes_of_our_loop(example, tmp_path):
+def test_got10k_toolkit_receives_the_boxes_of_the_tracking_loop(example, tmp_path):
     clip = make_synthetic_clip(4)
     files = []
     for number, frame in enumerate(clip.frames):

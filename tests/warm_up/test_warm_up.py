@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it(step, monkeypatch, capsys):
     )
     assert main(["warmup"]) == 130
     assert taken == ["a"]
-    assert "structboost warmup: interrupted; what is compiled by now is kept.\n" in (
+    assert "structboost warmup: interrupted; code compiled by now stays in the cache.\n" in (
         capsys.readouterr().err
     )
 

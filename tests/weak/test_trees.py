@@ -149,7 +149,7 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     assert varied.price(duals, 1) == first
     assert whole.row_share == 1
     assert varied.can_resume
-    with pytest.raises(ValueError, match="row_share is 2; give a share between 0 and 1"):
+    with pytest.raises(ValueError, match="row_share is 2; give a fraction between 0 and 1"):
         TreeFamily(X, (-1.0, 1.0), row_share=2)
 
 
