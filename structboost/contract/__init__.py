@@ -1,4 +1,4 @@
-"""Values that methods of a task take and return, their checks, and calls that name the example."""
+"""Contract of a task, and checks of its results."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Joint features of outputs: signed weights on parts and channels, checked."""
+"""Joint features of outputs as signed weights on parts and channels, checked."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from structboost.exceptions import TaskError, on_example
 
 
 class SparseFeature(NamedTuple):
-    """Signed weights on (part, channel) pairs, sparse.
+    """Sparse signed weights on (part, channel) pairs.
 
     The three arrays have one length.  A pair may occur more than once: its values add up.
 
     Parameters
     ----------
     parts : ndarray of int64, shape (n_entries,)
-        Numbers of the parts, from 0.
+        Indices of the parts, from 0.
     channels : ndarray of int64, shape (n_entries,)
-        Numbers of the channels, from 0.
+        Indices of the channels, from 0.
     values : ndarray, shape (n_entries,)
         Weights of the pairs, finite.
     """
@@ -34,12 +34,12 @@ class SparseFeature(NamedTuple):
     values: FloatArray
 
     def take(self, entries: NDArray[Any]) -> SparseFeature:
-        """The entries at an index or under a mask.
+        """Return the entries at these indices or under a mask.
 
         Parameters
         ----------
         entries : ndarray of int, shape (n_taken,), or of bool, shape (n_entries,)
-            Which entries to take.
+            Indices or mask.
 
         Returns
         -------
@@ -49,12 +49,12 @@ class SparseFeature(NamedTuple):
         return SparseFeature(self.parts[entries], self.channels[entries], self.values[entries])
 
     def append(self, other: SparseFeature) -> SparseFeature:
-        """The entries of both.
+        """Return the entries of both.
 
         Parameters
         ----------
         other : SparseFeature
-            Entries to put behind those of this one.
+            Entries that follow those of this one.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class SparseFeature(NamedTuple):
 def measure_of(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
 ) -> SparseFeature:
-    """What :meth:`Task.joint_feature` returned, sparse; TaskError if it is not as it must be."""
+    """Convert a result of :meth:`Task.joint_feature` to a Measure, with all checks."""
     measure = _sparse(kinds, value, kind, n_parts, i)
     for name, index, n in (
         ("part", measure.parts, n_parts),
@@ -87,7 +87,7 @@ def measure_of(
 def _sparse(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None
 ) -> SparseFeature:
-    """The same, its ranges unchecked."""
+    """Convert as :func:`measure_of`, without a check of ranges."""
     value = of_kind(kinds, value, kind, i, "joint_feature")
     if not isinstance(value, tuple):
         dense = np.asarray(value, dtype=np.float64)
@@ -123,29 +123,29 @@ def _sparse(
 def joint_features(
     task: TaskMembers, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, SparseFeature]:
-    """Joint features of one output per example, by kind; parts are rows of the stack.
+    """Return the joint features of one output per example, by kind, on rows of the stack.
 
-    Ranges are checked for all examples at once: this runs in every pass.
+    Ranges are checked for all examples at once, because this runs in every pass.
     """
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
-    found: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
+    lists: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
     for i, output in enumerate(outputs):
         value = on_example("joint_feature", i, task.joint_feature, X[i], output)
-        for kind, measures in found.items():
+        for kind, measures in lists.items():
             size = sizes[kind][i]
             measures.append(
                 on_example("joint_feature", i, _sparse, task.kinds, value, kind, size, i)
             )
     return {
         kind: _stacked(task.kinds, kind, measures, offsets[kind])
-        for kind, measures in found.items()
+        for kind, measures in lists.items()
     }
 
 
 def _stacked(
     kinds: Mapping[str, PartKind], kind: str, measures: Sequence[SparseFeature], starts: IntArray
 ) -> SparseFeature:
-    """Measures of all examples in one, checked, its parts numbered in the stack."""
+    """Join the measures of all examples, check them, and convert parts to rows of the stack."""
     parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
     owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
     good = (parts >= 0) & (parts < np.diff(starts)[owners]) & np.isfinite(values)

@@ -35,13 +35,13 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
     Warns
     -----
     ConstantPredictionWarning
-        If it does.
+        If :func:`predicts_one_output`.
     """
     if predicts_one_output(task, X, Y, scores_of):
         warn_user(
             f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
-            "differ.  Give more rounds or a larger C, features that tell the outputs apart, or "
-            "weights to the examples of rare outputs.",
+            "differ.  Use more rounds, a larger C, or features that separate the outputs, or give "
+            "the examples of rare outputs larger weights.",
             ConstantPredictionWarning,
         )
 
@@ -68,9 +68,9 @@ def is_constant(
 ) -> bool:
     """Whether predictions are the same for all examples though the true outputs differ.
 
-    So they are where the scores of all parts of a kind are equal.  Where outputs label parts, such
-    as the tokens of a sequence, they are constant if all parts have one label; else if all outputs
-    are equal.
+    They are constant if all parts of a kind have equal scores.  If outputs label parts, such as the
+    tokens of a sequence, they are constant if all parts have one label.  Other outputs are constant
+    if all are equal.
 
     Parameters
     ----------
@@ -91,6 +91,6 @@ def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
         return all(deeply_equal(outputs[0], output) for output in outputs[1:])
     pairs = zip(X, outputs, strict=True)
     labels = [np.asarray(task.part_labels(x, y)) for x, y in pairs]
-    rows = [own.reshape(len(own), -1) for own in labels if own.size]
+    rows = [part.reshape(len(part), -1) for part in labels if part.size]
     table = np.concatenate(rows or [np.empty((0, 1))])
     return bool((table == table[:1]).all())

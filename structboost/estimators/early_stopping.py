@@ -1,4 +1,4 @@
-"""Stop when a held-out part no longer gains."""
+"""Early stopping on held-out examples."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from structboost.validation import by_position
 
 
 class EarlyStopping:
-    """A callback that stops training when the mean loss on held-out examples stops falling.
+    """Callback that stops training when the mean loss of held-out examples stops falling.
 
-    Where probabilities follow from the scores (the likelihoods and the exponential loss over wrong
-    outputs), it is minus the logarithm of that of the true output.  Elsewhere it is the loss of the
-    task, which moves by whole examples.
+    If the formulation has probabilities (the likelihoods and the exponential loss over wrong
+    outputs), the loss is minus the log-probability of the true output.  Otherwise it is the loss of
+    the task, which changes in steps of whole examples.
 
     Parameters
     ----------
     X, Y : sequence
         Held-out examples.
     n_iter_no_change : int
-        Rounds without a new best before stopping.
+        Number of rounds without improvement before training stops.
     score : callable, optional
-        ``score(model, fold)`` of the user, whose negative is watched instead.
+        ``score(model, fold)`` of the user, whose negative replaces the loss.
 
     Attributes
     ----------
     losses : list of float
         Mean held-out loss after each round.
     best_stage : int
-        Round of the smallest loss, from 0; the first of equals.
+        Index of the first round of the smallest loss.
     """
 
     # Why training ends where it does.
@@ -60,7 +60,7 @@ class EarlyStopping:
         self.best_stage = 0
 
     def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
-        """Evaluate the current model; True when it is time to stop."""
+        """Evaluate the current model, and return whether to stop."""
         if record["round"] > len(self.losses) + 1:
             self.evaluate_all(trainer)
         else:
@@ -69,21 +69,21 @@ class EarlyStopping:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether so many rounds have brought no new best."""
+        """Whether ``n_iter_no_change`` rounds have passed without improvement."""
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:
-        """Evaluate the model after every round, those that a checkpoint has behind it as well."""
+        """Evaluate the model after every round, including those before a checkpoint."""
         self.losses = []
         self._add(trainer.staged_models(), trainer)
 
     def _add(self, models: Iterable[Ensemble], trainer: StructBoost) -> None:
-        """Keep the losses of models, and which is the best."""
+        """Append the losses of models, and update the best stage."""
         self.losses += [self._loss(model, trainer) for model in models]
         self.best_stage = int(np.argmin(self.losses))
 
     def _loss(self, model: Ensemble, trainer: StructBoost) -> float:
-        """Mean loss of a model."""
+        """Return the mean loss of a model."""
         task = trainer.task
         if self._score is not None:
             return -checked_score(self._score, model, Fold([], [], None, self.X, self.Y))

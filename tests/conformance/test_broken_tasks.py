@@ -463,11 +463,11 @@ class ListsNothing(Choose):
         (BatchRaises, r"separate raised IndexError: out of luck"),
         (
             SlacksWithoutWeights,
-            r"separate_slacks must give each of its 12 numbered slacks a weight",
+            r"separate_slacks must give each of its 12 slacks a weight",
         ),
         (
             RepeatedSlacks,
-            r"separate_slacks must give each of its 12 outputs a slack number of its own",
+            r"separate_slacks must give each of its 12 outputs another slack index",
         ),
         (LightSlacks, r"separate_slacks with a limit of \d+ has the risk"),
         (Unpicklable, r"task cannot be pickled"),
@@ -505,6 +505,6 @@ class ListsNothing(Choose):
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_broken_property_is_named(task, message):
+def test_a_broken_property_is_named(task, message):
     with pytest.raises(TaskError, match=message):
         check_task(task(), *candidates())

@@ -59,7 +59,7 @@ class SummedChain(ChainTask):
         ("batch", "marginals_batch of X.* differs from marginals"),
     ],
 )
-def test_broken_marginals_are_found(fault, message):
+def test_broken_marginals_raise_errors(fault, message):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
     Y = [rng.integers(2, size=len(x)) for x in X]

@@ -54,7 +54,7 @@ class TiesTwoSilently(TiesTwo):
     is_valid = Task.is_valid
 
 
-def test_outputs_too_many_to_list_are_sampled_and_it_is_said():
+def test_too_many_outputs_are_sampled_with_a_warning():
     X, Y = grids()
     with pytest.warns(
         SampledOutputsWarning,
@@ -85,7 +85,7 @@ class Endless(Choose):
         return (Choose, ())
 
 
-def test_no_more_outputs_are_listed_than_asked_for():
+def test_at_most_max_outputs_are_listed():
     listed = []
 
     X, Y = candidates(3)
@@ -123,7 +123,7 @@ def test_listing_ends_when_its_time_is_up(monkeypatch):
         ((0,) * 5, (1,) * 5),
     ],
 )
-def test_mixtures_are_alike_and_often_differ_in_one_entry(first, second):
+def test_mixtures_have_the_same_form_and_often_differ_in_one_entry(first, second):
     rng = np.random.default_rng(0)
     before = deep_copy(first), deep_copy(second)
     changes = []
@@ -140,7 +140,7 @@ def test_mixtures_are_alike_and_often_differ_in_one_entry(first, second):
     assert deeply_equal(before, (first, second))
 
 
-def test_what_has_no_entries_alike_is_not_mixed():
+def test_values_of_different_forms_are_not_mixed():
     rng = np.random.default_rng(0)
     order = PairOrder(np.zeros(2), 0.0)
     for first, second in (

@@ -162,7 +162,7 @@ class OnlyTogetherTask(BinaryTask):
         return super().separate(X, Y, scores)
 
 
-def test_an_error_of_no_example_alone_names_all_that_were_given(monkeypatch):
+def test_an_error_of_no_single_example_names_all_examples(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 4)
     with pytest.raises(ZeroDivisionError) as caught:
         StructBoost(OnlyTogetherTask(), C=1.0).fit(np.eye(6), [1, -1] * 3)
@@ -171,7 +171,7 @@ def test_an_error_of_no_example_alone_names_all_that_were_given(monkeypatch):
     ]
 
 
-def test_what_is_returned_but_is_no_array_names_the_example():
+def test_a_result_that_is_not_an_array_names_the_example():
     kinds = ChainTask().kinds
     parts = [
         ChainTask().parts(np.ones((3, 2))),
@@ -186,7 +186,7 @@ def test_what_is_returned_but_is_no_array_names_the_example():
     "copy",
     [lambda error: pickle.loads(pickle.dumps(error)), lambda error: Failure.of(error).error()],
 )
-def test_notes_and_numbers_travel(copy):
+def test_notes_and_indices_survive_copying(copy):
     error = TaskError("Y[{sample}] is odd; leave it out.", 3)
     error.add_note("seen by a friend")
     note_examples(error, "loss", 5, 5)  # it names its example already
@@ -210,7 +210,7 @@ class FrozenError(Exception):
         super().__setattr__(name, value)
 
 
-def test_an_error_that_takes_no_notes_comes_as_it_is(chains):
+def test_an_error_that_takes_no_notes_is_unchanged(chains):
     task = FussyTask("nothing")
     task.loss = raise_frozen
     with pytest.raises(FrozenError, match="as it is"):
@@ -237,7 +237,7 @@ def raise_frozen(y, y_pred):
         ([[0], [1], [1]], r"Y has shape \(3, 1\)"),
     ],
 )
-def test_labels_that_are_no_classes_name_the_sample(Y, message):
+def test_an_unknown_label_names_the_sample(Y, message):
     with pytest.raises(TaskError, match=message):
         StructBoost(MulticlassTask(2), C=1.0).fit(np.eye(3), Y)
 
@@ -275,7 +275,7 @@ def broken(**methods):
         ({"kinds": ["x"]}, r"task.kinds is \['x'\]; give a dict"),
     ],
 )
-def test_what_is_no_number_or_no_kind_ends_the_fit_by_name(make, methods, message):
+def test_a_malformed_result_of_a_task_ends_the_fit_with_its_name(make, methods, message):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
     with pytest.raises(TaskError, match=message):
@@ -283,7 +283,7 @@ def test_what_is_no_number_or_no_kind_ends_the_fit_by_name(make, methods, messag
 
 
 @pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
-def test_outputs_that_are_too_few_to_score_and_inputs_in_a_dict_are_named(make):
+def test_too_few_outputs_and_dicts_of_inputs_raise_errors(make):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
     with pytest.raises(TypeError, match="not a sequence; give a list of inputs"):
@@ -292,7 +292,7 @@ def test_outputs_that_are_too_few_to_score_and_inputs_in_a_dict_are_named(make):
         make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])
 
 
-def test_an_argmax_that_takes_no_truth_is_named():
+def test_an_argmax_without_a_truth_argument_raises_an_error():
     class WithoutTruth(Task):
         kinds: ClassVar = {"x": PartKind(1)}
 

@@ -88,7 +88,7 @@ OF_STRUCTURES = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @OF_STRUCTURES
-def test_trainers_of_structures_are_searched_with_group_splits(trainer):
+def test_structured_trainers_work_in_a_grid_search_with_group_splits(trainer):
     inputs, outputs = zip(*QUERIES, strict=True)
     inputs, outputs = list(inputs), [list(y) for y in outputs]
     if not isinstance(trainer, StructBoostTagger):
@@ -125,7 +125,7 @@ def test_weights_are_routed_to_the_scores_of_structures(trainer):
     assert found.tolist() == pytest.approx(halves)
 
 
-def test_scores_do_not_depend_on_the_jobs_of_joblib():
+def test_number_of_joblib_jobs_does_not_change_scores():
     model = StructBoostClassifier(objective="hinge", C=30, max_iter=4, n_jobs=2)
     alone = cross_val_predict(model, X, Y, cv=3, method="decision_function")
     with joblib.parallel_config("threading", n_jobs=2):
@@ -157,7 +157,7 @@ def fitted(name):
 
 @pytest.mark.filterwarnings("ignore:The model is empty")
 @pytest.mark.parametrize("name", FACES)
-def test_every_face_outlives_a_pickle_and_shows_itself(name):
+def test_every_estimator_survives_pickling_and_has_a_display(name):
     model, inputs = fitted(name)
     again = pickle.loads(pickle.dumps(model))
     for method in ("decision_function", "predict_costs", "transform", "predict"):
@@ -169,7 +169,7 @@ def test_every_face_outlives_a_pickle_and_shows_itself(name):
     assert again.get_params().keys() == clone(model).get_params().keys()
 
 
-def test_answers_of_classifiers_come_out_as_frames_with_names():
+def test_responses_of_classifiers_are_frames_with_names():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.4, 0.4])]

@@ -80,7 +80,7 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_unregularised_fit_gives_the_shares_of_the_classes(classifier, n_classes):
+def test_an_unregularised_fit_gives_the_class_frequencies(classifier, n_classes):
     random = np.random.default_rng(0)
     group = np.repeat([0, 1, 2], 60)
     label = random.integers(0, n_classes, 180) * (random.random(180) < 0.4 + 0.2 * group)
@@ -107,7 +107,7 @@ def test_losses_without_probabilities_have_no_such_method():
     assert not any(hasattr(model, "predict_proba") for model in without)
 
 
-def test_probabilities_agree_with_the_predictions_and_outlive_a_file(tmp_path):
+def test_probabilities_agree_with_predictions_and_survive_a_file(tmp_path):
     model = MultiBoostCWClassifier(max_rounds=5).fit(X, np.array(["a", "b", "c"])[y])
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -126,7 +126,7 @@ def test_hinge_scores_can_be_calibrated():
 
 
 @pytest.mark.slow
-def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_path):
+def test_later_changes_of_parameters_do_not_change_probabilities(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)

@@ -140,7 +140,7 @@ def test_predictions_are_written_in_the_colours_of_the_palette(root):
         assert written.convert("RGB").getpixel((11, 0)) == (10, 200, 10)
 
 
-def test_coco_polygons_and_run_lengths_become_masks_become_masks(root):
+def test_coco_polygons_and_run_lengths_become_masks_become_masks_become_masks(root):
     square = [[2.0, 1.0, 6.0, 1.0, 6.0, 5.0, 2.0, 5.0]]
     inner = np.zeros(SHAPE, bool)
     inner[2:4, 3:5] = True

@@ -242,7 +242,7 @@ def test_path_is_warm_started_and_agrees_with_separate_fits():
     assert calls[-1] < alone[-1].history_[-1]["oracle_calls"]
 
 
-def test_no_bound_outlives_its_C_on_a_path():
+def test_bounds_on_a_path_hold_for_their_own_C_only():
     """The optimum falls with C: a bound of a larger one proves nothing."""
     X, y = multiclass_data(np.random.default_rng(3))
     program = multiclass_program(X, y)
@@ -324,7 +324,7 @@ def test_a_callback_stops_training_and_sees_the_current_model():
      Logistic(), NormBounded(), NormBoundedHinge(), StageWise()],
     ids=str,
 )  # fmt: skip
-def test_every_formulation_counts_what_it_does(formulation):
+def test_every_formulation_records_its_counts_per_round(formulation):
     X, y = multiclass_data(np.random.default_rng(5))
     rule = FreeSign() if isinstance(formulation, Logistic) else "own"
     trainer = StructBoost(
@@ -350,7 +350,7 @@ def test_fitted_trainers_pickle():
     assert pickle.loads(pickle.dumps(trainer)).predict(X) == trainer.predict(X)
 
 
-def test_solver_trouble_is_an_exception_after_a_cold_solve(monkeypatch):
+def test_a_solver_that_fails_raises_an_error(monkeypatch):
     monkeypatch.setattr(CutProgram, "_run", lambda self: (None, "made trouble"))
     with pytest.raises(SolverError, match="made trouble"):
         StructBoost(BinaryTask(), C=1.0).fit(np.arange(4.0)[:, None], [-1, -1, 1, 1])
@@ -499,12 +499,12 @@ def test_the_objective_after_spreading_is_within_the_spread_of_the_bound(problem
         ),
     ],
 )
-def test_bad_spread(changes, message):
+def test_a_spread_out_of_range_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         StructBoost(BinaryTask(), C=1.0, **changes).fit(np.zeros((2, 1)), [1, -1])
 
 
-def test_a_fit_over_several_blocks_of_rows_is_that_over_one(monkeypatch):
+def test_a_fit_over_several_blocks_of_rows_is_as_good_as_over_one(monkeypatch):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(1000, 4))
     Y = rng.integers(3, size=1000)
