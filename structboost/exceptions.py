@@ -14,6 +14,20 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+__all__ = [
+    "BinnedTableError",
+    "CheckpointError",
+    "ConstantPredictionWarning",
+    "EmptyModelWarning",
+    "EngineError",
+    "InterruptedFitWarning",
+    "ModelFileError",
+    "SampledOutputsWarning",
+    "SolverError",
+    "TaskError",
+    "TooManyOutputsError",
+]
+
 T = TypeVar("T")
 
 

@@ -16,7 +16,7 @@ from structboost.weak.registry import FAMILIES
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 PACKAGE = Path(structboost.__file__).parent
 # Modules and packages that every package may import.
-GENERAL = {"_typing", "exceptions", "validation", "progress", "runtime"}
+GENERAL = {"_moved", "_typing", "exceptions", "validation", "progress", "runtime"}
 PLUG_INS = ("masters", "engines", "shards", "weak", "tasks")
 
 

@@ -13,7 +13,6 @@ from structboost import (
     AdaBoostMOClassifier,
     BinaryTask,
     Checkpoint,
-    Exponential,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
@@ -29,7 +28,7 @@ from structboost import (
     StructuredSVMClassifier,
 )
 from structboost.exceptions import TaskError
-from structboost.masters import exponential
+from structboost.masters import Exponential, exponential
 from structboost.masters.one_slack import OneSlack
 from structboost.validation import checked_example_weights, shown
 from structboost.weak.binning import bin_features

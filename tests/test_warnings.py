@@ -10,15 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structboost import (
     ChainTask,
-    ConstantPredictionWarning,
-    EmptyModelWarning,
-    GraphInput,
     GraphTask,
     MatchingTask,
     MultiBoostCWClassifier,
     MulticlassTask,
     MultiLabelTask,
-    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -29,6 +25,9 @@ from structboost import (
 from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
+from structboost.exceptions import ConstantPredictionWarning, EmptyModelWarning
+from structboost.masters import StageWiseLikelihood
+from structboost.tasks import GraphInput
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))

@@ -17,14 +17,14 @@ from threadpoolctl import threadpool_limits
 from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import Method, grid, spread
-from structboost import (
+from structboost import PredictThenOptimize
+from structboost.decisions import (
     AcyclicPath,
     Assignment,
     Choose,
     DecisionProblem,
     GridPath,
     Knapsack,
-    PredictThenOptimize,
 )
 
 NOTEBOOK = "structures/decisions/shortest_path_nb03.npz"

@@ -15,15 +15,15 @@ from benchmarks.runner.protocol import Method, Params, Trial, cpu_timed, grid
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
-    Fold,
     MultiBoostCWClassifier,
     MulticlassTask,
     RankingTask,
     StructBoost,
     StructuredSVM,
     TaxonomyTask,
-    TreeFamily,
 )
+from structboost.selection import Fold
+from structboost.weak import TreeFamily
 from structboost.weak.union import UNION
 
 MAX_ROUNDS = 200

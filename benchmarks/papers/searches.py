@@ -13,16 +13,15 @@ from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.targets import all_of
 from structboost import (
     ChainTask,
-    GraphInput,
     GraphTask,
-    GridPath,
     HierarchicalMultiLabelTask,
-    Knapsack,
     MatchingTask,
     SegmentTask,
     SpanningTreeTask,
-    StackedParts,
 )
+from structboost.contract import StackedParts
+from structboost.decisions import GridPath, Knapsack
+from structboost.tasks import GraphInput
 
 REPEATS = 5
 # All of them are times; that both outputs are equally good is checked when they are measured.

@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 
 from benchmarks.runner.protocol import Method, grid
-from structboost import DecisionProblem
+from structboost.decisions import DecisionProblem
 
 PACKAGES = ("pyepo", "torch")
 REMEDY = "PyEPO is left out: `pip install pyepo torch` (a build of torch for CPUs will do)."

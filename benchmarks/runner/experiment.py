@@ -21,7 +21,7 @@ from benchmarks.runner.processor import CODE
 from benchmarks.runner.provenance import PACKAGES, this_run
 from benchmarks.runner.records import Record, grouped, plain, record, summary
 from benchmarks.runner.sources import code_version
-from structboost import InterruptedFitWarning
+from structboost.exceptions import InterruptedFitWarning
 
 Result = dict[str, Any]
 Case = dict[str, Any]

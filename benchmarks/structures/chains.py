@@ -15,7 +15,8 @@ from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import reach
 from benchmarks.structures.rows import Row, rows_of, tuned
-from structboost import ChainTask, CrossFitted, StackedParts, StructBoostTagger, StructuredSVM
+from structboost import ChainTask, CrossFitted, StructBoostTagger, StructuredSVM
+from structboost.contract import StackedParts
 
 FEW, MANY = "letters", "letters, nine folds"
 FILES = dict.fromkeys((FEW, MANY), ("structures/chains/letters.npz",))

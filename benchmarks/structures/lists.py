@@ -14,7 +14,9 @@ from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import reach
 from benchmarks.structures.rows import Row, rows_of, tuned
-from structboost import StageWiseRanking, StructBoostRanker, TreeFamily
+from structboost import StructBoostRanker
+from structboost.masters import StageWiseRanking
+from structboost.weak import TreeFamily
 
 NAME, METRIC, TOP = "lambdarank", "NDCG@10", 10
 FOLDS, N_STUMPS = 3, 100

@@ -16,7 +16,8 @@ from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import reach
 from benchmarks.structures.rows import Row, rows_of, tuned
-from structboost import CandidatePairs, MatchingTask, StructBoost, StructuredSVM
+from structboost import MatchingTask, StructBoost, StructuredSVM
+from structboost.tasks import CandidatePairs
 
 # The frames of a part are three apart, so no pair of them is 40 apart.
 NEAR, FAR, RECORDS = "house, 39 frames apart", "house, 90 frames apart", "febrl4"

@@ -10,7 +10,9 @@ from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import reach
 from benchmarks.structures.rows import Row, rows_of, tuned
-from structboost import CrossFitted, GraphInput, GraphTask, StackedParts, StructuredSVM
+from structboost import CrossFitted, GraphTask, StructuredSVM
+from structboost.contract import StackedParts
+from structboost.tasks import GraphInput
 
 DIRECTIONS, ENDS = "snakes, by direction only", "snakes, with features of the ends"
 FILES = dict.fromkeys((DIRECTIONS, ENDS), ("structures/grids/snakes.npz",))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.listed_outputs import OutputCodes
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -138,7 +138,7 @@ def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatAr
 def sizes(separation: Separation, scores: StackedParts) -> FloatArray:
     """Sum the absolute terms of :meth:`Separation.violations`, to bound its rounding."""
     absolute = {
-        kind: Measure(measure.parts, measure.channels, np.abs(measure.values))
+        kind: SparseFeature(measure.parts, measure.channels, np.abs(measure.values))
         for kind, measure in separation.differences.items()
     }
     rows = {kind: np.abs(of_kind) for kind, of_kind in scores.rows.items()}

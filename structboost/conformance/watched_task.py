@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.conformance.sampled_outputs import Rated
 from structboost.contract.equality import deep_copy, deeply_equal
-from structboost.contract.measures import Measure, measure_of
+from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import check_loss
 from structboost.contract.task import Task
@@ -87,7 +87,7 @@ class WatchedTask:
                 raise TaskError(f"{call} is not deterministic: two calls gave different outputs.")
         return first
 
-    def measures(self, i: int, y: Any, watched: bool = True) -> dict[str, Measure]:
+    def measures(self, i: int, y: Any, watched: bool = True) -> dict[str, SparseFeature]:
         """Return the joint feature of an output, checked."""
         value = self.call("joint_feature", i, watched, x=self.X[i], y=y)
         for of_kind in value.values() if isinstance(value, Mapping) else (value,):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
-from structboost.contract.measures import Measure, measure_of
+from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth, Separation, check_loss_of_truth, loss_of
 from structboost.contract.task import Task
@@ -154,14 +154,14 @@ def _input(task: Task, X: Sequence[Any] | None, i: int) -> Any:
 
 def _truth(
     task: Task, x: Any, y: Any, offsets: Mapping[str, IntArray], i: int
-) -> dict[str, Measure]:
+) -> dict[str, SparseFeature]:
     """Return the joint feature of the true output of example ``i``, by kind."""
     value = on_example("joint_feature", i, task.joint_feature, x, y)
     sizes = {kind: int(offsets[kind][i + 1] - offsets[kind][i]) for kind in task.kinds}
     return {kind: measure_of(task.kinds, value, kind, sizes[kind], i) for kind in task.kinds}
 
 
-def _various(truths: Mapping[int, Mapping[str, Measure]], n: int) -> list[int]:
+def _various(truths: Mapping[int, Mapping[str, SparseFeature]], n: int) -> list[int]:
     """Choose at most ``n`` examples whose true outputs cover as many channels as possible."""
     channels = {
         i: {(kind, c) for kind, measure in truth.items() for c in measure.channels.tolist()}
@@ -179,7 +179,7 @@ def _various(truths: Mapping[int, Mapping[str, Measure]], n: int) -> list[int]:
 
 
 def _favouring(
-    task: Task, truth: Mapping[str, Measure], offsets: Mapping[str, IntArray], i: int
+    task: Task, truth: Mapping[str, SparseFeature], offsets: Mapping[str, IntArray], i: int
 ) -> StackedParts:
     """Return scores at which the truth of example ``i`` gains about 1 per part over others."""
     rows, starts = {}, {}

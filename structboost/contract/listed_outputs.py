@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure, measure_of
+from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError, TooManyOutputsError, on_example
@@ -321,7 +321,7 @@ def _rated_outputs(
 
 def _listed(
     task: TaskMembers, x: Any, n_parts: Mapping[str, int], need: str
-) -> Iterator[tuple[Any, dict[str, Measure]]]:
+) -> Iterator[tuple[Any, dict[str, SparseFeature]]]:
     """Iterate over all outputs of ``x``, or raise TaskError with this ``need``."""
     listed = task.outputs(x)
     if listed is None:

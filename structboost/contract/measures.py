@@ -14,7 +14,7 @@ from structboost.contract.parts import PartKind, of_kind
 from structboost.exceptions import TaskError, on_example
 
 
-class Measure(NamedTuple):
+class SparseFeature(NamedTuple):
     """Sparse signed weights on (part, channel) pairs.
 
     The three arrays have one length.  A pair may occur more than once: its values add up.
@@ -33,7 +33,7 @@ class Measure(NamedTuple):
     channels: IntArray
     values: FloatArray
 
-    def take(self, entries: NDArray[Any]) -> Measure:
+    def take(self, entries: NDArray[Any]) -> SparseFeature:
         """Return the entries at these indices or under a mask.
 
         Parameters
@@ -43,31 +43,31 @@ class Measure(NamedTuple):
 
         Returns
         -------
-        measure : Measure
+        measure : SparseFeature
             These entries, in this order.
         """
-        return Measure(self.parts[entries], self.channels[entries], self.values[entries])
+        return SparseFeature(self.parts[entries], self.channels[entries], self.values[entries])
 
-    def append(self, other: Measure) -> Measure:
+    def append(self, other: SparseFeature) -> SparseFeature:
         """Return the entries of both.
 
         Parameters
         ----------
-        other : Measure
+        other : SparseFeature
             Entries that follow those of this one.
 
         Returns
         -------
-        measure : Measure
+        measure : SparseFeature
             All entries; pairs in both are not merged.
         """
-        return Measure(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return SparseFeature(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
 def measure_of(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
-) -> Measure:
-    """Convert a result of :meth:`Task.joint_feature` to a Measure, with all checks."""
+) -> SparseFeature:
+    """Convert a result of :meth:`Task.joint_feature` to a SparseFeature, with all checks."""
     measure = _sparse(kinds, value, kind, n_parts, i)
     for name, index, n in (
         ("part", measure.parts, n_parts),
@@ -86,7 +86,7 @@ def measure_of(
 
 def _sparse(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None
-) -> Measure:
+) -> SparseFeature:
     """Convert as :func:`measure_of`, without a check of ranges."""
     value = of_kind(kinds, value, kind, i, "joint_feature")
     if not isinstance(value, tuple):
@@ -99,7 +99,9 @@ def _sparse(
                 i,
             )
         parts, channels = np.nonzero(dense)
-        return Measure(parts.astype(np.int64), channels.astype(np.int64), dense[parts, channels])
+        return SparseFeature(
+            parts.astype(np.int64), channels.astype(np.int64), dense[parts, channels]
+        )
     if len(value) != 3:
         raise TaskError(
             f"joint_feature(X[{{sample}}], y) for kind {kind!r} is a tuple of {len(value)}; "
@@ -115,18 +117,18 @@ def _sparse(
             f"{len(channels)} channels and {len(values)} values; give one of each per entry.",
             i,
         )
-    return Measure(parts, channels, values)
+    return SparseFeature(parts, channels, values)
 
 
 def joint_features(
     task: TaskMembers, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
-) -> dict[str, Measure]:
+) -> dict[str, SparseFeature]:
     """Return the joint features of one output per example, by kind, on rows of the stack.
 
     Ranges are checked for all examples at once, because this runs in every pass.
     """
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
-    lists: dict[str, list[Measure]] = {kind: [] for kind in task.kinds}
+    lists: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
     for i, output in enumerate(outputs):
         value = on_example("joint_feature", i, task.joint_feature, X[i], output)
         for kind, measures in lists.items():
@@ -141,8 +143,8 @@ def joint_features(
 
 
 def _stacked(
-    kinds: Mapping[str, PartKind], kind: str, measures: Sequence[Measure], starts: IntArray
-) -> Measure:
+    kinds: Mapping[str, PartKind], kind: str, measures: Sequence[SparseFeature], starts: IntArray
+) -> SparseFeature:
     """Join the measures of all examples, check them, and convert parts to rows of the stack."""
     parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
     owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
@@ -151,4 +153,4 @@ def _stacked(
     if not good.all():
         i = int(owners[np.argmin(good)])
         measure_of({kind: kinds[kind]}, tuple(measures[i]), kind, int(np.diff(starts)[i]), i)
-    return Measure(parts + starts[owners], channels, values)
+    return SparseFeature(parts + starts[owners], channels, values)

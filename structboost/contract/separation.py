@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
-from structboost.contract.measures import Measure, joint_features
+from structboost.contract.measures import SparseFeature, joint_features
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
 from structboost.exceptions import TaskError, on_example
@@ -31,7 +31,7 @@ class Separation:
     ----------
     losses : ndarray, shape (n_outputs,)
         Delta(y_i, y).
-    differences : dict of str to Measure
+    differences : dict of str to SparseFeature
         By kind, entries in the order of the outputs; ``parts`` are rows of the stack.
     indptr : dict of str to ndarray of int64, shape (n_outputs + 1,)
         Entries ``indptr[k]:indptr[k + 1]`` belong to output ``k``.
@@ -47,7 +47,7 @@ class Separation:
     """
 
     losses: FloatArray
-    differences: Mapping[str, Measure]
+    differences: Mapping[str, SparseFeature]
     indptr: Mapping[str, IntArray]
     slacks: IntArray | None = None
     weights: FloatArray | None = None
@@ -138,7 +138,7 @@ class KeptTruth:
     ) -> None:
         self._listings = listings or KeptListings()
         self._indices = indices
-        self._by_kind: dict[str, Measure] | None = None
+        self._by_kind: dict[str, SparseFeature] | None = None
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
 
@@ -149,7 +149,7 @@ class KeptTruth:
 
     def joint_features(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-    ) -> dict[str, Measure]:
+    ) -> dict[str, SparseFeature]:
         """Return the joint features by kind, on rows of the stack."""
         if self._by_kind is None:
             self._by_kind = joint_features(task, X, Y, offsets)
@@ -293,13 +293,13 @@ def _stacked_loss_scores(
     return stacked
 
 
-def _merged_difference(true: Measure, other: Measure, n_channels: int) -> Measure:
+def _merged_difference(true: SparseFeature, other: SparseFeature, n_channels: int) -> SparseFeature:
     """Return ``true - other`` in the order of rows and channels, with equal pairs merged."""
-    both = true.append(Measure(other.parts, other.channels, -other.values))
+    both = true.append(SparseFeature(other.parts, other.channels, -other.values))
     keys, where = np.unique(both.parts * n_channels + both.channels, return_inverse=True)
     values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
     nonzero = np.flatnonzero(values)
-    return Measure(keys[nonzero] // n_channels, keys[nonzero] % n_channels, values[nonzero])
+    return SparseFeature(keys[nonzero] // n_channels, keys[nonzero] % n_channels, values[nonzero])
 
 
 def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:

@@ -24,7 +24,7 @@ from structboost.contract.listed_outputs import (
     listed_batch,
     listed_marginals,
 )
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, of_kind, stack_parts
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
@@ -33,10 +33,10 @@ from structboost.exceptions import TaskError, on_example
 __all__ = [
     "KeptTruth",
     "Marginals",
-    "Measure",
     "OutputCodes",
     "PartKind",
     "Separation",
+    "SparseFeature",
     "StackedParts",
     "Task",
 ]

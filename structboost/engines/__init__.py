@@ -4,26 +4,7 @@ To write one, subclass :class:`Engine` and :class:`Workers`, hold each shard as 
 :class:`ShardAtWork`, and process a :class:`Batch` by :func:`answer_of`.
 """
 
-from structboost.engines.base import (
-    Answer,
-    Batch,
-    Call,
-    Engine,
-    Layout,
-    Replay,
-    ShardAtWork,
-    Workers,
-    answer_of,
-)
+import lazy_loader
 
-__all__ = [
-    "Answer",
-    "Batch",
-    "Call",
-    "Engine",
-    "Layout",
-    "Replay",
-    "ShardAtWork",
-    "Workers",
-    "answer_of",
-]
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

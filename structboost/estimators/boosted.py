@@ -95,7 +95,7 @@ class StructBoostEstimator(BoostedEstimator):
         mean hinge of the loss plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C
         times this hinge plus half the squared norm of one linear function.  ``"exponential"`` and
         ``"l1_log_loss"``: C times these losses plus the l1 norm of the weights.  A
-        :class:`structboost.Formulation` is minimised unchanged.
+        :class:`structboost.masters.Formulation` is minimised unchanged.
     learning_rate : float or "auto"
         Fraction of each step that is taken.  ``"auto"`` depends on the objective, and
         ``learning_rate_`` is the result.  Read by stage-wise objectives.
@@ -493,9 +493,9 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     By default it boosts trees stage-wise for the likelihood of the labels
-    (:class:`structboost.StageWiseLikelihood`), each round on half of the rows, which needs no C and
-    has no certificate (docs/decisions/default-classifier.md).  ``objective="hinge"`` minimises the
-    hinge loss over stumps, to a certified gap.  Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseLikelihood`), each round on half of the rows, which needs
+    no C and has no certificate (docs/decisions/default-classifier.md).  ``objective="hinge"``
+    minimises the hinge loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------

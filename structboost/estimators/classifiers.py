@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -43,7 +43,7 @@ from structboost.validation import check_labels
 
 
 @estimator
-class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
+class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimator):
     """Base of boosted classifiers.
 
     Parameters
@@ -199,9 +199,9 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         """Return the probabilities of the classes.
 
         They are the probabilities for which the scores minimise the expected loss
-        (:meth:`structboost.Formulation.probabilities`), which may be a likelihood, the exponential
-        or the logistic loss.  The method is missing for the hinge loss, for losses over the bits of
-        a code, and for taxonomies without a likelihood.
+        (:meth:`structboost.masters.Formulation.probabilities`), which may be a likelihood, the
+        exponential or the logistic loss.  The method is missing for the hinge loss, for losses over
+        the bits of a code, and for taxonomies without a likelihood.
 
         Parameters
         ----------

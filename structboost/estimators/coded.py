@@ -29,7 +29,7 @@ from structboost.validation import (
     checked_positive,
     checked_relative_gap,
 )
-from structboost.weak.pricing import BestCode, Code, PricingRule, Tied
+from structboost.weak.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 
 # The grid of the paper's five-fold cross-validation (section V).
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)
@@ -69,7 +69,7 @@ class _CodedClassifier(BoostedClassifier):
     def _rule(self) -> PricingRule:
         """Return the pricing rule, at the beginning of its codes."""
         random_state = np.random.RandomState(self._seed)
-        return Code(lambda: random_column(len(self.classes_), random_state))
+        return CodeWord(lambda: random_column(len(self.classes_), random_state))
 
     def _settings(self, task: Task) -> dict[str, Any]:
         return {"pricing": self._rule(), "columns_per_channel": 1, "random_state": self._seed}
@@ -204,7 +204,7 @@ class _WordClassifier(_CodedClassifier):
         return CodedTask(coding_matrix(self.coding, n_classes, np.random.RandomState(self._seed)))
 
     def _rule(self) -> PricingRule:
-        return Tied()
+        return SharedOverChannels()
 
 
 @estimator
@@ -229,7 +229,7 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
         return CodedTask(coding_matrix("one_vs_all", n_classes, random_state))
 
     def _rule(self) -> PricingRule:
-        return Tied()
+        return SharedOverChannels()
 
 
 @estimator

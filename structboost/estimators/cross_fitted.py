@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
-from structboost.estimators.labelled_parts import PartTable, beside, form_of
+from structboost.estimators.labelled_parts import PartTable, form_of, hstack
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
@@ -223,7 +223,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return np.array(names, dtype=object)
 
     def _output(self, X: Any, parts: PartTable, responses: FloatArray) -> Any:
-        rows = beside(responses, parts.rows) if self.passthrough else responses
+        rows = hstack(responses, parts.rows) if self.passthrough else responses
         return self._form.with_rows(X, parts, rows)
 
     def __sklearn_is_fitted__(self) -> bool:

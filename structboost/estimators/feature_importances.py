@@ -11,7 +11,7 @@ from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.table import Scorer
 
 
-class Explained:
+class FeatureImportanceMixin:
     """Mixin for estimators of a table that explains scores by features."""
 
     def _scorer(self) -> Scorer:

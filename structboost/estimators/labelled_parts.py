@@ -180,7 +180,7 @@ def _has_sets(y: Any) -> bool:
     return any(not isinstance(one, str | Mapping) and hasattr(one, "__len__") for one in y)
 
 
-def beside(responses: FloatArray, rows: Any) -> Any:
+def hstack(responses: FloatArray, rows: Any) -> Any:
     """Append features to responses, as a sparse array if the features are sparse."""
     if sparse.issparse(rows):
         return sparse.csr_array(sparse.hstack((responses, rows), format="csr"))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -33,7 +33,7 @@ from structboost.validation import check_labels
 
 
 @estimator
-class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstimator):
+class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documented, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak

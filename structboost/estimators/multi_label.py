@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     FORMS,
     check_same_sort,
@@ -46,14 +46,14 @@ _MOST_PAIRED = 14
 
 @estimator
 class StructBoostMultiLabelClassifier(
-    ClassifierMixin, Explained, StructBoostEstimator, TableEstimator
+    ClassifierMixin, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
 ):
     """Classifier of inputs with any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate, and
-    predicts the set with the least expected ``loss``.  ``objective="hinge"`` minimises the hinge of
-    the loss over stumps, to a certified gap.  Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate,
+    and predicts the set with the least expected ``loss``.  ``objective="hinge"`` minimises the
+    hinge of the loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -33,15 +33,15 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
+class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstimator):
     """Ranker that optimises the fraction of pairs in the right order (section 3.2).
 
     With two levels of relevance, this fraction is the AUC.
 
     By default it boosts trees stage-wise on the exponential loss of the pairs of a query
-    (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
-    has no certificate (docs/decisions/default-ranker.md).  The weight of a pair is the difference
-    of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
+    (:class:`structboost.masters.StageWiseRanking`), each round on half of the items, which needs no
+    C and has no certificate (docs/decisions/default-ranker.md).  The weight of a pair is the
+    difference of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
     ``objective="hinge"`` minimises the hinge of ``loss`` over stumps, to a certified gap.  Engines
     of several processes need it.
 

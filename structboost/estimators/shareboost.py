@@ -39,7 +39,7 @@ class ShareBoostClassifier(TaxonomyClassifier):
     C : float
         Weight of the loss against the regulariser; infinite for none.
     regulariser : {"frobenius", "l1", "l1_linf"}
-        Norm of the weights that is penalised (:class:`structboost.Logistic`).
+        Norm of the weights that is penalised (:class:`structboost.masters.Logistic`).
     gradient_tolerance : float
         Largest entry of the gradient at which a fit of the weights ends.
     learners_per_round : int

@@ -59,11 +59,11 @@ class StructBoostTagger(StructBoostEstimator):
     strings.  Its tags are strings or numbers.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  For
-    sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood, to
-    a certified gap, and chooses C (docs/decisions/linear-likelihood.md).
-    ``objective="hinge"`` minimises the hinge of the fraction of wrong tags, to a certified gap.
-    Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
+    For sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood,
+    to a certified gap, and chooses C (docs/decisions/linear-likelihood.md). ``objective="hinge"``
+    minimises the hinge of the fraction of wrong tags, to a certified gap. Engines of several
+    processes need it.
 
     Parameters
     ----------

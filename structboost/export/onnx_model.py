@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import structboost
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
@@ -73,7 +73,7 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
         graph.output("scores", graph.scores(model.scorer(kind)))
         member = next(iter(model.members.values())) if kind is None else model.members[kind]
         n_features, names = member.n_features, None
-    elif isinstance(model, Explained):
+    elif isinstance(model, FeatureImportanceMixin):
         check_is_fitted(model)
         _add_outputs(graph, model)
         estimator: Any = model
@@ -178,7 +178,7 @@ class _Graph:
         """Add the scores of rows by trees."""
         return self.add("TreeEnsembleRegressor", rows, domain=_ML, **trees.attributes())
 
-    def beside(self, rows: str, columns: SetColumns) -> str:
+    def hstack(self, rows: str, columns: SetColumns) -> str:
         """Append the columns of ``columns.beside`` to rows."""
         missing = columns.outside.shape[1] - 1
         first, last = self.constant(0.0), self.constant(float(missing))
@@ -292,7 +292,7 @@ class _Terms:
         trees = _Terms(self._graph)
         trees.take(scorer.trees)
         assert trees.trees is not None
-        rows = self._graph.beside("X", scorer.columns)
+        rows = self._graph.hstack("X", scorer.columns)
         self.outputs.append(self._graph.ensemble(rows, trees.trees))
 
     @take.register

@@ -36,7 +36,9 @@ class Array:
     Parameters
     ----------
     dtype : str
+        Its type, such as ``"float64"``.
     shape : tuple of int or str
+        Its dimensions: numbers, names, or sums of them.
     low, high : float or str, optional
         Smallest and largest entry.
     infinite : bool
@@ -69,6 +71,7 @@ class Part:
     Parameters
     ----------
     arrays : dict of str to Array
+        The arrays, by name.
     sizes : dict of str to int or str
         Fixed dimensions, as a size or as the name of one in the part "".
     """

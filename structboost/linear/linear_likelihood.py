@@ -107,7 +107,7 @@ class LinearLikelihoodTrainer(Trainer):
     verbose : int
         1 shows a progress bar.
     active : collection of str
-        Kinds whose rows are numbers of active features (:func:`structboost.active_features`).
+        Kinds whose rows are numbers of active features (:func:`structboost.weak.active_features`).
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
     on_held_out : callable, optional

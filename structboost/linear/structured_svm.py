@@ -98,8 +98,8 @@ class StructuredSVM(Trainer):
         Most exact passes, in which the task's argmax sees every example once.
     active : sequence of str
         Kinds of parts whose rows are numbers of active features
-        (:func:`structboost.active_features`) instead of values: sparse rows of zeros and ones, of
-        hundreds of thousands of features.
+        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and ones,
+        of hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
@@ -249,7 +249,7 @@ class StructuredSVM(Trainer):
                 if run is None:
                     run = _Run(svm, X, Y, shares)
                 else:
-                    run.go_on_to(svm)
+                    run.continue_with(svm)
                 svm._train(run)
             yield svm
             if svm.interrupted_:
@@ -375,7 +375,7 @@ class _Run:
         self.primal, self.bound = np.inf, -np.inf
         self.history: list[dict[str, Any]] = []
 
-    def go_on_to(self, svm: StructuredSVM) -> None:
+    def continue_with(self, svm: StructuredSVM) -> None:
         """Take the parameters of another fit; the cuts stay, and their multipliers are scaled."""
         factor = float(svm.C) / float(self.svm.C)
         self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)

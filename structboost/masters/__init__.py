@@ -4,24 +4,7 @@ For a stage-wise objective of your own, write a :class:`Boosting` that makes a :
 A master or booster has the methods of those protocols that fit it.
 """
 
-from structboost.masters.base import (
-    Booster,
-    Boosting,
-    LearnsFromHeldOut,
-    RecallsResponses,
-    Resumable,
-    Spreadable,
-    TakesSparseResponses,
-    WeightedColumns,
-)
+import lazy_loader
 
-__all__ = [
-    "Booster",
-    "Boosting",
-    "LearnsFromHeldOut",
-    "RecallsResponses",
-    "Resumable",
-    "Spreadable",
-    "TakesSparseResponses",
-    "WeightedColumns",
-]
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

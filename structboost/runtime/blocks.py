@@ -63,7 +63,7 @@ def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None)
     Parameters
     ----------
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First row of each example, by kind (:class:`structboost.StackedParts`).
+        First row of each example, by kind (:class:`structboost.contract.StackedParts`).
     most_examples : int, optional
         Largest number of examples in a block.
     """

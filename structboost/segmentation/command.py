@@ -32,7 +32,7 @@ from structboost.segmentation.image_files import (
     read_photograph,
     write_png,
 )
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -45,7 +45,7 @@ from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
 from structboost.segmentation.stroke_segmentation import StrokeSegmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.validation import (
     checked_n_jobs,
     checked_positive,
@@ -173,7 +173,7 @@ def _train(options: argparse.Namespace) -> bool:
     )
     problems: Sequence[str] = ()
     if options.images is None:
-        synthetic = made_images()
+        synthetic = make_synthetic_images()
         _print_line(f"no folder given: training on {synthetic.name}")
         segmenter.n_segments = min(options.segments, 150)
         segmenter.fit(
@@ -211,7 +211,7 @@ def _predict(options: argparse.Namespace) -> bool:
     files = image_files(options.images)
     model = Segmenter.load(options.model) if options.model else None
     check_targets(files, options)
-    meaning = Meaning() if model is None else model.meaning_
+    meaning = LabelMap() if model is None else model.meaning_
     n_labels = 2 if model is None else model.n_labels_
     if not -1 <= options.background < n_labels:
         raise ValueError(
@@ -258,7 +258,7 @@ def _draw(options: argparse.Namespace) -> bool:
 
 
 def _write(
-    image: Path, one: Segmented, options: argparse.Namespace, meaning: Meaning, n_labels: int
+    image: Path, one: Segmented, options: argparse.Namespace, meaning: LabelMap, n_labels: int
 ) -> None:
     """Write the mask of an image, its overlay and, if asked for, the probabilities."""
     mask = one.mask
@@ -336,7 +336,7 @@ def _read(
     options: argparse.Namespace,
     part: str,
     n_labels: int | None = None,
-    meaning: Meaning | None = None,
+    meaning: LabelMap | None = None,
 ) -> LabelledFolder:
     """Read the images of a part of the split, or all, and report those left out."""
     names = None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.segmentation.image_files import VOID, Mask, Photograph, resized_mask
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.vision.drawing import WHITE, blank, class_colours, sheet, text_size, write_text
 from structboost.vision.images import Pixels, resized
 
@@ -26,7 +26,7 @@ def draw_segmentation(
     n_labels: int = 2,
     *,
     background: int | None = 0,
-    meaning: Meaning | None = None,
+    meaning: LabelMap | None = None,
     legend: bool = False,
 ) -> Pixels:
     """Draw a segmentation on a copy of a photograph.
@@ -44,7 +44,7 @@ def draw_segmentation(
         Number of classes.
     background : int or None
         Class without paint where there are more than two; None paints all.
-    meaning : Meaning, optional
+    meaning : LabelMap, optional
         Names and colours of the classes, where they have any.
     legend : bool
         Whether a strip below the photograph names the colours, if there are more than two classes.
@@ -68,17 +68,17 @@ def draw_segmentation(
         canvas[mask == 0] *= _FADE
     else:
         painted = (mask < n_labels) & (mask != (VOID if background is None else background))
-        colours = _colours(n_labels, meaning or Meaning())
+        colours = _colours(n_labels, meaning or LabelMap())
         canvas[painted] += _TINT * (colours[mask[painted]] - canvas[painted])
     drawn = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
     drawn[_outlines(mask)] = WHITE
     if not legend or n_labels == 2:
         return drawn
     present = [k for k in np.unique(mask[mask < n_labels]).tolist() if k != background]
-    return _with_legend(drawn, present, n_labels, meaning or Meaning())
+    return _with_legend(drawn, present, n_labels, meaning or LabelMap())
 
 
-def _colours(n_labels: int, meaning: Meaning) -> Pixels:
+def _colours(n_labels: int, meaning: LabelMap) -> Pixels:
     """Choose the colours of the masks where they are visible, and generated ones elsewhere."""
     colours = class_colours(n_labels)
     for label in range(n_labels):
@@ -88,7 +88,7 @@ def _colours(n_labels: int, meaning: Meaning) -> Pixels:
     return colours
 
 
-def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: Meaning) -> Pixels:
+def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: LabelMap) -> Pixels:
     """Add lines of squares in the colours of classes, with names, below a drawing."""
     colours = _colours(n_labels, meaning)
     height, width = drawn.shape[:2]

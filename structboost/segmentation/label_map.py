@@ -21,7 +21,7 @@ _MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
-class Meaning:
+class LabelMap:
     """Meaning of the values of masks.
 
     Parameters
@@ -45,7 +45,7 @@ class Meaning:
     has_void: bool = False
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Meaning:
+    def from_record(cls, record: Mapping[str, Any]) -> LabelMap:
         """Build the meaning from a record of a model file, of this or an earlier version."""
         if "white_is_foreground" in record:
             foreground = record["foreground"]
@@ -189,7 +189,7 @@ class Meaning:
         return "values of masks are class indices, 255 is void"
 
 
-def meaning_of(values: set[int], of_model: Meaning | None = None, n_labels: int = 2) -> Meaning:
+def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int = 2) -> LabelMap:
     """Derive the meaning of masks from their values.
 
     Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
@@ -199,12 +199,12 @@ def meaning_of(values: set[int], of_model: Meaning | None = None, n_labels: int 
     ----------
     values : set of int
         All values of the masks.
-    of_model : Meaning, optional
+    of_model : LabelMap, optional
         Meaning of the masks a model was trained on, which is used wherever the values allow it.
     n_labels : int
         Number of classes of that model.
     """
-    of_model = of_model or Meaning()
+    of_model = of_model or LabelMap()
     if of_model.foreground or n_labels > 2:
         return of_model
     if of_model.classes and values <= {*of_model.classes, VOID}:
@@ -221,7 +221,7 @@ def meaning_of(values: set[int], of_model: Meaning | None = None, n_labels: int 
     else:
         classes = ()
     has_void = not classes and VOID in values
-    return Meaning(classes, names=of_model.names, colours=of_model.colours, has_void=has_void)
+    return LabelMap(classes, names=of_model.names, colours=of_model.colours, has_void=has_void)
 
 
 def check_hard_edges(mask: Mask, name: str) -> None:
@@ -243,7 +243,7 @@ def check_hard_edges(mask: Mask, name: str) -> None:
         raise ValueError(
             f"{name} holds {len(values)} values from 0 to {VOID}, as masks of two values with soft "
             f"edges do; threshold it: 255 * (mask > {VOID // 2}). If the values are classes, give "
-            "their names (--classes), or meaning=Meaning() to Segmenter."
+            "their names (--classes), or meaning=LabelMap() to Segmenter."
         )
 
 
@@ -272,13 +272,13 @@ class ClassTable(NamedTuple):
 
     Attributes
     ----------
-    meaning : Meaning
+    meaning : LabelMap
         Names and colours.
     values : dict of (int, int, int) to int
         Value of each colour; empty in a table without colours.
     """
 
-    meaning: Meaning
+    meaning: LabelMap
     values: dict[Colour, int]
 
 
@@ -313,7 +313,7 @@ def read_classes(path: str | PathLike[str]) -> ClassTable:
     named = {value: name for value, name in names.items() if value != VOID}
     listed = tuple(named.get(value, "") for value in range(max(named, default=-1) + 1))
     colours = tuple(colour for colour, value in values.items() if value != VOID)
-    return ClassTable(Meaning(names=listed, colours=colours), values)
+    return ClassTable(LabelMap(names=listed, colours=colours), values)
 
 
 def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:

@@ -24,7 +24,7 @@ from structboost.segmentation.image_files import (
     read_photograph,
     text_lines,
 )
-from structboost.segmentation.label_map import Meaning, check_hard_edges, meaning_of
+from structboost.segmentation.label_map import LabelMap, check_hard_edges, meaning_of
 from structboost.segmentation.mask_sources import MaskSource, mask_source
 
 
@@ -38,7 +38,7 @@ class LabelledImage:
         Name of the file, without suffix.
     image_file, mask_file : Path
         Files of photograph and mask.
-    meaning : Meaning
+    meaning : LabelMap
         Meaning of the values of the mask.
     source : MaskSource
         Reader of the mask.
@@ -47,7 +47,7 @@ class LabelledImage:
     name: str
     image_file: Path
     mask_file: Path
-    meaning: Meaning
+    meaning: LabelMap
     source: MaskSource
 
     @property
@@ -73,14 +73,14 @@ class LabelledFolder(NamedTuple):
     ----------
     images : list of LabelledImage
         Pairs of photographs and masks.
-    meaning : Meaning
+    meaning : LabelMap
         Meaning of the values of the masks.
     problems : list of str
         Files that were left out, and why.
     """
 
     images: list[LabelledImage]
-    meaning: Meaning
+    meaning: LabelMap
     problems: list[str]
 
 
@@ -94,7 +94,7 @@ def read_folder(
     strict: bool = False,
     mask_name: str = "{name}",
     classes: str | PathLike[str] | None = None,
-    meaning: Meaning | None = None,
+    meaning: LabelMap | None = None,
     verbose: int = 0,
 ) -> LabelledFolder:
     """Read photographs with their masks.
@@ -121,7 +121,7 @@ def read_folder(
         Name of a mask without suffix, in which ``{name}`` is the name of the image.
     classes : str or path, optional
         File with lines ``INDEX NAME``, or ``R G B NAME`` for masks of colours.
-    meaning : Meaning, optional
+    meaning : LabelMap, optional
         Meaning of the masks of a model, which is used wherever the values allow it.
     verbose : int
         1 reports progress on standard error.
@@ -151,7 +151,7 @@ def read_folder(
         of_model = meaning
         if of_model is None or not of_model.names:
             of_model = replace(
-                of_model or Meaning(), names=source.meaning.names, colours=source.meaning.colours
+                of_model or LabelMap(), names=source.meaning.names, colours=source.meaning.colours
             )
         used = meaning_of(all_values, of_model, n_labels or 2)
     if not used.foreground and n_labels is not None:
@@ -254,7 +254,7 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
     return [group_of[name] for name in names]
 
 
-def _listed(meaning: Meaning, n_labels: int) -> str:
+def _listed(meaning: LabelMap, n_labels: int) -> str:
     if meaning.classes:
         return " and ".join(str(value) for value in meaning.classes)
     return f"0..{n_labels - 1}"

@@ -22,7 +22,7 @@ from structboost.segmentation.image_files import (
     files_in,
     read_mask,
 )
-from structboost.segmentation.label_map import ClassTable, Colour, Meaning, read_classes
+from structboost.segmentation.label_map import ClassTable, Colour, LabelMap, read_classes
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 # Labels of LabelMe that are no classes.
@@ -38,13 +38,13 @@ class MaskSource(ABC):
         File of the mask by the name of the image.
     doubts : dict of str to str
         Problems of names that several masks have.
-    meaning : Meaning
+    meaning : LabelMap
         Names and colours of the values, as far as they have any.
     """
 
     files: dict[str, Path]
     doubts: dict[str, str]
-    meaning: Meaning
+    meaning: LabelMap
 
     @abstractmethod
     def values(self, name: str) -> Mask:
@@ -76,7 +76,7 @@ def mask_source(
         raise ImageFileError(
             f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
         )
-    table = ClassTable(Meaning(), {}) if classes is None else read_classes(classes)
+    table = ClassTable(LabelMap(), {}) if classes is None else read_classes(classes)
     if place.is_file():
         return _CocoMasks(place)
     pictures, doubts = files_by_name(
@@ -128,7 +128,7 @@ class _CocoMasks(MaskSource):
             ) from error
         if len(names) > VOID:
             raise ImageFileError(f"{file} has {len(names) - 1} categories; at most 254 do.")
-        self.meaning = Meaning(names=names)
+        self.meaning = LabelMap(names=names)
         self._images = dict(named)
         self.files = dict.fromkeys(self._images, file)
         self.doubts = files_by_name(paths, f"in {file} the image")[1]
@@ -160,7 +160,7 @@ class _LabelMeMasks(MaskSource):
     shapes lie on top.
     """
 
-    def __init__(self, files: dict[str, Path], table: Meaning) -> None:
+    def __init__(self, files: dict[str, Path], table: LabelMap) -> None:
         self.files, self.doubts = files, {}
         names: Iterable[str] = (name for name in table.names if name)
         if not table.names:
@@ -170,7 +170,7 @@ class _LabelMeMasks(MaskSource):
             raise ImageFileError(
                 f"The LabelMe files have {len(names_of_classes)} labels; at most 254 do."
             )
-        self.meaning = Meaning(names=("background", *names_of_classes), colours=table.colours)
+        self.meaning = LabelMap(names=("background", *names_of_classes), colours=table.colours)
         self._classes = {name: value for value, name in enumerate(self.meaning.names)}
         self._classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
 

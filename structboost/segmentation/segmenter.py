@@ -45,7 +45,7 @@ from structboost.segmentation.image_inputs import (
     photograph,
     resized_strokes,
 )
-from structboost.segmentation.label_map import Meaning, meaning_of
+from structboost.segmentation.label_map import LabelMap, meaning_of
 from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.refinement import refine_mask
@@ -100,7 +100,7 @@ class Segmenter(Documented, BaseEstimator):
         Folder that keeps the features of images.
     verbose : int
         1 reports progress on standard error.
-    meaning : Meaning, optional
+    meaning : LabelMap, optional
         Meaning of the values of masks.  By default two values are two classes, of which the
         larger is the foreground; more values are class indices, and 255 is void.
 
@@ -115,7 +115,7 @@ class Segmenter(Documented, BaseEstimator):
     sharpness_ : float
         Factor that turns differences of energies into those of log-probabilities; it makes the
         training labels most likely.
-    meaning_ : Meaning
+    meaning_ : LabelMap
         Meaning of the values of masks, for files of predictions.
     history_ : list of dict
         Records of the CRF's training (primal, bound, gap), one per round.
@@ -140,7 +140,7 @@ class Segmenter(Documented, BaseEstimator):
     n_jobs: int | None = None
     cache: str | PathLike[str] | None = None
     verbose: int = 0
-    meaning: Meaning | None = None
+    meaning: LabelMap | None = None
 
     def fit(
         self,
@@ -567,7 +567,7 @@ class Segmenter(Documented, BaseEstimator):
             raise ValueError(
                 f"{name} separates object and background, but the model has {self.n_labels_} "
                 "classes; leave it out, or train a model of one class against the others "
-                "(Meaning(foreground=...), --foreground)."
+                "(LabelMap(foreground=...), --foreground)."
             )
         return resized_strokes(scribbles, shape, described.labels.shape, name)
 

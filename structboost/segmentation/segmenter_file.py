@@ -29,7 +29,7 @@ from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
 from structboost.segmentation.image_files import VOID
 from structboost.segmentation.joint_classifier import JointClassifier, n_joint_features
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
 from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES
 from structboost.segmentation.unaries import GROUPS, WORDS, UnaryClassifiers, UnarySettings
@@ -88,7 +88,7 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             **_parameters(header),
             "crf": CRFSettings(**header["crf"]),
             "unaries": UnarySettings(**header["unaries"]),
-            "meaning_": Meaning.from_record(header["meaning"]),
+            "meaning_": LabelMap.from_record(header["meaning"]),
             # Files of earlier versions have no meaning.
             "sharpness_": finite_number(header.get("sharpness", 1.0), "sharpness"),
             "n_labels_": sizes["n_labels"],

@@ -20,7 +20,7 @@ NAME = "synthetic images: coins of scikit-image on its photographs of brick, gra
 _WIDTH, _HEIGHT = 160, 120
 
 
-class MadeImages(NamedTuple):
+class SyntheticImages(NamedTuple):
     """Rendered pictures with masks and scribbles.
 
     Attributes
@@ -41,7 +41,7 @@ class MadeImages(NamedTuple):
     name: str
 
 
-def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
+def make_synthetic_images(n: int = 24, *, random_state: int = 0) -> SyntheticImages:
     """Render pictures of one to three coins, relit and scaled, on a texture, with a little noise.
 
     Equal arguments give equal pixels.
@@ -64,7 +64,7 @@ def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
     images, masks, scribbles = (
         list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True)
     )
-    return MadeImages(images, masks, scribbles, NAME)
+    return SyntheticImages(images, masks, scribbles, NAME)
 
 
 def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:

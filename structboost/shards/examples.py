@@ -81,7 +81,7 @@ class TrainingSet(ABC):
         example_weights : ndarray, shape (n_examples,)
             They sum to 1.
         in_shards : dict of str to ShardFeatures
-            :attr:`structboost.WeakLearnerFamily.shard_features` of the kinds that have them.
+            :attr:`structboost.weak.WeakLearnerFamily.shard_features` of the kinds that have them.
         """
         in_batches = self.task.separates_in_batches
         blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)

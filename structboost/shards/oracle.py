@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs, probe_argmax
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
@@ -219,7 +219,11 @@ def _column_products(
 
 
 def _split(
-    difference: Measure, outputs: IntArray, weights: FloatArray, starts: IntArray, n_channels: int
+    difference: SparseFeature,
+    outputs: IntArray,
+    weights: FloatArray,
+    starts: IntArray,
+    n_channels: int,
 ) -> list[BlockMeasure]:
     """Return the measures of the blocks that begin at the rows ``starts``."""
     values = difference.values * np.repeat(weights, np.diff(outputs))
@@ -229,7 +233,7 @@ def _split(
     measures = []
     for b in range(len(starts) - 1):
         inside = order[ends[b] : ends[b + 1]]
-        entries = Measure(
+        entries = SparseFeature(
             difference.parts[inside] - starts[b], difference.channels[inside], values[inside]
         )
         measures.append(block_measure(entries, n_channels, np.array([0, len(inside)]), np.ones(1)))

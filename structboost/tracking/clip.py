@@ -13,7 +13,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.tracking.boxes_file import numbers_of, read_boxes
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracks_file import box_text
 from structboost.tracking.video import open_frames
 from structboost.tracking.window import box_drawn_by_mouse
@@ -63,7 +63,7 @@ def open_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
     truths = [read_boxes(path) for path in options.truth or ()]
     boxes = [_parsed_box(text) for text in options.box or ()]
     if options.source is None:
-        rendered = made_clip()
+        rendered = make_synthetic_clip()
         frames: Iterator[tuple[int, Pixels]] = iter(list(enumerate(rendered.frames))[start:])
         name, fps = rendered.name, rendered.fps
         n_frames: int | None = len(rendered.frames)

@@ -45,8 +45,8 @@ class StructBoostTracker(BoxTracker):
 
     Examples
     --------
-    >>> from structboost.tracking import StructBoostTracker, made_clip
-    >>> clip = made_clip(3)
+    >>> from structboost.tracking import StructBoostTracker, make_synthetic_clip
+    >>> clip = make_synthetic_clip(3)
     >>> tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
     >>> tracker.update(clip.frames[1]).shape
     (4,)

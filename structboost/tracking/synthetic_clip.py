@@ -24,7 +24,7 @@ _POST_WIDTH = 26  # of the occluder, pixels
 _NOISE = 2.5  # standard deviation, grey levels
 
 
-class MadeClip(NamedTuple):
+class SyntheticClip(NamedTuple):
     """Rendered sequence with its true boxes.
 
     Attributes
@@ -48,7 +48,7 @@ class MadeClip(NamedTuple):
     name: str
 
 
-def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
+def make_synthetic_clip(n_frames: int = 120, *, random_state: int = 0) -> SyntheticClip:
     """Render a synthetic clip with known boxes.
 
     A head moves along a smooth path, is scaled (0.8 to 1.25), relit (0.6 to 1.2) and passes behind
@@ -92,7 +92,7 @@ def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
         scene += _NOISE * rng.standard_normal(scene.shape, np.float32)[:, :, ::-1]
         frames[index] = np.clip(np.rint(scene), 0, 255)
     name = "synthetic clip: astronaut's head over a coffee table"
-    return MadeClip(frames, boxes, _free_fraction(boxes, posts), 25.0, name)
+    return SyntheticClip(frames, boxes, _free_fraction(boxes, posts), 25.0, name)
 
 
 def _waves(

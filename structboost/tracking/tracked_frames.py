@@ -82,8 +82,6 @@ def track_frames(
     tracker: BoxTracker,
     frames: Iterable[tuple[int, Pixels]],
     boxes: ArrayLike,
-    *,
-    each: Callable[[int, Pixels, TrackedFrames], Any] | None = None,
 ) -> TrackedFrames:
     """Track an object through frames.
 
@@ -95,12 +93,10 @@ def track_frames(
         Indices and images, such as :func:`structboost.tracking.open_frames`.
     boxes : array-like, shape (4,) or (n_first, 4)
         The object in the first frame, or in the first ones, a row each.
-    each : callable, optional
-        Called as ``each(index, image, so_far)`` after every frame.
 
     Returns
     -------
-        TrackedFrames
+    TrackedFrames
         Also after Ctrl-C, or if a frame cannot be read: see ``interrupted`` and ``error``.
 
     Raises
@@ -112,13 +108,8 @@ def track_frames(
     VideoError
         If not even the first frames can be read.
     """
-
-    def each_of_one(index: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
-        if each is not None:
-            each(index, image, so_far[0])
-
     first_boxes = np.atleast_2d(np.asarray(boxes, np.float64))
-    return track_objects([tracker], frames, first_boxes[None], each=each_of_one)[0]
+    return track_objects([tracker], frames, first_boxes[None])[0]
 
 
 def track_objects(

@@ -75,15 +75,15 @@ class StructBoost(Trainer):
     weak_learner : str, callable, list of these, or dict of these by kind
         Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
         "piecewise", or a callable that makes the family from the training parts, as
-        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  With
-        trees the objective of "one_slack" has a ridge (:class:`structboost.OneSlack`).  A list
-        is the union of families, as ``["linear", "stump"]``.  A dict has the families of
+        :class:`structboost.weak.StumpFamily` does (:func:`structboost.weak.register_weak_learner`).
+        With trees the objective of "one_slack" has a ridge (:class:`structboost.masters.OneSlack`).
+        A list is the union of families, as ``["linear", "stump"]``.  A dict has the families of
         each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
     formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
         The restricted master.  The first two minimise the hinge loss and have the same optimum
         (Theorem 2.1); the third minimises the exponential loss over all outputs
-        (:class:`structboost.Exponential`); the fourth maximises the conditional likelihood
-        (:class:`structboost.ConditionalLikelihood`).
+        (:class:`structboost.masters.Exponential`); the fourth maximises the conditional likelihood
+        (:class:`structboost.masters.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool
@@ -112,7 +112,7 @@ class StructBoost(Trainer):
         File to write the run to once per minute, or as set in :class:`structboost.Checkpoint`.
         If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
         Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
-        :class:`structboost.Exponential`, stumps and trees do.
+        :class:`structboost.masters.Exponential`, stumps and trees do.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
@@ -195,8 +195,9 @@ class StructBoost(Trainer):
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
-        may_part: bool = True,
+        can_split: bool = True,
         score: Score | None = None,
+        may_part: bool | None = None,
     ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -209,12 +210,15 @@ class StructBoost(Trainer):
         folds : sequence of Fold, optional
             Folds on which ``C="auto"`` is chosen.  By default a fifth of the examples is held out,
             each in turn if there are fewer than 2,000.
-        may_part : bool
+        can_split : bool
             Whether ``C="auto"`` may replace a union by one of its families that is clearly better
             alone.  With False, the certificate always covers the union.
         score : callable, optional
             ``score(model, fold)`` of an :class:`Ensemble` and a fold, which ``C="auto"`` maximises
             instead of its default criterion.
+
+        may_part : bool, optional
+            Name of ``can_split`` in version 0.2, which warns.
 
         Raises
         ------
@@ -242,8 +246,11 @@ class StructBoost(Trainer):
         """
         announce_compilation()
         X, Y = by_position(X), by_position(Y)
+        if may_part is not None:
+            can_split = may_part
+            warn_user("may_part is named can_split now; write can_split.", FutureWarning)
         if self.C == AUTO:
-            tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
+            tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
         else:
             _fit([self], X, Y, sample_weight)

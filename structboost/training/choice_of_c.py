@@ -230,7 +230,7 @@ class _FoldFits:
         """Continue with ``C``, and measure the models."""
         left = _ROUNDS * self._settings.max_rounds - self._rounds
         settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
-        self._loops = [loop.again(settings) for loop in self._loops]
+        self._loops = [loop.repeat(settings) for loop in self._loops]
         for fold, loop in zip(self._folds, self._loops, strict=True):
             self._run(fold, loop)
         last = [loop.state.history[-1] for loop in self._loops]

@@ -266,7 +266,7 @@ class Loop(ABC):
         self._is_search = not all(of.exact_pricing for of in columns.families.values())
         rule.bind(weighted)
 
-    def again(self, settings: Settings) -> Self:
+    def repeat(self, settings: Settings) -> Self:
         """A loop at another C, warm started: cuts and columns stay."""
         began = time.perf_counter()
         return type(self)(settings, self.task, self.weighted, self.columns, self.rule, began)
@@ -506,9 +506,9 @@ class MasterLoop(Loop):
         return self.weighted
 
     @override
-    def again(self, settings: Settings) -> Self:
+    def repeat(self, settings: Settings) -> Self:
         self.master.set_C(float(settings.C))
-        return super().again(settings)
+        return super().repeat(settings)
 
     @property
     @override

@@ -165,7 +165,7 @@ class Plan:
                 if loop is None:
                     loop = probing.loop(probe, X, Y, sample_weight, resources)
                 else:
-                    loop = loop.again(probe)
+                    loop = loop.repeat(probe)
                 loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
             except SolverError:
                 # At a C this large the solver gives up, and so does the search.
@@ -263,7 +263,7 @@ def train(
                     if before is None:
                         loop = plan.loop(settings, X, Y, sample_weight, resources)
                     else:
-                        loop = before.again(settings)
+                        loop = before.repeat(settings)
                     keep(loop)
                 except KeyboardInterrupt:
                     # This C has no model yet; those before it are complete.

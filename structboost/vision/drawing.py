@@ -83,18 +83,18 @@ def blank(height: int, width: int, colour: Colour) -> Pixels:
     return np.full((height, width, 3), colour, np.uint8)
 
 
-def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0, paper: Colour = WHITE) -> Pixels:
-    """Join rows of tiles in one image, with gaps in the colour of the paper.
+def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0) -> Pixels:
+    """Join rows of tiles in one image, with white gaps.
 
     The tiles of a row have one height, and all rows have one width.
     """
-    lines = [_join(tiles, gap, paper, axis=1) for tiles in rows]
-    return _join(lines, gap, paper, axis=0)
+    lines = [_join(tiles, gap, axis=1) for tiles in rows]
+    return _join(lines, gap, axis=0)
 
 
-def _join(images: Sequence[Pixels], gap: int, paper: Colour, *, axis: int) -> Pixels:
+def _join(images: Sequence[Pixels], gap: int, *, axis: int) -> Pixels:
     height, width = images[0].shape[:2]
-    between = blank(gap, width, paper) if axis == 0 else blank(height, gap, paper)
+    between = blank(gap, width, WHITE) if axis == 0 else blank(height, gap, WHITE)
     parts = [part for image in images for part in (between, image)][1:]
     return np.asarray(np.concatenate(parts, axis=axis))
 

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import structboost
-from structboost import Knapsack, MulticlassTask, StructBoost, estimators, tracking
+from structboost import MulticlassTask, StructBoost, estimators, tracking
+from structboost.decisions import Knapsack
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
@@ -29,7 +30,7 @@ from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.tracking.tracked_frames import warm_up
 from structboost.weak.active_feature import active_features
 from structboost.weak.registry import FAMILIES
@@ -182,5 +183,5 @@ def _many_values() -> None:
 
 
 def _segmenter() -> None:
-    images = made_images(4)
+    images = make_synthetic_images(4)
     Segmenter(n_segments=40, C=1.0).fit(images.images, images.masks).predict(images.images[0])

@@ -20,9 +20,9 @@ from benchmarks.runner.experiment import Source
 from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, tokens
 from structboost import HierarchicalMultiLabelTask, MatchingTask
 from structboost.segmentation.image_files import write_png
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.tracking.boxes_file import write_boxes
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 
 pytestmark = pytest.mark.benchmarks
 GLASS = Source("glass", Path())
@@ -279,7 +279,7 @@ def test_made_strokes_lie_inside_and_follow_their_seed():
 
 
 def test_strokes_on_made_photographs_cut_out_most_of_the_object(tmp_path):
-    made, root = made_images(3), tmp_path / "segmentation" / "grabcut_bsds"
+    made, root = make_synthetic_images(3), tmp_path / "segmentation" / "grabcut_bsds"
     folders = {"images": made.images, "masks": made.masks, "scribbles1": made.scribbles}
     for folder, each in folders.items():
         (root / folder).mkdir(parents=True)
@@ -318,7 +318,7 @@ def test_an_object_that_was_absent_is_where_the_truth_says(kind):
 
 
 def test_a_made_clip_is_tracked_to_a_page_and_kept(tmp_path, capsys):
-    clip, folder = made_clip(8), tmp_path / "tracking" / "deer"
+    clip, folder = make_synthetic_clip(8), tmp_path / "tracking" / "deer"
     (folder / "img").mkdir(parents=True)
     for index, frame in enumerate(clip.frames):
         cv2.imwrite(str(folder / "img" / f"{index:04d}.png"), frame[:, :, ::-1])

@@ -17,7 +17,8 @@ from benchmarks.runner.experiment import Experiment, Runner, Unit
 from benchmarks.runner.pages import across
 from benchmarks.runner.records import FIELDS, record, summary, write_json
 from benchmarks.runner.sources import code_version, imported_sources
-from structboost import InterruptedFitWarning, MulticlassTask, StructuredSVM
+from structboost import MulticlassTask, StructuredSVM
+from structboost.exceptions import InterruptedFitWarning
 
 pytestmark = pytest.mark.benchmarks
 

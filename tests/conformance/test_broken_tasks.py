@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.conformance.check_task import check_task
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -179,7 +179,7 @@ class BatchOfTruths(Choose):
     """A batch form that never finds a violated output."""
 
     def separate(self, X, Y, scores):
-        nothing = Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        nothing = SparseFeature(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
         return Separation(np.zeros(len(Y)), {"x": nothing}, {"x": np.zeros(len(Y) + 1, np.int64)})
 
 
@@ -195,7 +195,9 @@ class LocalRows(Choose):
         found = super().separate(X, Y, scores)
         m = found.differences["x"]
         first = np.repeat(scores.offsets["x"][:-1], np.diff(found.indptr["x"]))
-        return changed(found, differences={"x": Measure(m.parts - first, m.channels, m.values)})
+        return changed(
+            found, differences={"x": SparseFeature(m.parts - first, m.channels, m.values)}
+        )
 
 
 class TooFewOutputs(Choose):
@@ -220,7 +222,7 @@ class BadBatchWeight(Choose):
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
         m = found.differences["x"]
-        return changed(found, differences={"x": Measure(m.parts, m.channels + 1, m.values)})
+        return changed(found, differences={"x": SparseFeature(m.parts, m.channels + 1, m.values)})
 
 
 class BatchChangesScores(Choose):

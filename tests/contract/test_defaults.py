@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from structboost import StructBoost, Task, TaskError
+from structboost import StructBoost, Task
 from structboost.contract.optional_methods import codes_of, gains_of
+from structboost.exceptions import TaskError
 
 
 class Signs(Task):

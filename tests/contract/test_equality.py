@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.contract.equality import deep_copy, deep_hash, deeply_equal
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 
 
@@ -34,8 +34,8 @@ class Holder:
         (Holder(np.ones(2)), Holder(np.ones(2)), True),
         (Holder(np.ones(2)), Holder(np.zeros(2)), False),
         (
-            Measure(np.ones(1), np.ones(1), np.ones(1)),
-            Measure(np.ones(1), np.ones(1), np.zeros(1)),
+            SparseFeature(np.ones(1), np.ones(1), np.ones(1)),
+            SparseFeature(np.ones(1), np.ones(1), np.zeros(1)),
             False,
         ),
         (StackedParts({"x": np.ones(2)}, {}), StackedParts({"x": np.ones(2)}, {}), True),

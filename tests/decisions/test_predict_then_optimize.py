@@ -11,22 +11,18 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from structboost import (
     DecisionInput,
-    GridPath,
-    Knapsack,
     PredictThenOptimize,
     PredictThenOptimizeTask,
-    ShortestPath,
-    SolvedBy,
     StructBoost,
     StructuredSVM,
-    TaskError,
-    Tour,
 )
+from structboost.decisions import GridPath, Knapsack, ShortestPath, SolvedBy, Tour
 from structboost.decisions.inputs import read_features
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import DecisionInputs
 from structboost.decisions.training import LinearFits, _Fit, _Part, normalized_regret
+from structboost.exceptions import TaskError
 from structboost.selection.folds import random_folds
 from tests.helpers.scikit_learn import check_battery
 

@@ -9,21 +9,17 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from structboost import (
-    AcyclicPath,
-    Choose,
     Decision,
     DecisionInput,
-    GridPath,
-    Knapsack,
     PredictThenOptimize,
     PredictThenOptimizeTask,
-    SolvedBy,
     StructBoost,
     StructuredSVM,
-    TaskError,
     check_task,
 )
 from structboost.contract.parts import StackedParts
+from structboost.decisions import AcyclicPath, Choose, GridPath, Knapsack, SolvedBy
+from structboost.exceptions import TaskError
 
 ROUTES = GridPath(2, 3)
 

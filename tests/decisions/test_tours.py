@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import LinearProgram, Tour
+from structboost.decisions import LinearProgram, Tour
 
 
 @settings(max_examples=60, deadline=None)

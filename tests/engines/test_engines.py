@@ -14,13 +14,14 @@ import psutil
 import pytest
 from loky import ProcessPoolExecutor
 
-from structboost import BinaryTask, EngineError, MulticlassTask, RankingTask, StructBoost, TaskError
+from structboost import BinaryTask, MulticlassTask, RankingTask, StructBoost
 from structboost.engines import processes, worker
 from structboost.engines.base import Batch, Call, Layout, ShardAtWork
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
 from structboost.engines.worker import release
+from structboost.exceptions import EngineError, TaskError
 from structboost.runtime import blocks
 from structboost.runtime.freed_memory import keep_freed_memory
 from tests.helpers.engine_tasks import (

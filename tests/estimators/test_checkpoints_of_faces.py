@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from structboost import (
-    CheckpointError,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.exceptions import CheckpointError
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,6 @@ import pytest
 from sklearn.datasets import load_iris
 
 from structboost import (
-    ActiveFeatureFamily,
     AdaBoostMHClassifier,
     MulticlassTask,
     ShareBoostClassifier,
@@ -18,6 +17,7 @@ from structboost import (
     StructBoostRanker,
     StructuredSVMClassifier,
 )
+from structboost.weak import ActiveFeatureFamily
 
 X, Y = load_iris(return_X_y=True)
 OF_TRAINER = {"C": 20, "max_rounds": 6, "tol": 0.2}

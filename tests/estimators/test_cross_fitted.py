@@ -11,7 +11,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from structboost import (
-    CandidatePairs,
     ChainTask,
     CrossFitted,
     MatchingTask,
@@ -19,9 +18,9 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     StructBoostTagger,
     StructuredSVM,
-    TaskError,
-    labelled_stretches,
 )
+from structboost.exceptions import TaskError
+from structboost.tasks import CandidatePairs, labelled_stretches
 from tests.helpers.scikit_learn import check_battery
 
 CROSS_FITTED = "answers for the training set are those of classifiers that have not seen it"

@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from structboost import Fold, StructBoostTagger
+from structboost import StructBoostTagger
 from structboost.contract.parts import StackedParts
 from structboost.estimators.chunks import chosen_offset
+from structboost.selection import Fold
 
 
 def rare_names(n=300, seed=0):

@@ -18,15 +18,15 @@ from structboost import (
     BinnedTable,
     EarlyStopping,
     RankingTask,
-    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     StructuredSVMClassifier,
-    TaskError,
-    TreeFamily,
 )
 from structboost.engines.local import Threads
+from structboost.exceptions import TaskError
+from structboost.masters import StageWiseLikelihood
+from structboost.weak import TreeFamily
 from tests.helpers.scikit_learn import check_battery
 
 X, y = load_iris(return_X_y=True)

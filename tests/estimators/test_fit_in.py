@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 
 import structboost.estimators
 from structboost import (
-    Choose,
     CrossFitted,
     PredictThenOptimize,
     RankingTask,
@@ -30,6 +29,7 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
+from structboost.decisions import Choose
 
 FACES = structboost.estimators.__all__
 RNG = np.random.default_rng(0)
@@ -184,6 +184,9 @@ def test_responses_of_classifiers_are_frames_with_names():
         crossed.transform(frame[["b", "a", "c"]])
     binary = CrossFitted(LogisticRegression(), folds=2).fit(X, Y)
     assert binary.get_feature_names_out().tolist() == ["logisticregression_1"]
+    binary.set_params(passthrough=True)
+    named = binary.get_feature_names_out(["p", "q", "r"])
+    assert named.tolist() == ["logisticregression_1", "p", "q", "r"]
     piped = make_pipeline(crossed, StructBoostClassifier(max_iter=3)).fit(frame, labels)
     assert list(piped[-1].feature_names_in_) == list(found.columns)
     inputs, outputs = zip(*QUERIES, strict=True)

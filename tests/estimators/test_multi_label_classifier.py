@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from structboost import EmptyModelWarning, StructBoostMultiLabelClassifier
+from structboost import StructBoostMultiLabelClassifier
+from structboost.exceptions import EmptyModelWarning
 from tests.helpers.scikit_learn import check_battery
 
 NAMES = np.array(["cat", "dog", "fish"])

@@ -18,20 +18,17 @@ from sklearn.preprocessing import StandardScaler
 
 import structboost
 from structboost import (
-    ConditionalLikelihood,
-    Exponential,
-    OneSlack,
-    StageWiseLikelihood,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.masters import ConditionalLikelihood, Exponential, OneSlack, StageWiseLikelihood
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
-    "ignore::structboost.ConstantPredictionWarning",
-    "ignore::structboost.EmptyModelWarning",
+    "ignore::structboost.exceptions.ConstantPredictionWarning",
+    "ignore::structboost.exceptions.EmptyModelWarning",
 )
 
 RNG = np.random.default_rng(0)

@@ -16,23 +16,25 @@ from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
-    ConditionalLikelihood,
-    Exponential,
-    Logistic,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
-    NormBounded,
     ShareBoostClassifier,
-    StageWise,
-    StageWiseLikelihood,
     StructBoostClassifier,
-    StumpFamily,
 )
 from structboost.estimators.saved import saved_link
 from structboost.files import DamagedFileError
-from structboost.weak.pricing import Best
+from structboost.masters import (
+    ConditionalLikelihood,
+    Exponential,
+    Logistic,
+    NormBounded,
+    StageWise,
+    StageWiseLikelihood,
+)
+from structboost.weak import StumpFamily
+from structboost.weak.pricing import BestChannel
 
 X, y = load_iris(return_X_y=True)
 
@@ -141,7 +143,7 @@ def test_later_changes_of_parameters_do_not_change_probabilities(tmp_path):
         np.testing.assert_array_equal(again.predict_proba(X), found)
         model.set_params(objective="l1_log_loss", C=3.0)
         np.testing.assert_array_equal(model.predict_proba(X), found)
-    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": Best()}):
+    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": BestChannel()}):
         model = StructBoostClassifier(objective="hinge", max_iter=5, **parameters).fit(X, y)
         model.save(tmp_path / "model")
         assert not hasattr(model, "predict_proba")

@@ -5,12 +5,12 @@ import pytest
 
 from structboost import (
     Checkpoint,
-    CheckpointError,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.exceptions import CheckpointError
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 

@@ -11,16 +11,16 @@ from sklearn.metrics import log_loss
 
 from structboost import (
     MulticlassTask,
-    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostTagger,
-    TreeFamily,
 )
 from structboost.contract.parts import StackedParts
 from structboost.estimators import boosted
+from structboost.masters import StageWiseLikelihood
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.weak import TreeFamily
 
 X, Y = make_classification(
     400, 8, n_informative=4, n_classes=3, flip_y=0.3, random_state=1, shuffle=True

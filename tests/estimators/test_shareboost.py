@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from sklearn.datasets import load_digits, load_iris
 
-from structboost import (
-    Logistic,
-    MulticlassTask,
-    ShareBoostClassifier,
-    SparsityPathDisplay,
-    StructBoost,
-)
+from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
+from structboost.masters import Logistic
 from structboost.masters.logistic import LogisticMaster
 from structboost.weak.feature import FeatureFamily
 from structboost.weak.free_sign import CHOICES, FreeSign

@@ -12,7 +12,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import get_tags
 
-from structboost import ModelFileError, StackedParts, StructBoostClassifier, StructBoostTagger
+from structboost import StructBoostClassifier, StructBoostTagger
+from structboost.contract import StackedParts
+from structboost.exceptions import ModelFileError
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}

@@ -11,22 +11,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost import (
-    BinnedTable,
-    Checkpoint,
-    CheckpointError,
-    EmptyModelWarning,
-    Exponential,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-)
+from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
+from structboost.exceptions import CheckpointError, EmptyModelWarning
+from structboost.masters import Exponential
 from structboost.masters.base import RestrictedMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
 from structboost.validation import SparseRows
-from structboost.weak.pricing import Code
+from structboost.weak.pricing import CodeWord
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
@@ -208,8 +201,8 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
             "checkpoint needs state, .*which OneSlackMaster of OneSlack .* with stabilize=True",
         ),
         (
-            {"pricing": Code(lambda: np.ones(3))},
-            "checkpoint needs can_resume, which Code .* take pricing='own'",
+            {"pricing": CodeWord(lambda: np.ones(3))},
+            "checkpoint needs can_resume, which CodeWord .* take pricing='own'",
         ),
         ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),
         ({"checkpoint": Checkpoint("run.npz", seconds=None)}, "neither rounds nor seconds"),

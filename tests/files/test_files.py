@@ -13,7 +13,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from structboost import ModelFileError, StructBoostClassifier, load_model
+from structboost import StructBoostClassifier, load_model
+from structboost.exceptions import ModelFileError
 from structboost.files.atomic_write import whole_file, whole_folder, write_whole
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache

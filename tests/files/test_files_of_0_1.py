@@ -9,7 +9,7 @@ import pytest
 
 from structboost import BinnedTable, MulticlassTask, StructBoost, StructBoostClassifier
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 
 FOLDER = Path(__file__).parent / "files_of_0_1"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
@@ -46,7 +46,7 @@ def test_checkpoint_of_0_1_is_resumed(tmp_path):
 
 @pytest.mark.parametrize("name", ["scribbles", "objects"])
 def test_segmenters_segment_as_before(name):
-    made = made_images(4)
+    made = make_synthetic_images(4)
     scribbles = made.scribbles[3] if name == "scribbles" else None
     mask = Segmenter.load(FOLDER / f"{name}.segmenter").predict(made.images[3], scribbles)
     assert abs(int(mask.sum()) - ANSWERS[f"{name}.segmenter"]) < 0.02 * mask.size

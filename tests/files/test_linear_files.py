@@ -7,20 +7,17 @@ from sklearn.exceptions import NotFittedError
 
 from structboost import (
     ChainTask,
-    Choose,
     DecisionInput,
-    GridPath,
-    Knapsack,
-    ModelFileError,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
     StructuredSVM,
     StructuredSVMClassifier,
-    TaskError,
     load_model,
 )
+from structboost.decisions import Choose, GridPath, Knapsack
+from structboost.exceptions import ModelFileError, TaskError
 from tests.files.test_files import crafted, put
 from tests.helpers.damaged_files.all_kinds import KINDS
 

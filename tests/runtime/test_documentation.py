@@ -3,13 +3,13 @@
 import pytest
 
 from structboost import (
-    Choose,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
     StructuredSVM,
 )
+from structboost.decisions import Choose
 from structboost.runtime import documentation
 from structboost.segmentation import Segmenter
 

@@ -16,13 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
-from structboost import (
-    Exponential,
-    InterruptedFitWarning,
-    MulticlassTask,
-    StructBoost,
-    StructuredSVM,
-)
+from structboost import MulticlassTask, StructBoost, StructuredSVM
+from structboost.exceptions import InterruptedFitWarning
+from structboost.masters import Exponential
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted

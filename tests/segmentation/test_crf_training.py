@@ -11,6 +11,7 @@ from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import (
     CRFSettings,
     fit_crf,
+    fit_tuned,
     linear_function,
     tuned,
 )
@@ -194,3 +195,24 @@ def test_C_is_chosen_by_cross_validation():
 def test_crf_settings_name_unknown_weak_learners():
     with pytest.raises(ValueError, match="linear_and_stump"):
         CRFSettings(weak_learner="forest")
+
+
+@pytest.mark.parametrize(
+    "changed", [{"columns_per_round": 1}, {"tol": 0.5}, {"by_area": False}, {"linear_C": 1e-3}]
+)
+def test_a_setting_of_the_crf_with_another_value_changes_the_model(changed):
+    graphs, counts = linear_images(4, 0)
+    counts = [count * (1 + np.arange(20)[:, None]) for count in counts]  # areas that differ
+    usual, other = (
+        fit_crf(graphs, counts, CRFSettings(**settings), 1.0) for settings in ({}, changed)
+    )
+    assert other.objective_ != usual.objective_
+    if "columns_per_round" in changed:
+        assert len(other.model_.weights) <= len(SIZES) * len(other.history_)
+
+
+def test_C_is_searched_on_at_most_the_number_of_images_that_is_set(capsys):
+    graphs, counts = linear_images(8, 0)
+    settings = CRFSettings(learner="ssvm", search_images=4)
+    fit_tuned(graphs, counts, settings, None, verbose=True)
+    assert "search for C on 4 images" in capsys.readouterr().err

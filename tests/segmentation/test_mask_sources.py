@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from structboost.segmentation import Meaning, Segmenter, made_images
+from structboost.segmentation import LabelMap, Segmenter, make_synthetic_images
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.image_files import ImageFileError, read_mask, write_png
@@ -63,9 +63,9 @@ def test_two_values_are_two_classes(root, values, labels):
 def test_void_beside_two_values_stays_void_and_more_values_are_indices():
     two = meaning_of({3, 9, 255})
     np.testing.assert_array_equal(two.labels(np.array([[3, 9, 255]], np.uint8)), [[0, 1, 255]])
-    assert meaning_of({0, 3, 9, 255}) == Meaning(has_void=True)
-    assert meaning_of({3, 9}, n_labels=12) == Meaning()
-    assert meaning_of({0}, Meaning(classes=(0, 128))).classes == (0, 128)  # all background
+    assert meaning_of({0, 3, 9, 255}) == LabelMap(has_void=True)
+    assert meaning_of({3, 9}, n_labels=12) == LabelMap()
+    assert meaning_of({0}, LabelMap(classes=(0, 128))).classes == (0, 128)  # all background
 
 
 def test_void_of_training_stays_void_in_masks_of_0_and_255():
@@ -81,7 +81,7 @@ def test_masks_with_soft_edges_raise_an_error(root):
         write_png(root / f"masks/{name}.png", soft)
     with pytest.raises(ImageFileError, match=r"a.png holds 5 values .*soft edges.*threshold it"):
         read(root)
-    made = made_images(2)
+    made = make_synthetic_images(2)
     masks = [cv2.GaussianBlur(255 * mask, (5, 5), 0) for mask in made.masks]
     with pytest.raises(ValueError, match=r"masks\[0\] holds \d+ values.*soft edges"):
         Segmenter(n_segments=20, C=1.0).fit(made.images, masks)
@@ -93,7 +93,7 @@ def test_masks_with_soft_edges_raise_an_error(root):
 
 @pytest.mark.slow
 def test_a_segmenter_learns_from_any_two_values():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     segmenter = Segmenter(n_segments=20, C=1.0).fit(
         made.images, [3 + 4 * mask for mask in made.masks], made.scribbles
     )
@@ -316,7 +316,7 @@ def test_overlays_leave_the_background_unpainted_and_a_legend_names_the_colours(
     assert not np.array_equal(drawn[5, 120], drawn[5, 180])
     assert (draw_segmentation(image, mask, 3, background=None)[5, 5] != 120).any()
     assert (draw_segmentation(image, mask, 3, background=1)[5, 5] != 120).any()
-    meaning = Meaning(names=("sky", "cow", "sheep"), colours=((0, 0, 0), (250, 0, 0), (0, 0, 250)))
+    meaning = LabelMap(names=("sky", "cow", "sheep"), colours=((0, 0, 0), (250, 0, 0), (0, 0, 250)))
     with_legend = draw_segmentation(image, mask, 3, meaning=meaning, legend=True)
     assert with_legend.shape[0] > 90
     np.testing.assert_array_equal(
@@ -343,3 +343,14 @@ def test_feature_cache_deletes_the_files_that_were_not_used_for_longest(tmp_path
     assert not old.exists()
     assert cache.path(images[0], 4).exists()
     assert cache.path(images[2], 4).exists()
+
+
+def test_a_meaning_that_is_given_to_a_segmenter_says_which_value_is_the_object():
+    made = make_synthetic_images(2)
+    masks = [np.where(mask, 9, 4).astype(np.uint8) for mask in made.masks]
+    meaning = LabelMap(classes=(9, 4))
+    turned = Segmenter(n_segments=20, C=1.0, meaning=meaning).fit(made.images, masks)
+    assert turned.meaning_ == meaning
+    usual = Segmenter(n_segments=20, C=1.0).fit(made.images, [1 - mask for mask in made.masks])
+    image = made.images[0]
+    np.testing.assert_array_equal(turned.predict(image), usual.predict(image))

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from structboost.progress import Phase
-from structboost.segmentation import OwnUnaries, Segmenter, made_images
+from structboost.segmentation import OwnUnaries, Segmenter, make_synthetic_images
 from structboost.segmentation.crf_training import images_of_search
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.feature_cache import Describing, FeatureCache, StoredImages
@@ -31,7 +32,7 @@ def mean_colours(image, labels):
 
 @pytest.mark.slow
 def test_segmenter_learns_from_superpixels_and_features_of_the_user():
-    made, fresh = made_images(5), made_images(2, random_state=7)
+    made, fresh = make_synthetic_images(5), make_synthetic_images(2, random_state=7)
     unaries = OwnUnaries(LogisticRegression(C=100.0), features=mean_colours, n_folds=2)
     segmenter = Segmenter(C=1.0, superpixels=squares, unaries=unaries)
     segmenter = clone(segmenter).fit(made.images, made.masks)
@@ -48,7 +49,7 @@ def test_segmenter_learns_from_superpixels_and_features_of_the_user():
 
 
 def test_bad_functions_of_the_user_raise_clear_errors():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     for settings, message in (
         (
             {"superpixels": lambda image: image[:, :, 0] / 2.0},
@@ -75,7 +76,7 @@ def test_bad_functions_of_the_user_raise_clear_errors():
 
 @pytest.mark.slow
 def test_images_are_read_from_the_cache_when_they_are_used(tmp_path):
-    images = made_images(2).images
+    images = make_synthetic_images(2).images
     asked = []
 
     def features(image, labels):
@@ -138,3 +139,17 @@ def test_phase_shows_its_time_during_a_long_step(monkeypatch, capsys):
     with Phase("digging", 3, visible=False) as line:
         line.step()
     assert capsys.readouterr().err == ""
+
+
+def test_a_classifier_of_your_own_learns_from_at_most_the_number_of_superpixels_that_is_set():
+    made = make_synthetic_images(2)
+    sizes = []
+
+    class Counting(DummyClassifier):
+        def fit(self, X, y, sample_weight=None):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    unaries = OwnUnaries(Counting(), features=mean_colours, n_folds=2, n_rows=25)
+    Segmenter(C=1.0, superpixels=squares, unaries=unaries).fit(made.images, made.masks)
+    assert sizes == [25, 25]

@@ -17,8 +17,9 @@ from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost import InterruptedFitWarning, ModelFileError, progress
+from structboost import progress
 from structboost.cli import main
+from structboost.exceptions import InterruptedFitWarning, ModelFileError
 from structboost.segmentation.crf_model import calibrated_sharpness, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
@@ -27,7 +28,7 @@ from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.prediction import Settings, segment_files
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 from structboost.segmentation.unary_training import _Training
 from structboost.training.loop import Loop
@@ -37,7 +38,7 @@ QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 def write_folder(root, n, seed):
     """Synthetic images as folders, with masks of 0 and 255, and scribbles."""
-    made = made_images(n, random_state=seed)
+    made = make_synthetic_images(n, random_state=seed)
     for folder in ("images", "masks", "scribbles"):
         (root / folder).mkdir(parents=True)
     for number in range(n):
@@ -50,7 +51,7 @@ def write_folder(root, n, seed):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    made = made_images(8)
+    made = make_synthetic_images(8)
     segmenter = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(made.images, made.masks)
     path = tmp_path_factory.mktemp("model") / "coins.model"
     segmenter.save(path)
@@ -69,7 +70,7 @@ def agreement(segmenter, made, with_scribbles=False):
 @pytest.mark.slow
 def test_loaded_segmenter_predicts_as_the_saved_one(trained):
     segmenter, path = trained
-    made = made_images(4, random_state=7)
+    made = make_synthetic_images(4, random_state=7)
     assert agreement(segmenter, made) > 0.95
     last = segmenter.history_[-1]
     assert last["cross_fitted"]
@@ -90,7 +91,7 @@ def test_segmenter_is_an_estimator_of_scikit_learn(trained):
     assert again.get_params() == segmenter.get_params()
     assert not hasattr(again, "crf_model_")
     assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
-    fresh = made_images(3, random_state=7)
+    fresh = make_synthetic_images(3, random_state=7)
     counts = SegmentationScores.of(
         [
             confusion(mask, segmenter.predict(image), 2)
@@ -138,7 +139,7 @@ def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calib
 
 @pytest.mark.slow
 def test_images_of_a_group_are_in_one_fold():
-    images = [describe(image, 20) for image in made_images(6).images]
+    images = [describe(image, 20) for image in make_synthetic_images(6).images]
     counts = [
         np.tile([[3, 1], [1, 3]], (image.n_superpixels, 1))[: image.n_superpixels]
         for image in images
@@ -155,7 +156,7 @@ def test_images_of_a_group_are_in_one_fold():
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
 def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
-    made, fresh = made_images(6), made_images(4, random_state=5)
+    made, fresh = make_synthetic_images(6), make_synthetic_images(4, random_state=5)
     settings = CRFSettings(learner=learner)
     segmenter = Segmenter(n_segments=100, C=1.0, crf=settings).fit(
         made.images, made.masks, made.scribbles
@@ -165,6 +166,8 @@ def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
     strokes = fresh.scribbles[0]
     found = segmenter.predict(fresh.images[0], strokes)
     assert (found[strokes == 1] == 1).mean() > 0.95
+    probabilities = segmenter.predict_proba(fresh.images[0], strokes)
+    assert np.mean(probabilities.argmax(axis=2) == found) > 0.98  # outlines may differ
     with pytest.raises(ValueError, match="give scribbles"):
         segmenter.predict(fresh.images[0])
     with pytest.raises(ValueError, match="one size"):
@@ -200,7 +203,7 @@ def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
 
 @pytest.mark.slow
 def test_segmenter_names_bad_training_sets(trained):
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
         Segmenter().fit(made.images, made.masks[:1])
     with pytest.raises(ValueError, match="2 images and 1 masks"):
@@ -229,20 +232,20 @@ def test_segmenter_names_bad_training_sets(trained):
     ],
 )
 def test_segmenter_names_bad_parameters_before_the_work(parameters, message):
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with pytest.raises((ValueError, TypeError), match=message):
         Segmenter(**parameters).fit(made.images, made.masks)
 
 
 def test_segmenter_refuses_a_single_group():
-    made = made_images(3)
+    made = make_synthetic_images(3)
     with pytest.raises(ValueError, match="All 3 images are of the group a; give at least two"):
         Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
 
 
 @pytest.mark.slow
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
-    segmenter, made = trained[0], made_images(1, random_state=9)
+    segmenter, made = trained[0], make_synthetic_images(1, random_state=9)
     image = made.images[0]
     found = segmenter.predict(image)
     wrong = np.zeros(found.shape, np.uint8)
@@ -257,7 +260,7 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
 @pytest.mark.slow
 def test_settings_of_one_file_do_not_affect_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
-    write_png(image, made_images(1).images[0])
+    write_png(image, make_synthetic_images(1).images[0])
     first = next(segment_files(Settings(trained[1]), [image], [None]))
     next(segment_files(Settings(trained[1], longest=9), [image], [None]))
     again = next(segment_files(Settings(trained[1]), [image], [None]))
@@ -265,7 +268,7 @@ def test_settings_of_one_file_do_not_affect_the_next(trained, tmp_path):
 
 
 def test_error_of_one_image_gives_its_index():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)
     for what, message in (
         ({"images": [images[0], images[1] / 255.0]}, r"images\[1\] is float64"),
@@ -295,7 +298,7 @@ def test_error_of_one_image_gives_its_index():
 @pytest.mark.slow
 def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     segmenter, _ = trained
-    made = made_images(8)
+    made = make_synthetic_images(8)
     pictures, masks = (
         [Image.fromarray(image) for image in made.images],
         [255 * mask for mask in made.masks],
@@ -303,7 +306,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     other = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(pictures, masks)
     assert other.n_labels_ == 2
     assert [r["primal"] for r in other.history_] == [r["primal"] for r in segmenter.history_]
-    fresh = made_images(1, random_state=7).images[0]
+    fresh = make_synthetic_images(1, random_state=7).images[0]
     np.testing.assert_array_equal(other.predict(Image.fromarray(fresh)), segmenter.predict(fresh))
     np.testing.assert_array_equal(
         next(other.predict_in_turn([Image.fromarray(fresh)])), segmenter.predict(fresh)
@@ -326,7 +329,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
 @pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained):
     segmenter, _ = trained
-    image = describe(made_images(1, random_state=4).images[0], 300)
+    image = describe(make_synthetic_images(1, random_state=4).images[0], 300)
     found = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads, user_api="blas"):
@@ -350,7 +353,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
         return unary_potentials(*arguments, **settings)
 
     monkeypatch.setattr("structboost.segmentation.segmenter.unary_potentials", watched)
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with threadpool_limits(2, user_api="blas"):
         Segmenter(n_segments=20, C=1.0, crf=CRFSettings(max_rounds=1)).fit(
             made.images, made.masks, made.scribbles
@@ -360,7 +363,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
 
 @pytest.mark.slow
 def test_segment_command_names_void_masks_and_writes_null(trained, tmp_path, capsys):
-    made = made_images(2, random_state=3)
+    made = make_synthetic_images(2, random_state=3)
     for folder in ("images", "masks"):
         (tmp_path / folder).mkdir()
     mask_of = {"a": np.full_like(made.masks[0], 255), "b": made.masks[1]}
@@ -441,7 +444,7 @@ def test_segment_command_never_overwrites_an_input(trained, tmp_path, capsys, mo
 
 @pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
-    made = made_images(4)
+    made = make_synthetic_images(4)
     masks = []
     for mask in made.masks:
         three = mask.copy()
@@ -574,7 +577,7 @@ def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys
 
 @pytest.mark.slow
 def test_ctrl_c_during_prediction_leaves_the_finished_masks(trained, tmp_path, monkeypatch, capsys):
-    made = made_images(2, random_state=7)
+    made = make_synthetic_images(2, random_state=7)
     for number, image in enumerate(made.images):
         write_png(tmp_path / f"{number}.png", image)
     predict, n_calls = Segmenter.mask_and_probabilities, []
@@ -696,6 +699,6 @@ def test_segment_command_never_writes_masks_over_images(trained, tmp_path, capsy
     (folder / "photo.jpg").rename(image)
     other = tmp_path / "other"
     other.mkdir()
-    write_png(other / "00.png", made_images(1).images[0])
+    write_png(other / "00.png", make_synthetic_images(1).images[0])
     assert main([*common, str(other / "00.png"), "--out", str(tmp_path / "out")]) == 2
     assert "rename one" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from structboost.segmentation.superpixels import (
     region_means,
     superpixels,
 )
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
 HALVES = np.full((40, 50, 3), 30, np.uint8)
@@ -138,7 +138,7 @@ def test_describe_refuses_arrays_that_are_no_photographs(image):
 
 @pytest.mark.slow
 def test_word_histograms_are_fractions_of_the_neighbourhood():
-    images = [describe(image, 40) for image in made_images(3).images]
+    images = [describe(image, 40) for image in make_synthetic_images(3).images]
     codebook = learn_codebook(images, 12)
     np.testing.assert_array_equal(codebook, learn_codebook(images, 12))
     histogram = word_histograms(images[0], codebook)
@@ -153,7 +153,7 @@ def test_word_histograms_are_fractions_of_the_neighbourhood():
 
 def test_word_histograms_reach_two_superpixels_away():
     """Neighbourhood size 2 (section 4.5), by breadth-first search and counting."""
-    image = describe(made_images(1).images[0], 40)
+    image = describe(make_synthetic_images(1).images[0], 40)
     rng = np.random.default_rng(0)
     codebook = rng.integers(0, 256, (5, image.point_descriptors.shape[1]))
     words = rng.integers(0, 5, len(image.points))
@@ -171,7 +171,7 @@ def test_word_histograms_reach_two_superpixels_away():
 
 def test_feature_cache_returns_equal_features_and_replaces_damaged_files(tmp_path):
     cache = FeatureCache(tmp_path / "features")
-    image = made_images(1).images[0]
+    image = make_synthetic_images(1).images[0]
     fresh, kept = cache.describe(image, 40), cache.describe(image, 40)
     for name in ("labels", "edges", "contrasts", "point_descriptors"):
         np.testing.assert_array_equal(getattr(fresh, name), getattr(kept, name))
@@ -188,7 +188,7 @@ def test_feature_cache_returns_equal_features_and_replaces_damaged_files(tmp_pat
 
 @pytest.mark.slow
 def test_processes_do_not_change_features():
-    images = made_images(3).images
+    images = make_synthetic_images(3).images
     alone = list(describe_in_turn(images, Describing(40)))
     with joblib.parallel_config("threading", n_jobs=2):
         together = list(describe_in_turn(images, Describing(40), n_jobs=2))

@@ -200,6 +200,8 @@ def test_drawn_segmentation_shows_the_foreground(tmp_path):
         [("x", photograph, {"truth": mask, "found": 1 - mask})] * 2, tile_width=60
     )
     assert sheet.shape == (22 + 2 * 44, 3 * 60 + 2 * 4, 3)
+    several = [("x", photograph, {"truth": 2 * mask})]
+    assert (contact_sheet(several, 3) != contact_sheet([("x", photograph, {"truth": mask})])).any()
     with pytest.raises(ValueError, match="one size"):
         draw_segmentation(photograph, mask[1:])
     with pytest.raises(ValueError, match="no segmentation named"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from structboost.segmentation.descriptors import describe, word_histograms
 from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import (
     GROUPS,
     UnarySettings,
@@ -78,7 +80,7 @@ def test_damaged_trees_are_refused():
 
 
 def described(n, seed=0):
-    made = made_images(n, random_state=seed)
+    made = make_synthetic_images(n, random_state=seed)
     images = [describe(image, 60) for image in made.images]
     return images, [
         label_counts(d.labels, mask, 2) for d, mask in zip(images, made.masks, strict=True)
@@ -212,3 +214,15 @@ def test_true_labels_exclude_void_and_have_weights_by_area():
     np.testing.assert_array_equal(truth.labels, [0, 1])
     np.testing.assert_allclose(truth.areas, [0.6, 1.0])
     np.testing.assert_array_equal(true_labels(np.array([[8, 2]]), by_area=False)[0].areas, [1.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", ["group_rows", "joint_rows"])
+def test_classifiers_learn_from_at_most_the_number_of_superpixels_that_is_set(rows):
+    images, counts = described(4)
+    usual, few = (
+        fit_unaries(images, counts, replace(QUICK, **changed))[1][0] for changed in ({}, {rows: 30})
+    )
+    differs = (usual != few).any(axis=(0, 2))
+    assert differs[-1] == (rows == "joint_rows")  # the joint classifier comes last
+    assert differs[:-1].all() == (rows == "group_rows")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.cli import main
-from structboost.segmentation import StrokeSegmenter, made_images
+from structboost.segmentation import StrokeSegmenter, make_synthetic_images
 from structboost.segmentation.image_files import read_mask, write_png
 from structboost.segmentation.stroke_drawing import Event, StrokeSession
 
@@ -14,7 +14,7 @@ QUICK = StrokeSegmenter(n_segments=300)
 
 
 def test_strokes_cut_out_an_object_of_their_colour():
-    made = made_images(4, random_state=5)
+    made = make_synthetic_images(4, random_state=5)
     found = [QUICK.predict(i, s) for i, s in zip(made.images, made.scribbles, strict=True)]
     assert np.mean([f == m for f, m in zip(found, made.masks, strict=True)]) > 0.93
     mask, chances = QUICK.mask_and_probabilities(made.images[0], made.scribbles[0])

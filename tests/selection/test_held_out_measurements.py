@@ -8,14 +8,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from structboost import (
-    ChainTask,
-    Fold,
-    MulticlassTask,
-    RankingTask,
-    StackedParts,
-)
+from structboost import ChainTask, MulticlassTask, RankingTask
+from structboost.contract import StackedParts
 from structboost.contract.calls import mean_loss, predictions
+from structboost.selection import Fold
 from structboost.selection.held_out import (
     is_constant,
     measured_scores,

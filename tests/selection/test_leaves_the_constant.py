@@ -11,7 +11,6 @@ import pytest
 
 from structboost import (
     ChainTask,
-    Fold,
     MultiBoostECCClassifier,
     MulticlassTask,
     PredictThenOptimize,
@@ -23,6 +22,7 @@ from structboost import (
 from structboost.decisions.problem import DecisionProblem
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.segmentation.crf_training import CRFSettings, tuned
+from structboost.selection import Fold
 from structboost.selection.folds import random_folds
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 

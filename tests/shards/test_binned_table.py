@@ -9,14 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structboost import (
-    BinnedTable,
-    BinnedTableError,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-    TaskError,
-)
+from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
+from structboost.exceptions import BinnedTableError, TaskError
 from structboost.runtime import blocks
 from structboost.shards import binned_table
 from structboost.weak import binning

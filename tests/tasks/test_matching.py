@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import CandidatePairs, MatchingTask, StackedParts, StructBoost, TaskError
+from structboost import MatchingTask, StructBoost
 from structboost import check_task as check
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
+from structboost.tasks import CandidatePairs
 
 
 def random_input(rng, task):

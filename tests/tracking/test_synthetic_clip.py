@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip()
+    return make_synthetic_clip()
 
 
 @pytest.mark.slow
@@ -25,10 +25,10 @@ def test_synthetic_clip_has_the_documented_shapes(clip):
 
 
 def test_synthetic_clip_is_the_same_each_time():
-    clip, again = made_clip(20), made_clip(12)
+    clip, again = make_synthetic_clip(20), make_synthetic_clip(12)
     np.testing.assert_array_equal(again.frames, clip.frames[:12])
     np.testing.assert_array_equal(again.boxes, clip.boxes[:12])
-    other = made_clip(2, random_state=1)
+    other = make_synthetic_clip(2, random_state=1)
     assert (other.boxes != clip.boxes[:2]).any()
 
 
@@ -38,7 +38,7 @@ def test_true_boxes_of_the_synthetic_clip_hold_the_whole_object(clip, monkeypatc
         "structboost.tracking.synthetic_clip"
     ]  # the package has a function of that name
     monkeypatch.setattr(module, "_lay_over", lambda *_: None)
-    without = made_clip()
+    without = make_synthetic_clip()
     for frame, empty, box in zip(clip.frames, without.frames, clip.boxes, strict=True):
         rows, columns = np.nonzero((frame != empty).any(axis=2))
         left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
@@ -69,10 +69,10 @@ def test_synthetic_clip_moves_scales_and_hides_the_object(clip):
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_synthetic_clip_starts_with_the_whole_object_visible(seed):
-    clip = made_clip(1, random_state=seed)
+    clip = make_synthetic_clip(1, random_state=seed)
     assert clip.visible[0] == 1
 
 
 def test_synthetic_clip_without_frames_is_refused():
     with pytest.raises(ValueError, match="n_frames is 0"):
-        made_clip(0)
+        make_synthetic_clip(0)

@@ -19,7 +19,7 @@ import pytest
 from structboost.cli import main
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.structboost_tracker import StructBoostTracker
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.video import open_frames
 from structboost.tracking.video_writer import VideoWriter
 from structboost.tracking.window import box_drawn_by_mouse
@@ -29,7 +29,7 @@ N_FRAMES = 12
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip(N_FRAMES)
+    return make_synthetic_clip(N_FRAMES)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def no_display(monkeypatch):
 @cache
 def png_files():
     """Frames of the clip as the bytes of files."""
-    frames = made_clip(N_FRAMES).frames
+    frames = make_synthetic_clip(N_FRAMES).frames
     return [cv2.imencode(".png", frame[:, :, ::-1])[1].tobytes() for frame in frames]
 
 
@@ -95,7 +95,7 @@ def test_track_command_writes_all_outputs(tmp_path, clip, form, capsys):
 def test_track_command_without_a_source_tracks_the_synthetic_clip(
     monkeypatch, tmp_path, capsys, clip
 ):
-    monkeypatch.setattr("structboost.tracking.clip.made_clip", lambda: clip)
+    monkeypatch.setattr("structboost.tracking.clip.make_synthetic_clip", lambda: clip)
     assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
     figures = json.loads((tmp_path / "s.json").read_text())
     assert "synthetic clip" in figures["source"]

@@ -20,7 +20,7 @@ from structboost.tracking import (
     StructBoostTracker,
     VideoError,
     evaluate,
-    made_clip,
+    make_synthetic_clip,
     track_frames,
     track_objects,
 )
@@ -38,7 +38,7 @@ N_FRAMES = 40
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip(N_FRAMES)
+    return make_synthetic_clip(N_FRAMES)
 
 
 def tracked(tracker, frames, box):
@@ -80,10 +80,11 @@ def test_boxes_of_one_seed_are_equal_for_any_number_of_threads(clip):
 _BOXES_OF_ALL_TRACKERS = """
 import sys
 import cv2
-from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, made_clip
+from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker,
+make_synthetic_clip
 
 cv2.setNumThreads(int(sys.argv[1]))
-clip = made_clip(6)
+clip = make_synthetic_clip(6)
 for tracker in (StructBoostTracker(), AdaBoostTracker(n_rounds=100), StruckTracker()):
     tracker.init(clip.frames[0], clip.boxes[0])
     for frame in clip.frames[1:]:

@@ -16,7 +16,7 @@ from structboost.tracking import video_writer
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter
 from structboost.vision.images import letter_boxed
@@ -106,7 +106,7 @@ def test_colours_are_rgb_in_and_out(tmp_path):
     drawn = draw_box(red, [10, 10, 20, 20], colour=(0, 0, 255))
     assert drawn[10, 10].tolist() == [0, 0, 255]
     assert drawn[0, 0].tolist() == [220, 0, 0]
-    head = made_clip(1).frames[0][:60, :80].mean(axis=(0, 1))
+    head = make_synthetic_clip(1).frames[0][:60, :80].mean(axis=(0, 1))
     assert head[0] > head[2]  # the coffee table is brown
 
 

@@ -13,21 +13,18 @@ from scipy.optimize import linprog
 
 from structboost import (
     BinaryTask,
-    Exponential,
-    GraphInput,
     GraphTask,
-    Logistic,
     MulticlassTask,
     PartKind,
     RankingTask,
-    StackedParts,
     StructBoost,
     StructuredSVM,
     Task,
-    TaskError,
     check_task,
 )
-from structboost.exceptions import InterruptedFitWarning, SolverError
+from structboost.contract import StackedParts
+from structboost.exceptions import InterruptedFitWarning, SolverError, TaskError
+from structboost.masters import Exponential, Logistic
 from structboost.masters.m_slack import MSlack
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
@@ -35,9 +32,10 @@ from structboost.masters.one_slack import OneSlack
 from structboost.masters.stage_wise import StageWise
 from structboost.runtime import blocks
 from structboost.solvers.cut_program import CutProgram
+from structboost.tasks import GraphInput
 from structboost.weak.base import Column
 from structboost.weak.free_sign import FreeSign
-from structboost.weak.pricing import BestCode, Own, Tied
+from structboost.weak.pricing import BestCode, PerChannel, SharedOverChannels
 
 
 def all_stumps(X):
@@ -379,7 +377,7 @@ def test_parameters_out_of_range_are_named(arguments, message):
     "formulation", [Exponential(), Logistic()], ids=["exponential", "logistic"]
 )
 def test_masters_that_take_single_terms_refuse_others(formulation):
-    class Halved(Own):
+    class Halved(PerChannel):
         """Columns of one learner, at half its size."""
 
         def columns(self, *arguments):
@@ -389,7 +387,7 @@ def test_masters_that_take_single_terms_refuse_others(formulation):
             ], edge
 
     X, y = multiclass_data(np.random.default_rng(0))
-    for rule in (BestCode(), Tied(), Halved()):
+    for rule in (BestCode(), SharedOverChannels(), Halved()):
         with pytest.raises(TaskError, match="columns of one weak learner on one channel"):
             StructBoost(MulticlassTask(3), C=1e3, formulation=formulation, pricing=rule).fit(X, y)
 

@@ -19,13 +19,13 @@ from structboost import (
     BinaryTask,
     BinnedTable,
     ConvergenceDisplay,
-    EmptyModelWarning,
     MultiBoostCWClassifier,
     MulticlassTask,
     MultiLabelTask,
     StructBoost,
     StructBoostClassifier,
 )
+from structboost.exceptions import EmptyModelWarning
 from structboost.training import loop
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]

@@ -15,9 +15,6 @@ from sklearn.model_selection import GridSearchCV
 from structboost import (
     BinnedTable,
     CPathDisplay,
-    EmptyModelWarning,
-    Fold,
-    InterruptedFitWarning,
     MulticlassTask,
     RankingTask,
     StructBoost,
@@ -25,8 +22,10 @@ from structboost import (
     StructBoostRanker,
 )
 from structboost.contract.calls import mean_loss
+from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning
 from structboost.masters.stage_wise import StageWise
 from structboost.model.prediction import model_predictions
+from structboost.selection import Fold
 from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Trial
@@ -153,7 +152,7 @@ def test_a_clearly_better_family_replaces_its_union(tmp_path):
     np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
     assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
     assert both.weak_learner == union
-    both.fit(made, label, may_part=False)
+    both.fit(made, label, can_split=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
     face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)

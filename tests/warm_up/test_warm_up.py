@@ -14,13 +14,13 @@ from numba.core import event
 from sklearn.datasets import load_iris
 
 from structboost import (
-    InterruptedFitWarning,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
 from structboost.cli import main
+from structboost.exceptions import InterruptedFitWarning
 from structboost.warm_up import command
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.weak.binning import bin_features
 from structboost.weak.block_measures import block_measure
 from structboost.weak.responses import ResponsesInShard, StoredResponses
@@ -45,7 +45,7 @@ def test_stumps_have_the_sums_of_their_answers(n_levels):
     parts, channels = rng.integers(0, (N_ROWS - FIRST, N_CHANNELS), (n_entries, 2)).T.copy()
     values = rng.normal(size=n_levels)[rng.integers(0, n_levels, n_entries)]
     measure = block_measure(
-        Measure(parts, channels, values), N_CHANNELS, np.array([0, n_entries]), np.ones(1)
+        SparseFeature(parts, channels, values), N_CHANNELS, np.array([0, n_entries]), np.ones(1)
     )
     assert (len(measure.codes) > 0) == (n_levels < 30)
     expected = np.zeros(9)

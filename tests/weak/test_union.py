@@ -20,9 +20,8 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
-    TaskError,
 )
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ModelFileError, TaskError
 from structboost.files.schema import DamagedFileError
 from structboost.model.ensemble import load_model
 from structboost.weak.category import CategoryFamily
