@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import structboost
+from tests.helpers.source import PACKAGE, tree_of
 
-PACKAGE = Path(structboost.__file__).parent
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Packages and modules that follow the rules; the others are added one by one.
 DONE = """
@@ -39,7 +38,7 @@ def rows_of_glossary():
 
 WORDS, NAMES = rows_of_glossary()
 PATHS = {path: path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py")}
-TREES = {name.as_posix(): ast.parse(path.read_text()) for path, name in PATHS.items()}
+TREES = {name.as_posix(): tree_of(path) for path, name in PATHS.items()}
 
 
 def modules_of(package):

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,17 +16,16 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 from sklearn.datasets import load_iris
 
-import structboost
 from structboost import (
     MultiBoostCWClassifier,
     MultiBoostMOClassifier,
     StructBoostClassifier,
     StructuredSVMClassifier,
 )
+from tests.helpers.source import PACKAGE, tree_of
 
-PACKAGE = Path(structboost.__file__).parent
 MODULES = {
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): ast.parse(path.read_text())
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): tree_of(path)
     for path in sorted(PACKAGE.rglob("*.py"))
     if path.name != "__init__.py"
 }
