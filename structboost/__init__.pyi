@@ -16,8 +16,6 @@ from .conformance.check_task import check_task as check_task
 from .contract.parts import PartKind as PartKind
 from .contract.task import Task as Task
 from .decisions.predict_then_optimize import PredictThenOptimize as PredictThenOptimize
-from .decisions.task import Decision as Decision
-from .decisions.task import DecisionInput as DecisionInput
 from .decisions.task import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .estimators import AdaBoostECCClassifier as AdaBoostECCClassifier
 from .estimators import AdaBoostMHClassifier as AdaBoostMHClassifier

@@ -30,8 +30,8 @@ OLD_NAMES = {
     "structboost": {
         "contract": "Marginals Measure OutputCodes Separation StackedParts",
         "decisions": (
-            "AcyclicPath Assignment Choose DecisionProblem GridPath Knapsack LinearProgram "
-            "MatroidBasis ShortestPath SolvedBy Tour"
+            "AcyclicPath Assignment Choose Decision DecisionInput DecisionProblem GridPath "
+            "Knapsack LinearProgram MatroidBasis ShortestPath SolvedBy Tour"
         ),
         "engines": "Engine Processes Serial Threads",
         "exceptions": (

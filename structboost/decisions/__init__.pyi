@@ -11,3 +11,5 @@ from .paths import ShortestPath as ShortestPath
 from .problem import DecisionProblem as DecisionProblem
 from .problem import SolvedBy as SolvedBy
 from .programs import LinearProgram as LinearProgram
+from .task import Decision as Decision
+from .task import DecisionInput as DecisionInput

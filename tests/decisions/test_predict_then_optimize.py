@@ -9,14 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
-from structboost import (
-    DecisionInput,
-    PredictThenOptimize,
-    PredictThenOptimizeTask,
-    StructBoost,
-    StructuredSVM,
-)
-from structboost.decisions import GridPath, Knapsack, ShortestPath, SolvedBy, Tour
+from structboost import PredictThenOptimize, PredictThenOptimizeTask, StructBoost, StructuredSVM
+from structboost.decisions import DecisionInput, GridPath, Knapsack, ShortestPath, SolvedBy, Tour
 from structboost.decisions.inputs import read_features
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import DecisionInput, PredictThenOptimizeTask, check_task
+from structboost import PredictThenOptimizeTask, check_task
 from structboost.decisions import (
     AcyclicPath,
     Assignment,
     Choose,
+    DecisionInput,
     Knapsack,
     LinearProgram,
     MatroidBasis,

@@ -9,8 +9,6 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from structboost import (
-    Decision,
-    DecisionInput,
     PredictThenOptimize,
     PredictThenOptimizeTask,
     StructBoost,
@@ -18,7 +16,15 @@ from structboost import (
     check_task,
 )
 from structboost.contract.parts import StackedParts
-from structboost.decisions import AcyclicPath, Choose, GridPath, Knapsack, SolvedBy
+from structboost.decisions import (
+    AcyclicPath,
+    Choose,
+    Decision,
+    DecisionInput,
+    GridPath,
+    Knapsack,
+    SolvedBy,
+)
 from structboost.exceptions import TaskError
 
 ROUTES = GridPath(2, 3)

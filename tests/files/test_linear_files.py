@@ -7,7 +7,6 @@ from sklearn.exceptions import NotFittedError
 
 from structboost import (
     ChainTask,
-    DecisionInput,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
@@ -16,7 +15,7 @@ from structboost import (
     StructuredSVMClassifier,
     load_model,
 )
-from structboost.decisions import Choose, GridPath, Knapsack
+from structboost.decisions import Choose, DecisionInput, GridPath, Knapsack
 from structboost.exceptions import ModelFileError, TaskError
 from tests.files.test_files import crafted, put
 from tests.helpers.damaged_files.all_kinds import KINDS
