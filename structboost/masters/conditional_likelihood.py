@@ -90,16 +90,16 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._at = self._point(self.weights)
         self._keep(self._at)
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C."""
         self.C = C
 
     @override
     def is_exact(self, task: Task) -> bool:
         return True
 
+    @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
         return self._answers[kind].add(responses)
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
@@ -107,18 +107,18 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._answers[kind] = SparseResponses.instead_of(self._answers[kind])
         return self._answers[kind].add(responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         self._columns.add(terms, n_new)
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._columns.keep(kept)
         super().keep_columns(kept)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """L-BFGS-B until the relative gap over the columns so far is at most ``tolerance``."""
         if not len(self.weights):
             return
 
@@ -160,14 +160,14 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
             np.subtract.at(gradient, terms.columns, self.C * edges)
         return value, gradient
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """C times share times (truth - expected joint feature), by kind and (part, channel)."""
         return {
             kind: np.ascontiguousarray(self.C * of.T) for kind, of in self._at.found.slopes.items()
         }
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual objective of the model's own distribution, mixed with the truth."""
         return self._bound(self._at, largest_edge)
 
     def _bound(self, at: _Point, largest_edge: float) -> float:

@@ -83,8 +83,8 @@ class Exponential(Formulation):
     epsilon: float = 1e-3
     largest_weight: float = LARGEST_WEIGHT
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_choice(self.solver, "solver", SOLVERS)
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
@@ -139,13 +139,13 @@ class ExponentialMaster(RestrictedMaster):
         self.risk = float(self._rho.sum())
 
     @property
+    @override
     def primal(self) -> float:
-        """Objective (2); with C infinite the mean pair weight alone."""
         return self.risk if np.isinf(self.C) else super().primal
 
     @property
+    @override
     def min_edge(self) -> float:
-        """A unit of weight costs 1, and nothing where C is infinite."""
         return 0.0 if np.isinf(self.C) else 1.0
 
     def start_at(self, weights: FloatArray) -> None:
@@ -154,8 +154,8 @@ class ExponentialMaster(RestrictedMaster):
         self._refresh()
         self._measure()
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners; the closed form needs answers -1, 0 or 1."""
         in_closed_form = responses.dtype == np.int8 and np.abs(responses).max(initial=0) <= 1
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
@@ -165,19 +165,19 @@ class ExponentialMaster(RestrictedMaster):
             )
         return self._answers.add(responses[:, self._order])
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero, each one learner on one channel."""
         check_single_terms(terms[self._kind], n_new, "exponential")
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._terms = self._terms.of_columns(kept)
         super().keep_columns(kept)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """One round of FCD from ``selected``, or L-BFGS-B; ``tolerance`` is not used."""
         if self.formulation.solver == "lbfgs":
             self._solve_by_lbfgs()
         else:
@@ -185,8 +185,8 @@ class ExponentialMaster(RestrictedMaster):
         if not np.isfinite(self.primal):
             raise SolverError(f"The exponential objective is {self.primal!r}; choose a smaller C.")
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Lambda of (5), summed over outputs with their signs; an infinite C counts as 1."""
         out = np.empty((len(self._order), self._code.shape[1]))
         out[self._order] = self._channel_duals().T
         return {self._kind: out}
@@ -198,8 +198,8 @@ class ExponentialMaster(RestrictedMaster):
         excess = np.where(self.weights >= self._largest, np.minimum(excess, 0.0), excess)
         return np.where(self.weights > 0, np.abs(excess), np.maximum(excess, 0.0))
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual objective (3a) at the best multiple ``0 <= s <= 1 / largest_edge`` of the duals."""
         if np.isinf(self.C):
             return None
         # The margin of a pair is minus the logarithm of its weight without rho.

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.exactness import beaten
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
@@ -50,35 +50,35 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         self.program = CutProgram(pool, norm)
 
     @property
+    @override
     def n_cuts(self) -> int:
-        """Cuts held, without the empty one."""
         return len(self.pool.losses[self.pool.made])
 
     @property
+    @override
     def oracle_calls(self) -> int:
-        """Passes of the loss-augmented argmax over the examples."""
         return self.oracle.calls
 
+    @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
         return self.oracle.add_responses(kind, responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         products = self._products(terms, n_new)
         self.oracle.add_columns(terms, n_new)
         self.pool.add_columns(products)
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self.oracle.keep_columns(kept)
         self.program.keep_columns(kept)
         self.pool.keep_columns(kept)
         super().keep_columns(kept)
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual multipliers divided by the largest edge are feasible."""
         return self.dual_value / max(1.0, largest_edge)
 
     def _take_duals(self, duals: FloatArray, by: int = 0) -> None:
@@ -114,8 +114,8 @@ class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
         """Append learners of a kind; the oracle takes both forms."""
         return self.add_responses(kind, responses)
 
+    @override
     def duals(self) -> dict[str, Any]:
-        """The sum of dual multiplier times measure over the cuts."""
         made = self.pool.made
         return self.oracle.combine(self.pool.cuts[made], self.pool.duals[made])
 

@@ -49,8 +49,8 @@ class Logistic(Formulation):
     # The loss has a margin of 1.
     link = SoftmaxLink(margin=1.0)
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_choice(self.regulariser, "regulariser", REGULARISERS)
         checked_positive(self.smoothing, "smoothing")
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
@@ -59,8 +59,8 @@ class Logistic(Formulation):
     def check_C(self, C: Any) -> None:
         checked_regularisation(C, "C")
 
+    @override
     def master(self, problem: Problem, C: float) -> LogisticMaster:
-        """L-BFGS over the learners so far."""
         return LogisticMaster(problem, C, self)
 
 
@@ -88,41 +88,41 @@ class LogisticMaster(RestrictedMaster):
         self.risk, _ = self._loss_and_duals(no_scores)
 
     @property
+    @override
     def primal(self) -> float:
-        """Mean loss, and the regulariser."""
         return float(self.risk + self._penalty(self._matrix(self.weights))[0])
 
     @property
+    @override
     def min_edge(self) -> float:
-        """l1 norm of the gradient that a re-fit leaves on its own learners."""
         return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
         return self._answers.append(responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero, each one learner on one channel."""
         check_single_terms(terms[self._kind], n_new, "logistic")
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._terms = self._terms.of_columns(kept)
         super().keep_columns(kept)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """L-BFGS from the weights so far, to the gradient tolerance (step 6 of Algorithm 1)."""
         self.weights, objective = self._minimised(self.value_and_gradient, self.weights)
         self.risk = objective - self._penalty(self._matrix(self.weights))[0]
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Minus the gradient of the loss by (part, channel): ``1[q = y] - rho_q`` of (7)."""
         return {self._kind: self._loss_and_duals(self._scores(self._matrix(self.weights)))[1]}
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """None: weights of free sign have no dual constraint to scale to."""
         return None
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.exactness import check_found
 from structboost.masters.base import Formulation, Problem
 from structboost.masters.column_scores import ColumnScores
@@ -52,8 +52,8 @@ class MSlack(Formulation):
 
     can_choose_C: ClassVar[bool] = True
 
+    @override
     def master(self, problem: Problem, C: float) -> SlackProgramMaster:
-        """Constraints come when they are violated; by blocks if each example has one slack."""
         oracle = SlackOracle(problem)
         return MSlackMaster(oracle, C) if oracle.one_slack_each else SlackProgramMaster(oracle, C)
 
@@ -84,12 +84,12 @@ class MSlackMaster(SlackProgramMaster):
         self._divisor = 0.0
 
     @property
+    @override
     def n_cuts(self) -> int:
-        """Number of cuts held."""
         return self._blocks.n_cuts if self._divisor else super().n_cuts
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C."""
         self._blocks.scale_budgets(C / self.C)
         if not self._divisor:
             super().set_C(C)
@@ -98,31 +98,31 @@ class MSlackMaster(SlackProgramMaster):
         self.program.set_slack_costs(C * self._costs)
         self._take_proof()
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         super().add_columns(terms, n_new)
         self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         super().keep_columns(kept)
         self._iterate = self._iterate[kept]
         self._dropped = True
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Sum of dual times difference of joint features over the constraints: (7)."""
         if not self._divisor:
             return super().duals()
         return self._scores.by_kind(self._blocks.measure() / self._divisor)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add violated constraints until the relative gap is at most ``tolerance``."""
         if not self._can_step(tolerance) or not self._solve_by_blocks(tolerance, _MAX_PASSES):
             self._divisor = 0.0
             super().solve(tolerance)
 
+    @override
     def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Take a few steps at most; with the linear program, solve as ever."""
         if self._can_step(tolerance):
             self._solve_by_blocks(tolerance, _MAX_LOOSE_PASSES)
         else:

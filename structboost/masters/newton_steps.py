@@ -69,8 +69,8 @@ class NewtonSteps(Boosting):
     def makes(self) -> type[NewtonBooster]:
         return NewtonBooster
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_positive(self.shrinkage, "shrinkage")
         checked_positive(self.largest_step, "largest_step")
         checked_not_negative(self.enough, "enough")
@@ -107,12 +107,12 @@ class NewtonBooster(Booster):
         self._curvatures: dict[str, FloatArray] = {}
 
     @property
+    @override
     def ending(self) -> str | None:
-        """``loss`` where it is low enough."""
         return "loss" if self.risk <= self.formulation.enough else None
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
         first = self._n_learners[kind]
         self._n_learners[kind] += len(responses)
         self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
@@ -128,8 +128,8 @@ class NewtonBooster(Booster):
             for learner, own in zip(learners.tolist(), responses, strict=True)
         )
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         first = len(self._terms)
         self._terms += [[] for _ in range(n_new)]
         for kind, own in terms.items():
@@ -138,8 +138,8 @@ class NewtonBooster(Booster):
                 self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
 
+    @override
     def step(self, selected: IntArray) -> None:
-        """Add to the weights of the columns chosen last, each from the same scores."""
         if len(selected):
             self._steps(selected)
 
@@ -155,8 +155,8 @@ class NewtonBooster(Booster):
         self._measure()
         return dict(zip(columns, steps, strict=True))
 
+    @override
     def gradient(self) -> dict[str, FloatArray]:
-        """Slopes of the loss by the scores, with a minus."""
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

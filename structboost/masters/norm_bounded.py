@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import Problem, RestrictedMaster
 from structboost.masters.pair_margins import PairColumns, PairFormulation
 
@@ -44,8 +44,8 @@ class NormBounded(PairFormulation):
         (ECC).
     """
 
+    @override
     def master(self, problem: Problem, C: float) -> NormBoundedMaster:
-        """Newton's method on the simplex."""
         return NormBoundedMaster(problem, C, self.pairs)
 
 
@@ -72,31 +72,31 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return self.C
 
     @property
+    @override
     def min_edge(self) -> float:
-        """R of Algorithm 3: the largest edge of a column in the master (step 3)."""
         edges = self._edges(self._distribution())
         return max(0.0, float(edges.max(initial=0.0)))
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another theta; the weights keep their proportions."""
         self._scale(C / self.C)
         self.C = C
         self.risk = _exp(self._log_objective(self.weights))
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """U of (15), summed over the pairs of an example with their signs."""
         return self.duals_of(self._distribution())
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """``sum(u - u log u) - theta v``: the dual of Theorem 1 at the u of (15)."""
         u = self._distribution()
         edges = self._edges(u)
         # u - u log(u / rho) = u (1 + margin), with sum(u margin) = w' edges.
         largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
         return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
         target = min(max(tolerance, _FINEST), _COARSEST)
         try:
             if len(self.weights):

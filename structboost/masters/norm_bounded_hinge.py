@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import CutOracle, Formulation, Problem
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
@@ -41,8 +41,8 @@ class NormBoundedHinge(Formulation):
 
     works_on_shards: ClassVar[bool] = True
 
+    @override
     def master(self, problem: Problem, C: float) -> NormBoundedHingeMaster:
-        """Cutting planes."""
         return NormBoundedHingeMaster(problem.cut_oracle(), C)
 
 
@@ -84,12 +84,12 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         return len(self.oracle.example_weights) * self.risk
 
     @property
+    @override
     def min_edge(self) -> float:
-        """R of Theorem 3: the largest edge of a column in the master."""
         return self._edge
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another theta; cuts stay, and weights keep their proportions."""
         weights = scaled_down(self.weights * (C / self.C), C)
         self.C = C
         self.program.set_norm(C)
@@ -107,8 +107,8 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         excess = max(largest_edge, self._edge, 0.0)
         return len(self.oracle.example_weights) * max(0.0, losses - self.theta * excess)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Cut until the relative gap over the columns so far is at most ``tolerance`` and 0.001."""
         if np.isinf(self.risk):
             self._cut(self.weights)
             self._zero_risk = self.risk
@@ -120,8 +120,8 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         if self.dual_value <= _ACCURACY * self._zero_risk:
             self._go_to_zero()
 
+    @override
     def _is_proved(self, accuracy: float) -> bool:
-        """Whether the linear program proves it; if not, cut at its optimum."""
         weights = self._solve_program()
         if self.risk - self.dual_value <= accuracy:
             return True

@@ -86,13 +86,13 @@ class OneSlack(Formulation):
     ridge: float | None = None
 
     @classmethod
+    @override
     def by_name(cls, name: str, *, stabilize: bool) -> OneSlack:
-        """Stabilised or as printed."""
         return cls(stabilize)
 
     @property
+    @override
     def identity(self) -> str:
-        """The ridge; nothing else, which checkpoints of version 0.1 did not name."""
         return f"ridge {float(self.ridge)}" if self.ridge else ""
 
     @property
@@ -107,14 +107,14 @@ class OneSlack(Formulation):
             for family in families.values():
                 family.vary(random_state)
 
+    @override
     def check(self) -> None:
-        """Raise if the ridge is negative, or not for this form."""
         if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
             remedy = "take OneSlack(stabilize=True), or leave ridge=None"
             check_implements(self.makes, self, Spreadable, "ridge", remedy)
 
+    @override
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
-        """Cutting planes."""
         oracle = problem.cut_oracle()
         if not self.stabilize:
             return OneSlackMaster(oracle, C)
@@ -144,28 +144,28 @@ class OneSlackMaster(CuttingPlaneMaster):
         return self.C * self._share_of_squares
 
     @property
+    @override
     def primal(self) -> float:
-        """Objective of the model kept so far, with the ridge if there is one."""
         squares = float(self.weights @ self.weights) if self._share_of_squares else 0.0
         return super().primal + 0.5 * self._own_ridge * squares
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual multipliers divided by the largest edge, those of the columns held included."""
         if self._share_of_squares:
             own = float((self.pool.duals @ self.pool.matrix).max(initial=0.0))
             largest_edge = max(largest_edge, own)
         return super().bound(largest_edge)
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C; cuts do not depend on it."""
         self.pool.multipliers *= C / self.C
         self.C = C
         self.ridge = self._own_ridge
         self.program.set_slack_costs(np.array([C]))
         self._prove()
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Cut until the relative gap over the columns so far is at most ``tolerance``."""
         if not self._solve(tolerance, _MAX_CUTS_PER_SOLVE) or self.ridge:
             self._prove()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, WeightedColumns
 from structboost.masters.softmax_link import SoftmaxLink
@@ -37,13 +37,13 @@ class PairFormulation(Formulation):
     pairs: str = "outputs"
     link = PAIR_LINK
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_choice(self.pairs, "pairs", PAIRS)
 
     @property
+    @override
     def has_probabilities(self) -> bool:
-        """Whether the pairs are the wrong outputs."""
         return self.pairs == "outputs"
 
 
@@ -85,8 +85,8 @@ class PairColumns(WeightedColumns):
         self.risk = float(self.pair_weights.sum())
 
     @property
+    @override
     def primal(self) -> float:
-        """Sum over the pairs, (4) of MultiBoost.MO and .ECC."""
         return self.risk
 
     @property
@@ -94,12 +94,12 @@ class PairColumns(WeightedColumns):
         """Margins, shape (n_columns, n_pairs)."""
         return self._margins.rows
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
         return self._answers.append(responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         rows = np.zeros((n_new, len(self.pair_weights)))
         for column, learner, channel, coefficient in zip(*terms[self._kind], strict=True):
             response = self._answers.rows[learner].astype(np.float64)
@@ -107,8 +107,8 @@ class PairColumns(WeightedColumns):
         self._margins.append(rows)
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._margins.keep(kept)
         super().keep_columns(kept)
 

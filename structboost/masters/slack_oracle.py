@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation, slack_separation
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
@@ -120,6 +120,6 @@ class SlackOracle(ColumnOracle):
             "formulation='one_slack'."
         )
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[Any]) -> int:
-        """Append learners of a kind by their answers; returns the number of the first."""
         return self.answers[kind].add(responses)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import Measure
 from structboost.contract.separation import Separation
 from structboost.masters.hinge import HingeMaster
@@ -40,14 +40,14 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         }
         self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C."""
         self.C = C
         self.program.set_slack_costs(C * self._costs)
         self._solve_program()
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Sum of dual times difference of joint features over the constraints: (7)."""
         out = {}
         for kind, measure in self._measures.items():
             n_parts = self.oracle.answers[kind].rows.shape[1]
@@ -59,8 +59,8 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             )
         return out
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add violated constraints until the relative gap is at most ``tolerance``."""
         weights = self.weights if np.isinf(self.risk) else self._solve_program()
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
         for _ in range(_MAX_SOLVES):

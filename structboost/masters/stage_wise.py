@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import Booster, Boosting, Problem
 from structboost.masters.exponential import LARGEST_WEIGHT
 from structboost.masters.pair_margins import PairColumns, PairFormulation
@@ -24,8 +24,8 @@ class StageWise(Boosting, PairFormulation):
         ``bits``: AdaBoost.MO, and AdaBoost.MH with the one-vs-all code; ``outputs``: AdaBoost.ECC.
     """
 
+    @override
     def booster(self, problem: Problem) -> StageWiseBooster:
-        """Closed-form weights."""
         return StageWiseBooster(problem, self.pairs)
 
 
@@ -40,8 +40,8 @@ class StageWiseBooster(PairColumns, Booster):
         super().__init__()
         self._make_pairs(problem, pairs)
 
+    @override
     def step(self, selected: IntArray) -> None:
-        """Set the weights of the columns chosen last, in turn."""
         for j in selected:
             self._calls += 1
             margins = self.matrix[j]
@@ -58,7 +58,7 @@ class StageWiseBooster(PairColumns, Booster):
             self._logs -= change * margins
         self.risk = float(np.exp(self._logs).sum())
 
+    @override
     def gradient(self) -> dict[str, FloatArray]:
-        """Pair weights, normalised to sum 1, with their signs."""
         u = np.exp(self._logs - self._logs.max())
         return self.duals_of(u / u.sum())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import gains_of
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
@@ -87,17 +87,17 @@ class StageWiseRankingBooster(NewtonBooster):
         self._of_query = np.repeat(shares, np.diff(starts))
         self._measure()
 
+    @override
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
-        """Hold answers in the master's order of items."""
         super().hold_responses(kind, learners, responses[:, self._order])
 
+    @override
     def step(self, selected: IntArray) -> None:
-        """Add to the weights of the columns chosen last, in turn: all are on one channel."""
         for j in selected:
             super().step(np.array([j]))
 
+    @override
     def gradient(self) -> dict[str, FloatArray]:
-        """Weight of the pairs that an item wins less that of those it loses."""
         out = np.empty((len(self._order), 1))
         out[self._order, 0] = self._above - self._below
         return {self._kind: out}
@@ -113,8 +113,8 @@ class StageWiseRankingBooster(NewtonBooster):
         squares = float((answer * answer) @ (self._above + self._below))
         return float(answer @ (self._above - self._below)), squares - 2.0 * both, largest
 
+    @override
     def _measure(self) -> None:
-        """Weights of the pairs: factors of better and worse items, sums of both; the risk."""
         scores = centred(self._scores[self._kind][0], self._starts)
         self._up = self._of_query * self._item_weights * np.exp(-scores)
         self._down = self._item_weights * np.exp(scores)

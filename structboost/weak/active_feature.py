@@ -91,8 +91,8 @@ class ActiveFeatureTable(LearnerTable):
     absent: FloatArray
     present: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers, shape (n_learners, n_parts)."""
         return np.ascontiguousarray(self.scorer(np.eye(len(self)), 0).raw_scores(features).T)
 
     @override
@@ -101,12 +101,12 @@ class ActiveFeatureTable(LearnerTable):
         width = features.shape[1] if getattr(features, "ndim", 0) == 2 else n_features
         return super().checked_rows(features, width)
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """The same for all columns: which of them holds a feature depends on the row."""
         return np.full((len(self), n_features), 1.0 / n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
-        """Sums of the weights of the active features."""
         constant = self.feature < 0
         base = np.where(constant, self.present, self.absent) @ weights
         known, place = np.unique(self.feature[~constant], return_inverse=True)
@@ -186,8 +186,8 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         self._parts_of.sort_indices()
         self._n_parts = len(rows)
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Features of largest edge on each channel, each in its better orientation."""
         found: list[Candidate] = []
         for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
             block = duals[:, first : first + _CHANNELS_AT_ONCE]
@@ -200,16 +200,16 @@ class ActiveFeatureFamily(WeakLearnerFamily):
                     found.append(Candidate(learner, first + c, float(larger[k, c])))
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
-        """The feature on every channel, in its better orientation."""
         place = self._place(learner)
         ways = [self._learner(place, turned) for turned in (False, True)]
         if place == len(self._known) and self._turned[0]:
             ways = ways[:1]  # the constant turned around is nothing
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
-        """Answers on the training parts, sparse, shape (n_learners, n_parts)."""
         everywhere = np.arange(self._n_parts, dtype=np.int32)
         rows: list[NDArray[np.int32]] = []
         values: list[NDArray[Any]] = []
@@ -231,8 +231,8 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         columns = np.concatenate([*rows, np.zeros(0, np.int32)])
         return sparse.csr_array((entries, columns, ends), (len(learners), self._n_parts))
 
+    @override
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
-        """The learners as arrays."""
         return ActiveFeatureTable.of(learners)
 
     def _edges(self, duals: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.exceptions import TaskError
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
@@ -51,17 +51,17 @@ class FeatureTable(LearnerTable):
     center: FloatArray
     scale: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Scaled features, shape (n_learners, n_parts)."""
         values = (features[:, self.feature].T - self.center[:, None]) / self.scale[:, None]
         return np.where(self.feature[:, None] < 0, 1.0 / self.scale[:, None], values)
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """One for the feature; nothing for the constant."""
         return shares_of_one(self.feature, n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
-        """One linear function for each channel."""
         is_constant = self.feature < 0
         slopes = weights / self.scale[:, None]
         coefficients = np.zeros((n_features, weights.shape[1]))
@@ -128,8 +128,8 @@ class FeatureFamily(WeakLearnerFamily):
         scaled[:-1] /= self._scales.astype(np.float32)[:, None]
         self._scaled = scaled
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Features of largest edge on each channel, each in its better orientation."""
         edges = self._edges(duals)
         turned = self._whole * duals.sum(axis=0) - edges
         if self._whole:
@@ -139,16 +139,16 @@ class FeatureFamily(WeakLearnerFamily):
             larger, per_channel, lambda f, c: self._learner(f, bool(turned[f, c] > edges[f, c]))
         )
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        """Features of largest l1 norm of the gradient (7)."""
         edges = self._edges(duals)
         learners = [self._learner(f) for f in range(self.n_features + 1)]
         return largest_norms(learners, edges, n_learners)
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Groups of largest summed l1 norm, the constant a group of its own."""
         edges = self._edges(duals)
         norms = np.bincount(self._groups, weights=np.abs(edges).sum(axis=1))
         return [
@@ -156,8 +156,8 @@ class FeatureFamily(WeakLearnerFamily):
             for group in np.argsort(-norms, kind="stable")[:n_groups]
         ]
 
+    @override
     def refine(self, learner: Feature, duals: FloatArray) -> Sequence[Candidate]:
-        """The feature on every channel, in its better orientation."""
         alone = learner.feature < 0 and self._whole
         ways = [
             self._learner(learner.feature, turned)
@@ -165,15 +165,15 @@ class FeatureFamily(WeakLearnerFamily):
         ]
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[Feature]) -> NDArray[Any]:
-        """Scaled features of the training parts."""
         found = self._scaled[[learner.feature for learner in learners]]
         turned = [learner.scale < 0 for learner in learners]
         found[turned] = np.float32(self._whole) - found[turned]
         return found
 
+    @override
     def table(self, learners: Sequence[Feature]) -> FeatureTable:
-        """The learners as arrays."""
         return FeatureTable.of(learners)
 
     def _learner(self, row: int, turned: bool = False) -> Feature:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
@@ -54,8 +54,8 @@ class FreeSign(PricingRule):
         self._master: TrialMaster | None = None
         self._chosen: set[Any] = set()
 
+    @override
     def bind(self, master: Any) -> None:
-        """Forget earlier choices; keep the master if the choice tries learners on it."""
         self._chosen = set()
         if self.choice == "gradient":
             return
@@ -66,10 +66,10 @@ class FreeSign(PricingRule):
             )
         self._master = master
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """A column per learner and channel of ``per_channel`` groups; the edge is a norm."""
         n_priced = per_channel if self._master is None else max(per_channel, self.short_list)
         # Earlier choices may still have a gradient, left by the regulariser or by the tolerance of
         # a re-fit.

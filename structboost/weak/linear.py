@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
 from structboost.weak.candidates import answer_type, largest_norms
@@ -64,13 +64,13 @@ class HyperplaneTable(LearnerTable):
     left: FloatArray
     right: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all learners on ``features``, shape (n_learners, n_parts)."""
         side = self.coefficients @ np.asarray(features, np.float64).T + self.intercept[:, None]
         return np.where(side > 0, self.right[:, None], self.left[:, None])
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the absolute coefficients."""
         return shares_of_coefficients(self.coefficients)
 
 
@@ -128,8 +128,8 @@ class LinearFamily(WeakLearnerFamily):
             The hyperplane is where its product with (features, 1) is 0.
         """
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """One hyperplane per channel, in the orientation of larger edge, best first."""
         found = []
         for channel in range(duals.shape[1]):
             own = np.ascontiguousarray(duals[:, channel])
@@ -139,27 +139,27 @@ class LinearFamily(WeakLearnerFamily):
             )
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def price_shared(
         self, duals: FloatArray, n_learners: int
     ) -> list[tuple[Hyperplane, FloatArray]]:
-        """The best hyperplane of each channel, largest l1 norm of edges first."""
         planes = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
         return largest_norms(planes, self.responses(planes) @ duals, n_learners)
 
+    @override
     def refine(self, learner: Hyperplane, duals: FloatArray) -> list[Candidate]:
-        """The hyperplane on every channel, in its better orientation."""
         return [
             max(self._both_ways(learner, duals[:, c], c), key=lambda candidate: candidate.edge)
             for c in range(duals.shape[1])
         ]
 
+    @override
     def responses(self, learners: Sequence[Hyperplane]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         raw = self._scaled * self._spreads + self._means
         return self.table(learners).responses(raw).astype(answer_type(self.low, self.high))
 
+    @override
     def table(self, learners: Sequence[Hyperplane]) -> HyperplaneTable:
-        """The learners as arrays."""
         coefficients = np.array([h.coefficients for h in learners], np.float64)
         shape = (-1, self.n_features)
         return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
@@ -215,8 +215,8 @@ class PerceptronFamily(LinearFamily):
         super().__init__(features, response, exact=exact, n_threads=n_threads)
         self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=exact)
 
+    @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        """The best of the stump and of what each sharpness made of it."""
         scale = float(np.abs(duals).sum())
         weights = duals / scale
         best = at = self._start(weights)
@@ -281,8 +281,8 @@ class SVMFamily(LinearFamily):
 
     name = "svm"
 
+    @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        """scikit-learn's LinearSVC."""
         rows = np.flatnonzero(duals)
         sizes = np.abs(duals[rows])
         rows = rows[sizes >= np.quantile(sizes, _TRIMMED)]
@@ -322,8 +322,8 @@ class LDAFamily(LinearFamily):
 
     name = "lda"
 
+    @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        """The discriminant, and the best threshold on it."""
         positive, negative = np.maximum(duals, 0.0), np.maximum(-duals, 0.0)
         if positive.sum() == 0 or negative.sum() == 0:
             return np.append(np.zeros(self.n_features), 1.0)

@@ -82,20 +82,20 @@ class LinearFunctionTable(LearnerTable):
     centers: FloatArray
     scales: FloatArray
 
+    @override
     def responses(self, features: Any) -> FloatArray:
-        """Answers of all functions on ``features``, shape (n_learners, n_parts)."""
         if sparse.issparse(features):
             linear = np.asarray(features @ self.coefficients.T).T
         else:
             linear = self.coefficients @ np.asarray(features, np.float64).T
         return np.asarray(linear + self.intercept[:, None])
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the absolute coefficients of standardised features."""
         return shares_of_coefficients(self.coefficients * self.scales)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
-        """One linear function for each channel."""
         constant = LookupTable.constant(self.intercept @ weights, n_features)
         half = _SPAN * self.scales
         span = np.array([self.centers - half, self.centers + half])
@@ -132,13 +132,13 @@ class LinearFunctionSearch(WeakLearnerFamily):
     def _sums(self, duals: Any) -> FloatArray:
         """Sums of the standardised features times the duals, shape (width, n_channels)."""
 
+    @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        """The function of largest edge on each channel; its edge is a norm."""
         found = [self._steepest(channel, own) for channel, own in enumerate(self._sums(duals).T)]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
-        """The function on every channel, with the sign that the channel prefers."""
         edges = np.array(learner.coefficients) @ self._sums(duals)
         turned = LinearFunction(tuple(-value for value in learner.coefficients))
         may_turn = self.standardisation.bias
@@ -149,8 +149,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
             for channel, edge in enumerate(edges.tolist())
         ]
 
+    @override
     def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
-        """The functions on features that are not standardised."""
         z = self.standardisation
         standardised = _matrix(learners, z.width)
         coefficients = standardised[:, : self.n_features] / z.scales
@@ -160,8 +160,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
         scales = np.where(np.isfinite(z.scales), z.scales, 0.0)
         return LinearFunctionTable(coefficients, intercept, z.centers, scales)
 
+    @override
     def restored(self, values: Sequence[Any]) -> LinearFunction:
-        """The function of these coefficients."""
         (coefficients,) = values
         if len(coefficients) != self.standardisation.width:
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
@@ -214,8 +214,8 @@ class LinearFunctionFamily(LinearFunctionSearch):
         super().__init__(Standardisation.of(features, response))
         self._rows = self.standardisation.rows(features)
 
+    @override
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
-        """Answers on the training parts."""
         functions = _matrix(learners, self.standardisation.width)
         return np.asarray(functions @ self._rows.T, np.float32)
 
@@ -253,8 +253,8 @@ class SparseLinearFunctions(LinearFunctionSearch):
         self._rows = sparse.csr_array(features, dtype=np.float64)
         self._columns = self._rows.T.tocsr()
 
+    @override
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
-        """Answers on the training parts."""
         return np.asarray(self.table(learners).responses(self._rows), np.float32)
 
     def _sums(self, duals: FloatArray) -> FloatArray:
@@ -332,8 +332,8 @@ class ShardedLinearFunctions(LinearFunctionSearch):
         """The family on the parts of a kind."""
         return cls(features.standardisation(kind, response))
 
+    @override
     def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
-        """The functions themselves: the shards compute the answers."""
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 
     def _sums(self, duals: DualsInShards) -> FloatArray:

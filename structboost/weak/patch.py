@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.candidates import best_on_channels, largest_norms
@@ -150,8 +150,8 @@ class PatchTable(LearnerTable):
         if (self.cell[self.template >= 0] < 0).any():
             raise ValueError("a template has no cell")
 
+    @override
     def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
-        """Answers, shape (n_learners, n_parts); a template filters the images once."""
         out = np.ones((len(self), len(features)), np.float32)
         pooling = Pooling(*self.pooling.tolist())
         for number in np.unique(self.template[self.template >= 0]):
@@ -162,8 +162,8 @@ class PatchTable(LearnerTable):
             out[own] = (pooled - self.center[own, None]) / self.scale[own, None]
         return out
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Shared out evenly to the pixels that the cell sees; nothing for the constant."""
         pooling = Pooling(*self.pooling.tolist())
         out = np.zeros((len(self), pooling.height, pooling.width))
         cells = [(*row, *column) for row in pooling.spans()[0] for column in pooling.spans()[1]]
@@ -251,19 +251,19 @@ class PatchFamily(WeakLearnerFamily):
         self._statistics = np.sort(self._random_state.permutation(n_rows)[:_STATISTICS_ROWS])
         self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Learners of largest edge on each channel, among the templates drawn."""
         learners, edges = self._drawn_edges(duals)
         return best_on_channels(edges, per_channel, lambda k, channel: learners[k])
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        """Single learners of largest l1 norm of edges, among the templates drawn."""
         return largest_norms(*self._drawn_edges(duals), n_learners)
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Templates of largest summed l1 norm among those drawn, and the constant."""
         learners, edges = self._drawn_edges(duals)
         n_cells = self._pooling.grid**2
         starts = np.arange(0, len(learners), n_cells)
@@ -276,17 +276,17 @@ class PatchFamily(WeakLearnerFamily):
             for g in np.argsort(-norms, kind="stable")[:n_groups]
         ]
 
+    @override
     def refine(self, learner: PooledTemplate, duals: FloatArray) -> Sequence[Candidate]:
-        """The learner on every channel."""
         edges = self.responses([learner])[0] @ duals
         return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
 
+    @override
     def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
-        """Answers on the training images."""
         return self.table(learners).responses(self._images)
 
+    @override
     def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
-        """The learners as arrays."""
         templates = list(dict.fromkeys(p.template for p in learners if p.template))
         number = {template: k for k, template in enumerate(templates)} | {(): -1}
         return PatchTable.of(

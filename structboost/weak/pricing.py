@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.validation import checked_choice, tell_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
@@ -147,43 +147,43 @@ class CandidateRule(PricingRule, ABC):
 class Own(CandidateRule):
     """Every channel has its own learners (MultiBoost^cw)."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column per learner and channel."""
         found = family.price(duals, per_channel)
         return [_single(c) for c in found if c.edge > min_edge], found[0].edge
 
+    @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
-        """That of the best channel."""
         return float(of_channels.max())
 
 
 class Best(CandidateRule):
     """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column per channel for each learner."""
         found = family.price(duals, per_channel)
         learners = list(dict.fromkeys(c.learner for c in found if c.edge > min_edge))[:per_channel]
         return [_single(c) for learner in learners for c in family.refine(learner, duals)], found[
             0
         ].edge
 
+    @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
-        """That of the best channel."""
         return float(of_channels.max())
 
 
 class Tied(CandidateRule):
     """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column, whose edge is the sum over the channels."""
         best: dict[int, Candidate] = {}
         for candidate in family.price(duals, 1):
             best.setdefault(candidate.channel, candidate)
@@ -191,8 +191,8 @@ class Tied(CandidateRule):
         column = Column(terms, sum(candidate.edge for candidate in best.values()))
         return ([column] if column.edge > min_edge else []), column.edge
 
+    @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
-        """The sum over the channels."""
         return float(of_channels.sum())
 
 
@@ -212,10 +212,10 @@ class Code(PricingRule):
     def __init__(self, draw: Callable[[], FloatArray]) -> None:
         self.draw = draw
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column."""
         code = self.draw()
         best = family.price((duals @ code)[:, None], 1)[0]
         column = Column(
@@ -227,10 +227,10 @@ class Code(PricingRule):
 class BestCode(PricingRule):
     """The learner of largest l1 norm of edges, with their signs as code: the best of all codes."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column per learner."""
         found = family.price_shared(duals, per_channel)
         made = [
             Column(

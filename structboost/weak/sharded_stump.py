@@ -118,8 +118,8 @@ class ShardedStumps(StumpSearch):
         rows = None if features.rows is None else features.rows[kind]
         return cls(features.bins(kind, exact=exact), response, rows)
 
+    @override
     def refine(self, learner: Stump, duals: DualsInShards) -> list[Candidate]:  # type: ignore[override]
-        """The split of ``learner`` on every channel, turned the way the channel prefers."""
         sums = duals.sums(learner.feature, learner.feature + 1)
         totals, below = sums[-1], sums[:-1][: learner.bin + 1].sum(axis=0)
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
@@ -127,8 +127,8 @@ class ShardedStumps(StumpSearch):
         edges = [way.left * below + way.right * (totals - below) for way in ways]
         return best_ways(ways, np.array(edges))
 
+    @override
     def responses(self, learners: Sequence[Stump]) -> StumpCodes:
-        """The stumps by their bins: the shards look the answers up."""
         return StumpCodes(
             np.array([s.feature for s in learners], np.int64),
             np.array([s.bin for s in learners], np.int64),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Candidate, WeakLearnerFamily
@@ -57,8 +57,8 @@ class SparseStumpFamily(WeakLearnerFamily):
         self._rows = columns.indices[order].astype(np.int32)
         self._values = columns.data[order].astype(np.float64)
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """Stumps of largest edge on each channel, each on a feature of its own, best first."""
         found: list[Candidate] = []
         edges, places = np.empty(self.n_features), np.empty(self.n_features, np.int64)
         for channel in range(duals.shape[1]):
@@ -87,14 +87,14 @@ class SparseStumpFamily(WeakLearnerFamily):
                 found += [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
-        """The split of ``learner`` on every channel, turned the way the channel prefers."""
         turned = learner._replace(left=learner.right, right=learner.left)
         ways = (learner, turned)
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         out = np.empty((len(learners), self.n_parts), answer_type(self.low, self.high))
         for k, stump in enumerate(learners):
             out[k] = stump.left if stump.threshold >= 0 else stump.right
@@ -103,12 +103,12 @@ class SparseStumpFamily(WeakLearnerFamily):
             out[k, self._rows[own]] = np.where(below, stump.left, stump.right)
         return out
 
+    @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
-        """The stumps as arrays."""
         return StumpTable.of(learners)
 
+    @override
     def restored(self, values: Sequence[Any]) -> Stump:
-        """The stump of these fields, one between two values of these features."""
         feature = whole_number(values[0], "feature", 0, self.n_features - 1)
         place = whole_number(values[4], "bin", -1, len(self._ascending(feature)) - 2)
         made = self._stump(feature, place, values[2] == self.high)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.validation import (
@@ -108,8 +108,8 @@ class TreeTable(LearnerTable):
         if n_leaves & (n_leaves - 1):
             raise ValueError(f"a tree of {n_leaves} leaves is not complete")
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all trees on ``features``, shape (n_learners, n_parts)."""
         if self.sets is not None:
             columns, plain = self._without_sets(features.shape[1])
             return plain.responses(columns.beside(features))
@@ -118,15 +118,15 @@ class TreeTable(LearnerTable):
         _answer(rows, self.feature, self.threshold, self._sides, self.leaf, out)
         return out
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the nodes that split."""
         out = np.zeros((len(self), n_features))
         trees, nodes = np.nonzero(np.isfinite(self.threshold))
         np.add.at(out, (trees, self.feature[trees, nodes]), 1.0)
         return np.asarray(out / np.maximum(out.sum(axis=1, keepdims=True), 1.0))
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees | TreesWithSets:
-        """Trees whose leaves hold weighted answers."""
         if self.sets is not None:
             columns, plain = self._without_sets(n_features)
             return TreesWithSets(columns, plain.scorer(weights, n_features))
@@ -273,8 +273,8 @@ class TreeFamily(WeakLearnerFamily):
         self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
 
     @property
+    @override
     def identity(self) -> str:
-        """All that the trees of a round depend on, beside features and duals."""
         drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
@@ -283,13 +283,13 @@ class TreeFamily(WeakLearnerFamily):
             limits += f" {self.max_features} by {self._seed}"
         return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
 
+    @override
     def vary(self, random_state: Any) -> None:
-        """Grow the trees of each round on half of the rows, unless a share was given."""
         if self._is_left_open:
             self._draw_rows(_ROW_SHARE, 0 if random_state is None else random_state)
 
+    @override
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw the rows and the features of so many rounds."""
         for _ in range(n_rounds):
             if self._draws:
                 self._draw()
@@ -353,24 +353,24 @@ class TreeFamily(WeakLearnerFamily):
         found = self._grow(duals, is_drawn, seed)
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def left_out(self) -> NDArray[np.bool_] | None:
-        """The rows that were not drawn."""
         return self._left_out
 
+    @override
     def held_out_response(self, learner: Tree, channel: int) -> FloatArray | None:
-        """Answers by leaves that only the rows drawn have filled."""
         leaves = self._drawn_leaves.get((learner, channel))
         if self._left_out is None or leaves is None:
             return None
         return np.where(self._left_out, leaves[self.leaf_numbers(learner)], 0.0)
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
-        """The best tree of each channel, largest l1 norm of edges first."""
         trees = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
         return largest_norms(trees, self.responses(trees) @ duals, n_learners)
 
+    @override
     def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
-        """The splits of ``learner`` on every channel, with the best leaves for that channel."""
         at = self.leaf_numbers(learner)
         weights: FloatArray = np.stack(
             [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
@@ -384,8 +384,8 @@ class TreeFamily(WeakLearnerFamily):
             for c in range(duals.shape[1])
         ]
 
+    @override
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         numbers = self._leaf_numbers(learners)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
         out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
@@ -393,8 +393,8 @@ class TreeFamily(WeakLearnerFamily):
             np.take(leaf, at, out=own)
         return out
 
+    @override
     def table(self, learners: Sequence[Tree]) -> TreeTable:
-        """The trees as arrays."""
         n_nodes = 2**self.depth - 1
         columns = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
         threshold = np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes)
@@ -408,8 +408,8 @@ class TreeFamily(WeakLearnerFamily):
         low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
         return TreeTable(self._feature(columns), threshold, leaf, low.astype(np.uint8), sets)
 
+    @override
     def restored(self, values: Sequence[Any]) -> Tree:
-        """The tree of these fields, its splits between bins of these features."""
         made = Tree(*(tuple(field) for field in values))
         n_nodes = 2**self.depth - 1
         n_sets = n_nodes if self._n_words else 0

@@ -87,29 +87,29 @@ class UnionTable(LearnerTable):
             raise DamagedFileError("its families have more or fewer learners than they should")
         return cls(member, tables)
 
+    @override
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that a model file holds; those of family i have names that begin with i."""
         arrays = {"member": self.member}
         for i, table in enumerate(self.tables):
             arrays |= prefixed(f"{i}/", table.to_arrays())
         return arrays
 
+    @override
     def select(self, index: NDArray[Any]) -> UnionTable:
-        """The learners at ``index``."""
         chosen, place = self.member[index], places(self.member)[index]
         tables = [table.select(place[chosen == i]) for i, table in enumerate(self.tables)]
         return UnionTable(chosen, tuple(tables))
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all learners, shape (n_learners, n_parts)."""
         return self._joined(lambda table: table.responses(features), len(features))
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Those of each family."""
         return self._joined(lambda table: table.feature_shares(n_features), n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
-        """The sum of the scorers of the families."""
         return sum_of(
             [
                 table.scorer(weights[self.member == i], n_features)
@@ -240,28 +240,28 @@ class UnionFamily(WeakLearnerFamily):
         self.shard_features = UnionInShards(in_shards) if len(in_shards) == len(parts) else None
 
     @property
+    @override
     def identity(self) -> str:
-        """Those of its members."""
         return UNION.join(family.identity for family in self.members)
 
+    @override
     def vary(self, random_state: Any) -> None:
-        """Every member does, each in its own way."""
         for family in self.members:
             family.vary(random_state)
         self.can_resume = all(family.can_resume for family in self.members)
 
+    @override
     def skip_rounds(self, n_rounds: int) -> None:
-        """Every member does."""
         for family in self.members:
             family.skip_rounds(n_rounds)
 
     @property
+    @override
     def searches_all(self) -> bool:
-        """Whether every member does."""
         return all(family.searches_all for family in self.members)
 
+    @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
-        """The larger of the members' edges on each channel."""
         widest = np.full(duals.shape[1], -np.inf)
         for i, family in enumerate(self.members):
             own = self._duals_of(i, duals)
@@ -275,8 +275,8 @@ class UnionFamily(WeakLearnerFamily):
                     widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
         return widest
 
+    @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        """Learners of largest edge of each member."""
         found = [
             candidate._replace(learner=OfMember(i, candidate.learner))
             for i, family in enumerate(self.members)
@@ -284,18 +284,18 @@ class UnionFamily(WeakLearnerFamily):
         ]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: OfMember, duals: Any) -> list[Candidate]:
-        """The learner on every channel, as its member refines it."""
         own = self._duals_of(learner.member, duals)
         return [
             candidate._replace(learner=OfMember(learner.member, candidate.learner))
             for candidate in self.members[learner.member].refine(learner.learner, own)
         ]
 
+    @override
     def price_shared(
         self, duals: FloatArray, n_learners: int
     ) -> Sequence[tuple[OfMember, FloatArray]]:
-        """Learners of largest l1 norm of edges, of all members."""
         groups = [
             [(OfMember(i, learner), edges)]
             for i, family in enumerate(self.members)
@@ -303,10 +303,10 @@ class UnionFamily(WeakLearnerFamily):
         ]
         return [group[0] for group in _largest(groups, n_learners)]
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[OfMember, FloatArray]]]:
-        """Groups of largest l1 norm of edges, each of one member."""
         groups = [
             [(OfMember(i, learner), edges) for learner, edges in group]
             for i, family in enumerate(self.members)
@@ -314,14 +314,14 @@ class UnionFamily(WeakLearnerFamily):
         ]
         return _largest(groups, n_groups)
 
+    @override
     def restored(self, values: Sequence[Any]) -> OfMember:
-        """The learner of these values, as its member restores it."""
         member, learner = values
         number = whole_number(member, "family", 0, len(self.members) - 1)
         return OfMember(number, self.members[number].restored(learner))
 
+    @override
     def responses(self, learners: Sequence[OfMember]) -> Any:
-        """Answers on the training parts; the learners themselves where the shards look them up."""
         member = _members(learners)
         parts = [
             family.responses(own)
@@ -334,8 +334,8 @@ class UnionFamily(WeakLearnerFamily):
             out[member == i] = part.toarray() if sparse.issparse(part) else part
         return out
 
+    @override
     def table(self, learners: Sequence[OfMember]) -> UnionTable:
-        """The learners as arrays."""
         tables = [
             family.table(own)
             for family, own in zip(self.members, self._of_members(learners), strict=True)
