@@ -1,4 +1,4 @@
-"""What hinge masters have in common: cuts in a pool, and the linear program over them."""
+"""Base of the hinge masters, with a pool of cuts and the linear program over them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OracleType = TypeVar("OracleType", bound=ColumnOracle)
 
 
 class HingeMaster(RestrictedMaster, Generic[OracleType]):
-    """Masters of the hinge loss, which know the training set by its cuts.
+    """Master of the hinge loss, which sees the training set through its cuts.
 
     Parameters
     ----------
@@ -82,16 +82,16 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         return self.dual_value / max(1.0, largest_edge)
 
     def _take_duals(self, duals: FloatArray, by: int = 0) -> None:
-        """Take duals of the cuts as the proof; cuts without one grow older ``by`` so many steps."""
+        """Take duals of the cuts as the proof, and age cuts without a dual ``by`` so many steps."""
         self.pool.duals, self.dual_value = duals, float(duals @ self.pool.losses)
         self.pool.age(duals, by)
 
     def _values_at(self, weights: FloatArray) -> FloatArray:
-        """What each cut says of its slack at ``weights``."""
+        """Lower bounds that the cuts give for their slacks at ``weights``."""
         return self.pool.losses - self.pool.matrix @ weights
 
     def _check_risk(self, risk: float, known: float, weights: FloatArray) -> None:
-        """Raise TaskError if the outputs found at ``weights`` make less than the cuts know."""
+        """Raise TaskError if the outputs found at ``weights`` give less than the known cuts."""
         if not self.oracle.exact or not beaten(risk, known, 0.0):
             return
         terms = np.abs(self.pool.matrix) @ weights + self.pool.losses
@@ -104,14 +104,14 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 
     @abstractmethod
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
-        """Products of the cuts held with new columns, shape (n_cuts, n_new)."""
+        """Products of the stored cuts with new columns, shape (n_cuts, n_new)."""
 
 
 class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
-    """Hinge masters with one slack for all examples: a cut is an output for each example."""
+    """Hinge master with one slack for all examples, where a cut has an output for each example."""
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; the oracle takes both forms."""
+        """Append learners of a kind from a csr_array."""
         return self.add_responses(kind, responses)
 
     @override

@@ -1,4 +1,4 @@
-"""ShareBoost's master: multi-class logistic loss with the margin inside, weights of free sign."""
+"""ShareBoost's master, a multi-class logistic loss with the margin inside and free signs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_ITERATIONS = 1000
 
 @dataclass(frozen=True)
 class Logistic(Formulation):
-    """Loss (3) of ShareBoost: the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
+    """Loss (3) of ShareBoost, the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
 
     Minimises ``L(W) + R(W) / C`` over weights of free sign; with C infinite there is no
     regulariser.
@@ -65,7 +65,7 @@ class Logistic(Formulation):
 
 
 class LogisticMaster(RestrictedMaster):
-    """All channels of the chosen learners, re-fitted from the weights of the round before.
+    """Master of all channels of the chosen learners, re-fitted from the weights of the last round.
 
     A learner is in with all its channels or not at all.
     """
@@ -126,12 +126,12 @@ class LogisticMaster(RestrictedMaster):
         return None
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and its gradient."""
+        """Objective and gradient at some weights."""
         self._calls += 1
         return self._with_more(weights, np.zeros((0, len(self._labels))))
 
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
-        """Lowest objective with a few more learners (section 2.1); the master does not change.
+        """Lowest objective with a few more learners (section 2.1), without changing the master.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class LogisticMaster(RestrictedMaster):
         return self._minimised(lambda flat: self._with_more(flat, new), start)[1]
 
     def _with_more(self, flat: FloatArray, new: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and its gradient by the weights, then by those of ``new`` learners."""
+        """Objective and its gradient by the weights, then by the weights of ``new`` learners."""
         old, own = np.split(flat, [len(self.weights)])
         matrix, own = self._matrix(old), own.reshape(len(new), self._code.shape[1])
         loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ own)
@@ -192,7 +192,7 @@ class LogisticMaster(RestrictedMaster):
         return self._answers.rows
 
     def _matrix(self, weights: FloatArray) -> FloatArray:
-        """W, shape (n_learners, n_channels)."""
+        """Weights as the matrix W, shape (n_learners, n_channels)."""
         out = np.zeros((len(self._responses), self._code.shape[1]))
         out[self._terms.learners, self._terms.channels] = weights
         return out
@@ -214,7 +214,7 @@ class LogisticMaster(RestrictedMaster):
         return loss, np.asarray((shares * self._shares[:, None]) @ self._code)
 
     def _penalty(self, matrix: FloatArray) -> tuple[float, FloatArray]:
-        """R(W) / C and its gradient."""
+        """Regulariser ``R(W) / C`` and its gradient."""
         if np.isinf(self.C):
             return 0.0, np.zeros_like(matrix)
         name, scale = self.formulation.regulariser, self.formulation.smoothing

@@ -32,7 +32,7 @@ PAIR_LINK = SoftmaxLink(sharpness=2.0)
 
 @dataclass(frozen=True)
 class PairFormulation(Formulation):
-    """Exponential loss over pairs, one of ``PAIRS``."""
+    """Exponential loss over pairs, of a type listed in ``PAIRS``."""
 
     pairs: str = "outputs"
     link = PAIR_LINK
@@ -61,7 +61,7 @@ class PairColumns(WeightedColumns):
     """
 
     def _make_pairs(self, problem: Problem, pairs: str) -> None:
-        """Make the pairs, of ``PAIRS``; the codes are of -1 and 1 where they are bits."""
+        """Make the pairs of a type listed in ``PAIRS``, with codes of -1 and 1 if they are bits."""
         codes = codes_of(problem.task, problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]
@@ -113,7 +113,7 @@ class PairColumns(WeightedColumns):
         super().keep_columns(kept)
 
     def duals_of(self, pair_weights: FloatArray) -> dict[str, FloatArray]:
-        """Signed weight of every (part, channel) under weights of the pairs."""
+        """Signed weights of all (part, channel) from the weights of the pairs."""
         out = np.zeros((self._n_examples, self._n_channels))
         np.add.at(out, self._examples, pair_weights[:, None] * self._signs)
         return {self._kind: out}

@@ -1,4 +1,4 @@
-"""Stage-wise boosters: AdaBoost.MO, .MH and .ECC set the weight of a column once."""
+"""Stage-wise boosters AdaBoost.MO, AdaBoost.MH and AdaBoost.ECC, which set a weight once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 @dataclass(frozen=True)
 class StageWise(Boosting, PairFormulation):
-    """Exponential loss over pairs, one column at a time: Algorithms 1, 2 of MultiBoost.MO and .ECC.
+    """Exponential loss over pairs by one column at a time (Algorithms 1, 2 of MultiBoost.MO, .ECC).
 
     There is no regularisation: give the trainer ``C=float("inf")``.  There is no bound.
 
@@ -30,7 +30,9 @@ class StageWise(Boosting, PairFormulation):
 
 
 class StageWiseBooster(PairColumns, Booster):
-    """``sum_p rho_p exp(-margin_p(w))``; a column chosen again has its weight added to.
+    """Booster of ``sum_p rho_p exp(-margin_p(w))`` by steps in closed form.
+
+    A column that is chosen again adds to its weight.
 
     With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30
     (``LARGEST_WEIGHT``).

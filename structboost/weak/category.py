@@ -1,4 +1,4 @@
-"""Sets of categories as weak learners: stumps of categorical features."""
+"""Sets of categories as weak learners, the stumps of categorical features."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from structboost.weak.table import LearnerTable, shares_of_one
 
 
 class CategorySet(NamedTuple):
-    """The larger answer on the bins of a set, bits of a number, the smaller one elsewhere."""
+    """Learner with the larger response on a set of bins, stored as bits of an integer."""
 
     feature: int
     members: int
@@ -37,7 +37,7 @@ class CategorySet(NamedTuple):
 
 @dataclass(frozen=True)
 class CategoryTable(LearnerTable):
-    """Sets of categories as arrays.
+    """Table of sets of categories.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class CategoryTable(LearnerTable):
     missing_inside : ndarray of uint8, shape (n_learners,)
         Whether what is missing, or no category of training, counts as in the set.
     inside, outside : ndarray of float64, shape (n_learners,)
-        Answers.
+        The responses.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -95,7 +95,7 @@ class CategoryTable(LearnerTable):
 
 
 class CategoryFamily(WeakLearnerFamily):
-    """All sets of categories of each categorical feature.
+    """Family of all sets of categories of each categorical feature.
 
     The edge of a set is a sum over its categories, so the best set of a channel is that of the
     categories whose duals have a positive sum: pricing is exact.
@@ -105,7 +105,7 @@ class CategoryFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        The two answers.
+        The two responses.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254.
     exact, n_threads

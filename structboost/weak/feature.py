@@ -1,4 +1,4 @@
-"""The features themselves as weak learners: linear predictors that use few of them."""
+"""Features as weak learners, for linear predictors that use few of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST = 1e37
 
 
 class Feature(NamedTuple):
-    """``(x[feature] - center) / scale``; the constant ``1 / scale`` where ``feature`` is -1."""
+    """Scaled feature ``(x[feature] - center) / scale``, or ``1 / scale`` for feature -1."""
 
     feature: int
     center: float
@@ -31,7 +31,7 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureTable(LearnerTable):
-    """Scaled features as arrays.
+    """Table of scaled features.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class FeatureTable(LearnerTable):
 
 
 def _check_sizes(features: NDArray[Any]) -> None:
-    """Raise TaskError if values are no float32, too large or too small."""
+    """Raise TaskError if values do not fit float32, or are too large or too small."""
     sizes = np.abs(features).max(axis=0)
     bad = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0) & (sizes < 1 / _LARGEST)))
     if len(bad):
@@ -82,9 +82,9 @@ def _check_sizes(features: NDArray[Any]) -> None:
 
 
 class FeatureFamily(WeakLearnerFamily):
-    """All scaled features and the constant, each in both orientations.
+    """Family of all scaled features and the constant, each in both orientations.
 
-    Where answers may be negative, features are centred and scaled into -1..1, as ShareBoost assumes
+    If responses may be negative, features are centred and scaled into -1..1, as ShareBoost assumes
     them, and the other orientation is ``-x``.  Where ``response`` is (0, 1), they are scaled into
     0..1, and the other orientation is ``1 - x``.
 
@@ -93,11 +93,11 @@ class FeatureFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether answers may be negative.
+        Whether responses may be negative.
     groups : array-like of int, shape (n_features,), optional
         Features with the same number are chosen together (section 2.1).  By default each is alone.
     exact, n_threads
-        Ignored: answers are real, and the search is one product of matrices.
+        Ignored: responses are real, and the search is one product of matrices.
     """
 
     name = "feature"
@@ -177,7 +177,7 @@ class FeatureFamily(WeakLearnerFamily):
         return FeatureTable.of(learners)
 
     def _learner(self, row: int, turned: bool = False) -> Feature:
-        """A feature, or the constant behind them, in one orientation."""
+        """Make a learner of a feature, or of the constant, in one orientation."""
         if row in (-1, self.n_features):
             return Feature(-1, 0.0, -1.0 if turned else 1.0)
         center, scale = float(self._centers[row]), float(self._scales[row])
@@ -192,7 +192,7 @@ class FeatureFamily(WeakLearnerFamily):
 
 
 def _checked_groups(groups: Any, n_features: int) -> IntArray:
-    """Group of each feature, and of the constant behind them, numbered from 0 without gaps."""
+    """Group of each feature, and of the constant last, counted from 0 without gaps."""
     if groups is None:
         return np.arange(n_features + 1)
     given = np.asarray(groups)

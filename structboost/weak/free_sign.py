@@ -1,4 +1,4 @@
-"""ShareBoost's greedy choices of learners, or groups of them, with weights of free sign."""
+"""Greedy choices of learners or groups with weights of free sign (ShareBoost)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Group = Sequence[tuple[Any, FloatArray]]
 
 
 class TrialMaster(Protocol):
-    """A master that can try a few more learners without adding them."""
+    """Master that can try a few more learners without adding them."""
 
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
         """Objective with new learners.
@@ -33,7 +33,7 @@ class TrialMaster(Protocol):
 
 
 class FreeSign(PricingRule):
-    """The learner or group of largest l1 norm of edges (ShareBoost, (7)).
+    """Rule of the learner or group of largest l1 norm of edges (ShareBoost, (7)).
 
     Each learner gives a column of free sign on each channel.
 
@@ -90,7 +90,7 @@ class FreeSign(PricingRule):
         return columns, max(map(_norm, groups), default=0.0)
 
     def _ranked(self, family: WeakLearnerFamily, groups: Sequence[Group]) -> Sequence[Group]:
-        """Groups by the objective they lead to, ties in the order of pricing."""
+        """Sort groups by the objective they lead to, with ties in the order of pricing."""
         if self._master is None or len(groups) < 2:
             return groups
         reached = [

@@ -32,7 +32,7 @@ _RIDGE = 1e-3
 
 
 class Hyperplane(NamedTuple):
-    """``right`` where ``coefficients'x + intercept`` is positive, else ``left``."""
+    """Hyperplane, ``right`` where ``coefficients'x + intercept`` is positive, else ``left``."""
 
     coefficients: tuple[float, ...]
     intercept: float
@@ -42,14 +42,14 @@ class Hyperplane(NamedTuple):
 
 @dataclass(frozen=True)
 class HyperplaneTable(LearnerTable):
-    """Hyperplanes as arrays.
+    """Table of hyperplanes.
 
     Parameters
     ----------
     coefficients : ndarray, shape (n_learners, n_features)
         Coefficients of the features.
     intercept, left, right : ndarray, shape (n_learners,)
-        Intercepts, and the answers on the negative and on the positive side.
+        Intercepts, and the responses on the negative and on the positive side.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -75,7 +75,7 @@ class HyperplaneTable(LearnerTable):
 
 
 class LinearFamily(WeakLearnerFamily):
-    """Hyperplanes on standardised features, found by :meth:`direction`.
+    """Family of hyperplanes on standardised features, found by :meth:`direction`.
 
     The best one may be missed, so nothing is certified.
 
@@ -84,7 +84,7 @@ class LinearFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts, finite.
     response : (float, float)
-        The two answers.
+        The two responses.
     exact, n_threads
         Ignored.
 
@@ -115,7 +115,7 @@ class LinearFamily(WeakLearnerFamily):
 
     @abstractmethod
     def direction(self, duals: FloatArray) -> FloatArray:
-        """Coefficients on the standardised features, then the intercept.
+        """Find coefficients on the standardised features, followed by the intercept.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class LinearFamily(WeakLearnerFamily):
         return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
 
     def _plane(self, direction: FloatArray) -> Hyperplane:
-        """The hyperplane on features that are not standardised."""
+        """Make the hyperplane on features that are not standardised."""
         coefficients = direction[:-1] / self._spreads
         intercept = float(direction[-1] - coefficients @ self._means)
         return Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
@@ -177,7 +177,7 @@ class LinearFamily(WeakLearnerFamily):
 
 
 class PerceptronFamily(LinearFamily):
-    """Perceptrons that maximise the edge with a smooth sign, by L-BFGS from the best stump.
+    """Family of perceptrons that maximise a smooth edge, by L-BFGS from the best stump.
 
     The best one may be missed, so nothing is certified.
 
@@ -186,7 +186,7 @@ class PerceptronFamily(LinearFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts, finite.
     response : (float, float)
-        The two answers.
+        The two responses.
     exact : bool
         Whether the stump is searched over all distinct thresholds, or over at most 255 per feature.
     n_threads : int
@@ -233,7 +233,7 @@ class PerceptronFamily(LinearFamily):
         return best
 
     def _start(self, weights: FloatArray) -> FloatArray:
-        """The best stump as a hyperplane."""
+        """Make a hyperplane of the best stump."""
         stump = self._stumps.price(weights[:, None], 1)[0].learner
         out = np.zeros(self.n_features + 1)
         if np.isfinite(stump.threshold):
@@ -249,14 +249,14 @@ class PerceptronFamily(LinearFamily):
     def _smooth_edge(
         self, at: FloatArray, weights: FloatArray, sharpness: float
     ) -> tuple[float, FloatArray]:
-        """Minus the edge with tanh for the sign, and its gradient."""
+        """Negative edge with tanh in place of the sign, and its gradient."""
         answers = np.tanh(sharpness * (self._scaled @ at[:-1] + at[-1]))
         slopes = -sharpness * weights * (1.0 - answers**2)
         return -float(weights @ answers), np.append(slopes @ self._scaled, slopes.sum())
 
 
 class SVMFamily(LinearFamily):
-    """Linear SVMs weighted by the sizes of the duals, without their smallest tenth.
+    """Family of linear SVMs weighted by absolute duals, without the smallest tenth.
 
     The best hyperplane may be missed, so nothing is certified.
 
@@ -265,7 +265,7 @@ class SVMFamily(LinearFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts, finite.
     response : (float, float)
-        The two answers.
+        The two responses.
     exact, n_threads
         Ignored.
 
@@ -297,7 +297,7 @@ class SVMFamily(LinearFamily):
 
 
 class LDAFamily(LinearFamily):
-    """Fisher's discriminants weighted by the sizes of the duals, cut where the edge is largest.
+    """Family of Fisher's discriminants weighted by absolute duals, cut at the largest edge.
 
     The best hyperplane may be missed, so nothing is certified.
 
@@ -306,7 +306,7 @@ class LDAFamily(LinearFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts, finite.
     response : (float, float)
-        The two answers.
+        The two responses.
     exact, n_threads
         Ignored.
 

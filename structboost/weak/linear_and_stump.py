@@ -1,4 +1,4 @@
-"""A linear function that was learned on other examples, beside stumps.
+"""Linear function that was learned on other examples, together with stumps.
 
 Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  Beside a linear
 column, which costs next to nothing, they are taken only where the score is better not linear
@@ -21,7 +21,7 @@ from structboost.weak.lookup_table import LinearAndSteps
 from structboost.weak.stump import Stump, StumpFamily, StumpTable
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
-# Standard deviation of the linear column, where a stump answers in {-1, 1}: its weight is hardly
+# Standard deviation of the linear column, where a stump responds with -1 or 1: its weight is hardly
 # regularised.
 _LINEAR_SPREAD = 10.0
 
@@ -41,14 +41,14 @@ class CrossFittedWeights(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """``coefficients'x``."""
+    """Linear function ``coefficients'x``."""
 
     coefficients: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class LinearAndStumpTable(LearnerTable):
-    """Linear functions and stumps as arrays; each learner is zero as the other kind.
+    """Table of linear functions and stumps, where each learner is zero as the other type.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class LinearAndStumpTable(LearnerTable):
 
     @property
     def stumps(self) -> StumpTable:
-        """The stumps, with answers 0 in the place of linear functions."""
+        """Table of the stumps, with responses 0 in place of linear functions."""
         return StumpTable(self.feature, self.threshold, self.left, self.right)
 
     @override
@@ -94,16 +94,16 @@ class LinearAndStumpTable(LearnerTable):
 
 
 class LinearAndStumpFamily(WeakLearnerFamily):
-    """One linear function, and all stumps.
+    """Family of one linear function and all stumps.
 
-    On the training parts the linear function answers with the weights of the part's fold;
+    On the training parts the linear function has the weights of the part's fold;
     elsewhere with the mean of the folds, scaled alike.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
     response : (float, float)
-        The two answers of a stump.  Where neither is negative, weights and features must not be.
+        The two responses of a stump.  Where neither is negative, weights and features must not be.
     linear : CrossFittedWeights
     exact, n_threads
         As in :class:`structboost.weak.stump.StumpFamily`.

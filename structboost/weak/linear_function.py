@@ -1,10 +1,10 @@
-"""Linear functions of the features, all of those whose standardised coefficients are small.
+"""Linear functions of the features with small standardised coefficients.
 
 The family on a channel is the ball ``|u| <= R`` of functions ``u'z(x)``, where z holds the
 standardised features and a constant.  The largest edge for the signed weights D of a channel is
 then ``R |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one product of
 matrices.  The weights of the columns on a channel add up to the norm of their sum at the optimum:
-the sum of the Euclidean norms of the channels' linear functions is what stands beside the l1 norm
+the sum of the Euclidean norms of the channels' linear functions is added to the l1 norm
 of other weak learners (docs/decisions/union-of-families.md).
 """
 
@@ -31,7 +31,7 @@ from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 from structboost.weak.terms import Terms
 
-# Norm of a linear function of weight 1, beside stumps that answer -1 and 1: at most the first, and
+# Norm of a linear function of weight 1, next to stumps with responses -1 and 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.
 _LARGEST_RADIUS = 3.0
 _RADIUS_TIMES_DIMENSION = 10.0
@@ -42,7 +42,7 @@ _SPAN = 2.0
 
 
 class LinearFunction(NamedTuple):
-    """``coefficients'z``, z being the standardised features."""
+    """Linear function ``coefficients'z`` of the standardised features z."""
 
     coefficients: tuple[float, ...]
 
@@ -60,7 +60,7 @@ class FunctionCodes(NamedTuple):
 
 @dataclass(frozen=True)
 class LinearFunctionTable(LearnerTable):
-    """Linear functions as arrays: ``coefficients'x + intercept``.
+    """Table of linear functions ``coefficients'x + intercept``.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class LinearFunctionTable(LearnerTable):
 
 
 class LinearFunctionSearch(WeakLearnerFamily):
-    """All linear functions in a ball of standardised coefficients, on each channel.
+    """Search over all linear functions in a ball of standardised coefficients, on each channel.
 
-    Where answers must not be negative, features and coefficients are not, and there is no bias.
+    If responses must not be negative, nor are features and coefficients, and there is no bias.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
     @abstractmethod
     def _sums(self, duals: Any) -> FloatArray:
-        """Sums of the standardised features times the duals, shape (width, n_channels)."""
+        """Sum the standardised features times the duals, shape (width, n_channels)."""
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
@@ -174,7 +174,7 @@ class LinearFunctionSearch(WeakLearnerFamily):
         return LinearFunction(found)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
-        """The function of largest edge on a channel."""
+        """Find the function of largest edge on a channel."""
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:
@@ -186,21 +186,21 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
 
 class LinearFunctionFamily(LinearFunctionSearch):
-    """Linear functions on features in memory.
+    """Family of linear functions on features in memory.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether answers may be negative (:class:`structboost.PartKind`).
+        Whether responses may be negative (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored: the search is one product of matrices.
 
     Raises
     ------
     TaskError
-        If answers must not be negative, and a feature is.
+        If responses must not be negative, and a feature is.
     """
 
     def __init__(
@@ -224,20 +224,20 @@ class LinearFunctionFamily(LinearFunctionSearch):
 
 
 class SparseLinearFunctions(LinearFunctionSearch):
-    """Linear functions on sparse features, which are standardised in no more memory than theirs.
+    """Family of linear functions on sparse features, standardised without more memory.
 
     Parameters
     ----------
     features : sparse array by rows, shape (n_parts, n_features)
     response : (float, float)
-        Whether answers may be negative (:class:`structboost.PartKind`).
+        Whether responses may be negative (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored.
 
     Raises
     ------
     TaskError
-        If answers must not be negative, and a feature is.
+        If responses must not be negative, and a feature is.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
 
 
 class FunctionResponses(ResponsesInShard):
-    """Linear functions of standardised features: nothing is kept for a learner but itself."""
+    """Responses of linear functions of standardised features, which stores only the functions."""
 
     def __init__(self, features: FloatArray, starts: IntArray) -> None:
         super().__init__(features, starts)
@@ -299,7 +299,7 @@ class FunctionResponses(ResponsesInShard):
 
 
 class StandardisedRows(NamedTuple):
-    """Features on one scale that each shard makes of its own."""
+    """Standardised features of a shard."""
 
     standardisation: Standardisation
 
@@ -314,7 +314,7 @@ class StandardisedRows(NamedTuple):
 
 
 class ShardedLinearFunctions(LinearFunctionSearch):
-    """Linear functions on features that only the shards hold.
+    """Family of linear functions on features that only the shards hold.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
     def of_kind(
         cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
     ) -> ShardedLinearFunctions:
-        """The family on the parts of a kind."""
+        """Make the family for the parts of a kind."""
         return cls(features.standardisation(kind, response))
 
     @override

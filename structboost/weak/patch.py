@@ -1,4 +1,4 @@
-"""Image patches as templates, their responses pooled by position.
+"""Image patches as templates, with responses pooled by position.
 
 These are the features of ShareBoost's MNIST experiment.
 """
@@ -20,7 +20,7 @@ from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.candidates import best_on_channels, largest_norms
 from structboost.weak.table import LearnerTable
 
-# Patches flatter than this share of the images' range are not drawn.
+# Patches flatter than this fraction of the images' range are not drawn.
 _MIN_CONTRAST = 0.15
 _MAX_DRAWS = 100
 # Rows from which centre and scale of a learner are computed.
@@ -30,7 +30,7 @@ _STRIP = 200
 
 
 class PooledTemplate(NamedTuple):
-    """``(largest response of the template within the cell - center) / scale``.
+    """Learner ``(largest response of the template within the cell - center) / scale``.
 
     Without a template it is the constant 1.
     """
@@ -112,7 +112,7 @@ class Pooling(NamedTuple):
 
 @dataclass(frozen=True)
 class PatchTable(LearnerTable):
-    """Pooled templates as arrays.
+    """Table of pooled templates.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class PatchTable(LearnerTable):
 
 
 class PatchFamily(WeakLearnerFamily):
-    """Templates drawn from the training images, new ones at every pricing.
+    """Family of templates drawn from the training images, anew at every pricing.
 
     A group is a template with all its cells.
 
@@ -189,7 +189,7 @@ class PatchFamily(WeakLearnerFamily):
     features : ndarray, shape (n_images, height * width)
         Pixels of the training images.
     response : (float, float)
-        Ignored: answers are real.
+        Ignored: responses are real.
     image_shape : (int, int)
         Height and width in pixels.
     side : int
@@ -297,7 +297,7 @@ class PatchFamily(WeakLearnerFamily):
         )
 
     def _drawn_edges(self, duals: FloatArray) -> tuple[list[PooledTemplate], FloatArray]:
-        """Learners of newly drawn templates, cell by cell, and the constant behind; their edges."""
+        """Edges of the learners of newly drawn templates, cell by cell, with the constant last."""
         templates = self._draw()
         sample = self._pooling.responses(self._images[self._statistics], templates)
         centers = sample.mean(axis=2, dtype=np.float64)
@@ -319,7 +319,10 @@ class PatchFamily(WeakLearnerFamily):
         return [*learners, constant], np.vstack((edges, duals.sum(axis=0)))
 
     def _draw(self) -> NDArray[np.float32]:
-        """Patches of enough contrast less their mean, of norm 1; fewer if there are too few."""
+        """Draw patches of enough contrast, subtract their mean and scale them to norm 1.
+
+        Returns fewer if there are too few.
+        """
         pooling, random_state = self._pooling, self._random_state
         found: list[NDArray[np.float32]] = []
         images = self._images.reshape(-1, pooling.height, pooling.width)

@@ -1,4 +1,4 @@
-"""Pieces of a piecewise linear function: the features inside balls (ShareBoost, section 3.2)."""
+"""Pieces of a piecewise linear function by features inside balls (ShareBoost, section 3.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from structboost.weak.table import LearnerTable, shares_of_one
 
 
 class Piece(NamedTuple):
-    """``sign`` times the scaled feature ``feature`` inside ball ``ball``, 0 outside.
+    """Learner with response ``sign`` times a scaled feature inside a ball, and 0 outside.
 
     Where ``feature`` is -1, it is the constant ``sign`` inside.
     """
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class PiecewiseTable(LearnerTable):
-    """Learners as arrays, with the balls they are of.
+    """Table of learners, with their balls.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class PiecewiseTable(LearnerTable):
 
 
 class PiecewiseFamily(WeakLearnerFamily):
-    """Features inside balls around the centres of k-means.
+    """Family of features inside balls around the centres of k-means.
 
     The radii are quantiles of the distances.  A group is all features of a ball.  Each learner is
     in the family with both signs.  The ball of infinite radius around the first centre is among
@@ -90,11 +90,11 @@ class PiecewiseFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Answers are real, of either sign: the lower one must be below 0.
+        Responses are real, of either sign: the lower one must be below 0.
     n_centers : int
         Number of centres; there are no more than distinct parts.
     quantiles : sequence of float
-        Shares of the parts inside the balls of a centre.
+        Fractions of the parts inside the balls of a centre.
     random_state : int
         Seed for k-means.
     exact, n_threads
@@ -134,7 +134,7 @@ class PiecewiseFamily(WeakLearnerFamily):
         check_has_rows(features, "piecewise")
         if min(response) >= 0:
             raise ValueError(
-                "weak_learner 'piecewise' has answers of both signs, but those of this kind must "
+                "weak_learner 'piecewise' has responses of both signs, but those of this kind must "
                 f"be in {response}; take 'stump', 'tree' or 'feature'."
             )
         rows = np.asarray(features, np.float64)
@@ -212,7 +212,7 @@ class PiecewiseFamily(WeakLearnerFamily):
         return Piece(ball, -1 if row == self.n_features else row)
 
     def _signed(self, k: int, edge: float) -> Piece:
-        """Learner number ``k`` with the sign of its edge."""
+        """Learner with index ``k``, and the sign of its edge."""
         piece = self._learner(*divmod(k, self.n_features + 1))
         return piece._replace(sign=-1.0) if edge < 0 else piece
 
@@ -222,7 +222,7 @@ class PiecewiseFamily(WeakLearnerFamily):
 
 
 def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
-    """Which parts each ball holds, shape (n_balls, n_parts)."""
+    """Mask of the parts inside each ball, shape (n_balls, n_parts)."""
     if not len(centers):
         return np.zeros((0, len(scaled)), np.bool_)
     return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

@@ -28,14 +28,14 @@ from structboost.weak.terms import Term
 
 
 class Priced(NamedTuple):
-    """Columns found by pricing, by kind, and the largest edge over the family (ties: 1e-6)."""
+    """Columns of each kind, and the largest edge over the family (ties within 1e-6)."""
 
     columns: dict[str, list[Column]]
     largest_edge: float
 
 
 class PricingRule(ABC):
-    """Makes columns of the weak learners of largest edge, separately for each kind of parts.
+    """Rule that makes columns of the weak learners of largest edge, for each kind of parts.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class PricingRule(ABC):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """Columns of edge above ``min_edge``, and the largest edge.
+        """Make columns of edge above ``min_edge``, and find the largest edge.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class PricingRule(ABC):
         per_channel: int,
         min_edge: float,
     ) -> Priced:
-        """Columns of every kind.
+        """Make columns of every kind.
 
         Parameters
         ----------
@@ -141,11 +141,11 @@ class PricingRule(ABC):
 
 
 class CandidateRule(PricingRule, ABC):
-    """Rule that calls ``family.price`` and ``family.refine`` only: the duals may stay in shards."""
+    """Rule that only calls ``family.price`` and ``family.refine``, so duals may stay in shards."""
 
 
 class Own(CandidateRule):
-    """Every channel has its own learners (MultiBoost^cw)."""
+    """Rule in which every channel has its own learners (MultiBoost^cw)."""
 
     @override
     def columns(
@@ -160,7 +160,7 @@ class Own(CandidateRule):
 
 
 class Best(CandidateRule):
-    """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
+    """Rule in which all channels share the best learner, one column each (MultiBoost, (18))."""
 
     @override
     def columns(
@@ -178,7 +178,7 @@ class Best(CandidateRule):
 
 
 class Tied(CandidateRule):
-    """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
+    """Rule that puts the best learners of all channels under one weight (MultiBoost.MO, (14))."""
 
     @override
     def columns(
@@ -197,7 +197,7 @@ class Tied(CandidateRule):
 
 
 class Code(PricingRule):
-    """One learner on every channel, with the signs of a given code (MultiBoost.ECC, (21)).
+    """Rule of one learner on every channel, with signs by a fixed code (MultiBoost.ECC, (21)).
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class Code(PricingRule):
 
 
 class BestCode(PricingRule):
-    """The learner of largest l1 norm of edges, with their signs as code: the best of all codes."""
+    """Rule of the learner of largest l1 norm of edges, whose signs are the best code of all."""
 
     @override
     def columns(
@@ -246,7 +246,7 @@ RULES: dict[str, type[PricingRule]] = {"own": Own, "best": Best}
 
 
 def rule_of(pricing: str | PricingRule) -> PricingRule:
-    """The rule itself, or the one of a name, one of `RULES`."""
+    """Rule of a name in ``RULES``, or the rule itself."""
     if isinstance(pricing, PricingRule):
         return pricing
     return RULES[checked_choice(pricing, "pricing", tuple(RULES))]()

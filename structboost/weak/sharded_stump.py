@@ -23,7 +23,7 @@ from structboost.weak.terms import Terms
 class StumpCodes(NamedTuple):
     """Stumps on binned features.
 
-    Each answers ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
+    Each responds with ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
     """
 
     feature: IntArray
@@ -38,7 +38,7 @@ class StumpCodes(NamedTuple):
 
 
 class StumpResponses(ResponsesInShard):
-    """Stumps are looked up in the codes of their features: nothing is kept for a learner."""
+    """Responses of stumps by look-up in the codes of their features, without a store."""
 
     def __init__(self, binned: BinnedFeatures) -> None:
         super().__init__(binned.codes.T, binned.blocks)
@@ -78,13 +78,13 @@ class StumpResponses(ResponsesInShard):
 
 
 class BinsOfRows(NamedTuple):
-    """Bins that each shard makes of its features."""
+    """Bins of the features of a shard."""
 
     bins: Thresholds
 
     @property
     def identity(self) -> tuple[FloatArray, IntArray]:
-        """Thresholds, and where those of each column begin."""
+        """Thresholds, and the start of those of each column."""
         return self.bins.values, self.bins.indptr
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> StumpResponses:
@@ -93,13 +93,13 @@ class BinsOfRows(NamedTuple):
 
 
 class ShardedStumps(StumpSearch):
-    """Stumps on binned features of which only the thresholds are at hand.
+    """Family of stumps on binned features, of which only the thresholds are in memory.
 
     Parameters
     ----------
     bins : Thresholds
     response : (float, float)
-        The two answers of a stump (:class:`structboost.PartKind`).
+        The two responses of a stump (:class:`structboost.PartKind`).
     rows : ndarray, shape (n_parts, n_features), optional
         The features, where they are here as well.
     """
@@ -114,7 +114,7 @@ class ShardedStumps(StumpSearch):
     def of_kind(
         cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
     ) -> ShardedStumps:
-        """The family on the parts of a kind."""
+        """Make the family for the parts of a kind."""
         rows = None if features.rows is None else features.rows[kind]
         return cls(features.bins(kind, exact=exact), response, rows)
 

@@ -1,4 +1,4 @@
-"""Answers that are 0 on most rows: what is kept, and what a sum costs, are the others."""
+"""Responses that are 0 on most rows, in memory and time of the other rows only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structboost.weak.terms import Terms
 
 
 class SparseResponses(Responses):
-    """Answers of any learners that are 0 on most rows, as a matrix in compressed rows.
+    """Sparse responses of any learners, as a matrix in compressed rows.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class SparseResponses(Responses):
 
     @classmethod
     def instead_of(cls, held: Responses) -> SparseResponses:
-        """What keeps sparse answers: ``held`` itself, or an empty store instead of an empty one.
+        """Return ``held``, or a store of sparse responses in place of an empty one.
 
         Raises
         ------
         TaskError
-            If ``held`` has answers that are not sparse: a family gives one form for good.
+            If ``held`` has dense responses: a family must always return one form.
         """
         if isinstance(held, SparseResponses):
             return held
@@ -69,7 +69,7 @@ class SparseResponses(Responses):
         )  # fmt: skip
 
     def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
-        """``<duals on the channel, answers>`` of each term; duals of shape (n_channels, n_rows)."""
+        """Edges of the terms for duals of shape (n_channels, n_rows)."""
         out = np.zeros(len(terms.learners))
         _sparse_edges(
             self._starts, self._rows, self._values, terms.learners, terms.channels, duals, out

@@ -1,4 +1,4 @@
-"""Decision stumps on sparse tables: what a search visits are the entries that are not 0."""
+"""Decision stumps on sparse tables, whose search visits only the entries that are not 0."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.candidates import answer_type, best_ways
 from structboost.weak.stump import TIE, Stump, StumpTable
 
-# An edge is larger only by more than rounding: by this share of it.
+# An edge is larger only by more than rounding: by this fraction of it.
 _ROUNDING = 1e-10
 
 
 class SparseStumpFamily(WeakLearnerFamily):
-    """All stumps between distinct values of sparse features, and the constant.
+    """Family of all stumps between distinct values of sparse features, and the constant.
 
     Parameters
     ----------
     features : sparse array, shape (n_parts, n_features)
         Finite.
     response : (float, float)
-        The two answers of a stump.
+        The two responses of a stump.
     exact, n_threads
         Ignored: all distinct thresholds are searched, in one thread.
     """
@@ -117,14 +117,14 @@ class SparseStumpFamily(WeakLearnerFamily):
         return made
 
     def _ascending(self, feature: int) -> FloatArray:
-        """Values of a feature in ascending order, 0 once among them if it occurs."""
+        """Values of a feature in ascending order, with one 0 if it occurs."""
         own: FloatArray = self._values[slice(*self._starts[feature : feature + 2])]
         if len(own) < self.n_parts:
             own = np.insert(own, np.searchsorted(own, 0.0), 0.0)
         return own
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:
-        """The stump behind the value number ``place`` of a feature; -1 for the constant."""
+        """Make the stump behind the value with index ``place``, or the constant for feature -1."""
         if place < 0:
             return Stump(feature, -np.inf, *self._sides(flip), -1)
         lower, upper = self._ascending(feature)[place : place + 2]
@@ -136,7 +136,7 @@ class SparseStumpFamily(WeakLearnerFamily):
 
 
 def _largest(edges: FloatArray, most: int) -> list[int]:
-    """Places of the largest edges, in descending order; ties up to rounding go by place."""
+    """Order the largest edges, descending, with ties up to rounding by index."""
     n = min(most, len(edges))
     least = np.partition(edges, len(edges) - n)[len(edges) - n]
     slack = _ROUNDING * max(abs(least), abs(float(edges.max())))
@@ -157,7 +157,7 @@ def _best_places(
     edges: FloatArray,
     places: IntArray,
 ) -> None:
-    """Best split of each feature: behind which of its values, counted from 1; negative if turned.
+    """Position of the best split of each feature, counted from 1 and negative if turned.
 
     The values of a feature are its entries in ascending order, with 0 among them where a part has
     none.  The edge is -inf where all values are equal.

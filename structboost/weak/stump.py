@@ -38,7 +38,7 @@ TIE = 1e-6
 
 
 class Stump(NamedTuple):
-    """``left`` where the column is at most the threshold, else ``right``.
+    """Stump with response ``left`` where the column is at most the threshold, else ``right``.
 
     The columns are those of the bins (:class:`structboost.weak.binning.Gaps`): the features, if
     nothing is missing.  A stump with the threshold -inf is constant.
@@ -53,7 +53,7 @@ class Stump(NamedTuple):
 
 @dataclass(frozen=True)
 class StumpTable(LearnerTable):
-    """Stumps as arrays.
+    """Table of stumps.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ class StumpTable(LearnerTable):
 
 
 class StumpSearch(WeakLearnerFamily):
-    """All stumps between the bins of each feature, and the constant, searched by histograms.
+    """Search by histograms over all stumps between the bins of each feature, and the constant.
 
     Attributes
     ----------
     bins : Thresholds
     low, high : float
-        The two answers of a stump.
+        The two responses of a stump.
     directions : ndarray of int8, shape (n_columns,), or None
         1 for columns whose stumps must rise, -1 where they must fall.
     rows : ndarray, shape (n_parts, n_features), or None
@@ -163,7 +163,7 @@ class StumpSearch(WeakLearnerFamily):
 
     @abstractmethod
     def _search(self, duals: Any, kernel: Kernel, found: Found) -> FloatArray:
-        """Fill ``found``, a row per column, by a kernel of histograms; return the totals."""
+        """Fill ``found``, one row per column, by a kernel of histograms, and return the totals."""
 
     def _fill(
         self, kernel: Kernel, found: Found, sums: FloatArray, totals: FloatArray, group: Group
@@ -211,7 +211,7 @@ class StumpSearch(WeakLearnerFamily):
     def _keep_directions(
         self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
     ) -> None:
-        """Search columns that have a direction again; by default none has."""
+        """Repeat the search for columns that have a direction, by default for none."""
 
     @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
@@ -246,14 +246,14 @@ class StumpSearch(WeakLearnerFamily):
 
 
 class StumpFamily(StumpSearch):
-    """Stumps on features in memory.
+    """Family of stumps on features in memory.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
         Training features; they are binned once.
     response : (float, float)
-        The two answers of a stump (:class:`structboost.PartKind`).
+        The two responses of a stump (:class:`structboost.PartKind`).
     exact : bool
         Whether the family holds all distinct thresholds, or 255 quantiles of each feature.
     n_threads : int
@@ -352,7 +352,7 @@ class StumpFamily(StumpSearch):
 
 
 def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list[Group]:
-    """First and last feature of each group whose histograms are held together.
+    """First and last feature of each group whose histograms are in memory together.
 
     Without features there is one empty group.
     """

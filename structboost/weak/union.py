@@ -1,4 +1,4 @@
-"""A union of families: each finds its best learners, and the best of all are taken."""
+"""Union of families, whose best learners are the best of all members."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ UNION = "+"
 
 
 class OfMember(NamedTuple):
-    """A learner of the family number ``member``."""
+    """Learner of the family with index ``member``."""
 
     member: int
     learner: Any
 
 
 class UnionCodes(NamedTuple):
-    """Learners as shards take them: of which member each is, and those of each member in order."""
+    """Learners in the form that is sent to shards, by member."""
 
     member: IntArray
     parts: tuple[Any, ...]
@@ -49,7 +49,7 @@ class UnionCodes(NamedTuple):
 
 @dataclass(frozen=True)
 class UnionTable(LearnerTable):
-    """Learners of several families.
+    """Table of learners of several families.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ class UnionTable(LearnerTable):
 
     @property
     def takes_missing(self) -> bool:  # type: ignore[override]
-        """Whether all families do."""
+        """Whether all families take missing features."""
         return all(table.takes_missing for table in self.tables)
 
     @classmethod
     def of_arrays(
         cls, classes: Sequence[type[LearnerTable]], arrays: Mapping[str, NDArray[Any]]
     ) -> UnionTable:
-        """The table that :meth:`to_arrays` took apart, given the tables' classes.
+        """Restore a table from the arrays of :meth:`to_arrays`, given the classes of the tables.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class UnionTable(LearnerTable):
         )
 
     def _joined(self, rows: Callable[[LearnerTable], NDArray[Any]], width: int) -> FloatArray:
-        """A row for each learner, from the rows of each table."""
+        """Row of each learner, from the rows of the tables."""
         out = np.empty((len(self.member), width))
         for i, table in enumerate(self.tables):
             out[self.member == i] = rows(table)
@@ -170,7 +170,7 @@ class UnionResponses(ResponsesInShard):
             out[at] += found
 
     def _of_members(self, terms: Terms) -> Iterator[tuple[ResponsesInShard, IntArray, Terms]]:
-        """Each member, the places of its terms, and these terms with its own numbers."""
+        """Terms of each member with the member's own indices, and their positions."""
         member = self._member[terms.learners]
         for i, of in enumerate(self._members):
             at = np.flatnonzero(member == i)
@@ -179,13 +179,13 @@ class UnionResponses(ResponsesInShard):
 
 
 class UnionInShards(NamedTuple):
-    """Features of several families, as each of them makes them in a shard."""
+    """Features of several families, made by each of them in a shard."""
 
     members: tuple[ShardFeatures, ...]
 
     @property
     def identity(self) -> tuple[NDArray[Any], ...]:
-        """Arrays of one member after the other."""
+        """Arrays of all members, one after the other."""
         return tuple(array for member in self.members for array in member.identity)
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> UnionResponses:
@@ -206,7 +206,7 @@ class _DualsOfMember:
         return self._duals.shape
 
     def sums(self, *arguments: Any) -> FloatArray:
-        """Sums over all shards by the responses of the member."""
+        """Sum over all shards by the responses of the member."""
         return self._duals.sums(self._member, *arguments)
 
     def gathered(self) -> FloatArray:
@@ -215,9 +215,9 @@ class _DualsOfMember:
 
 
 class UnionFamily(WeakLearnerFamily):
-    """All learners of several families on the same parts.
+    """Family of all learners of several families on the same parts.
 
-    Pricing asks each of them.  Where each finds its largest edge, the largest of these is that of
+    Pricing searches each of them.  Where each finds its largest edge, the largest of these is that of
     the union, and the certificate covers it.
 
     Parameters
@@ -343,11 +343,11 @@ class UnionFamily(WeakLearnerFamily):
         return UnionTable(_members(learners), tuple(tables))
 
     def _duals_of(self, member: int, duals: Any) -> Any:
-        """Duals as a member takes them: an array, or its sums over shards."""
+        """Duals for a member, as an array or as sums over shards."""
         return duals if self.shard_features is None else _DualsOfMember(duals, member)
 
     def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
-        """The learners of each member."""
+        """Learners of each member."""
         return [
             [learner.learner for learner in learners if learner.member == i]
             for i in range(len(self.members))
@@ -357,13 +357,13 @@ class UnionFamily(WeakLearnerFamily):
 def _largest(
     groups: Sequence[list[tuple[OfMember, FloatArray]]], n_groups: int
 ) -> list[list[tuple[OfMember, FloatArray]]]:
-    """Groups of largest summed l1 norm of edges, ties in their order."""
+    """Take the groups of largest summed l1 norm of edges, with ties in order."""
     norms = [-sum(float(np.abs(edges).sum()) for _, edges in group) for group in groups]
     return [groups[int(k)] for k in np.argsort(norms, kind="stable")[:n_groups]]
 
 
 def places(member: IntArray) -> IntArray:
-    """Place of each learner among those of its family."""
+    """Index of each learner among the learners of its family."""
     order = np.argsort(member, kind="stable")
     out = np.empty(len(member), np.int64)
     starts = np.searchsorted(member[order], member[order])
