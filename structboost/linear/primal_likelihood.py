@@ -1,4 +1,4 @@
-"""The regularised likelihood of any task with marginals, minimised over linear functions."""
+"""Regularised likelihood of any task with marginals, minimised over linear functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STEPS = 3
 
 
 class PrimalLikelihood:
-    """Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
+    """Minimiser of ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
 
     Features are standardised; sparse ones and active ones are taken as they are.  At any weights v,
     ``w = C mean(features of y_i - those expected at v)`` gives the lower bound ``C mean(H_i) -
@@ -81,7 +81,7 @@ class PrimalLikelihood:
         self.primal, self.bound = np.inf, -np.inf
 
     def begin(self, C: float) -> None:
-        """Go on to another C, from the weights of the one before."""
+        """Continue with another C, from the same weights."""
         self._C = C
         start = self._start if self._solver is None else self._solver.weights
         if self._solver is None:
@@ -104,7 +104,7 @@ class PrimalLikelihood:
         self.begin(C)
 
     def improve(self) -> None:
-        """Make a round: a few steps."""
+        """Make a round of a few steps."""
         assert self._solver is not None
         for _ in range(_STEPS):
             raise_if_interrupted()
@@ -125,7 +125,7 @@ class PrimalLikelihood:
         return out
 
     def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and gradient; improves the dual point by the distributions at the weights."""
+        """Compute objective and gradient, and improve the dual point by the distributions."""
         by_kind = self._split(weights)
         scores = {kind: np.asarray(self._matrices[kind] @ own) for kind, own in by_kind.items()}
         found = self._likelihood.at(scores)
@@ -155,7 +155,7 @@ class PrimalLikelihood:
         return self._C * dual[1] - 0.5 * self._C**2 * float(weights @ weights)
 
     def _positive(self, weights: FloatArray) -> FloatArray:
-        """Weights with those above zero that must not be negative."""
+        """Mask of weights above zero among those that must not be negative."""
         if not self._bounded.any():
             return weights
         return np.where(self._bounded, np.maximum(weights, 0.0), weights)

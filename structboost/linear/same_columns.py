@@ -1,4 +1,4 @@
-"""Active features that the same parts have, taken as one."""
+"""Active features that occur in the same parts, merged into one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SameColumns:
         self.entries = self._groups[rows[used]].astype(np.int32), starts
 
     def spread(self, weights: FloatArray) -> FloatArray:
-        """Return the weights of all features, from those of the groups, by rows."""
+        """Return the weights of all features from the weights of the groups, by rows."""
         return np.asarray((weights / self.values[:, None])[self._groups])
 
 

@@ -1,4 +1,4 @@
-"""Trainers by the name that their models keep."""
+"""Trainers by the names that their models store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of parts by the columns that were not fitted to them, and the temperature they ask for."""
+"""Scores of parts by the columns that were not fitted to them, and the resulting temperature."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALE, _EXPONENT = 1.2, 0.57
 
 
 class HeldOut(NamedTuple):
-    """Answers of the columns of a round on the parts that they were not fitted to.
+    """Responses of the columns of a round on the parts that they were not fitted to.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class HeldOut(NamedTuple):
     columns, channels : sequence of int
         Place of each column in the master, and channel of each of its terms.
     answers : sequence of ndarray, shape (n_parts,)
-        For each term its coefficient times the answers of its learner; 0 on all other parts.
+        For each term its coefficient times the responses of its learner; 0 on all other parts.
     """
 
     parts: NDArray[np.bool_]
@@ -43,7 +43,7 @@ class HeldOut(NamedTuple):
 
 
 class Temperature(NamedTuple):
-    """A factor of scores, and the mean loss of held-out examples with it.
+    """Factor of scores, and the mean loss of held-out examples with it.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Temperature(NamedTuple):
     loss: float
 
     def damped(self) -> Temperature:
-        """The temperature of parts that no round has seen, as far as parts left out tell it.
+        """Temperature of parts that no round has seen, estimated from the parts left out.
 
         A part that one round leaves out is one that all others have seen: they pull their
         neighbours towards its output, and rounds without it push them back.  So the parts left out
@@ -68,14 +68,14 @@ class Temperature(NamedTuple):
 
 
 def damped(factor: float) -> float:
-    """Factor of the scores of parts that no round has seen, by that of parts left out."""
+    """Factor of scores of parts that no round has seen, from the factor of parts left out."""
     return float(_SCALE * factor**_EXPONENT)
 
 
 class HeldOutScores:
-    """Scores of parts that count the columns of those rounds only which left the part out.
+    """Scores of each part by the columns of the rounds that left it out.
 
-    A part has the sum of the answers of these columns, scaled as if all rounds had left it out.
+    A part has the sum of the responses of these columns, scaled as if all rounds had left it out.
     Kinds whose learners are fitted to all parts have their scores.
 
     Parameters
@@ -90,11 +90,11 @@ class HeldOutScores:
         self._waiting: dict[str, HeldOut] = {}
 
     def add(self, kind: str, held_out: HeldOut) -> None:
-        """Keep the answers of the columns of a round until their steps are known."""
+        """Store the responses of the columns of a round until their steps are available."""
         self._waiting[kind] = held_out
 
     def step(self, steps: Mapping[int, float]) -> None:
-        """Add what the columns of the round answer under their steps."""
+        """Add the responses of the columns of the round times their steps."""
         for kind, held_out in self._waiting.items():
             own = self._sums[kind]
             for column, channel, answers in zip(*held_out[1:], strict=True):
@@ -103,13 +103,13 @@ class HeldOutScores:
         self.forget_round()
 
     def forget_round(self) -> None:
-        """Drop the answers of a round that took no step."""
+        """Drop the responses of a round that took no step."""
         self._waiting.clear()
 
     def scores(
         self, of_all: Mapping[str, FloatArray], n_rounds: int
     ) -> dict[str, FloatArray] | None:
-        """Held-out scores of all kinds, shape (n_channels, n_parts); None where nothing was.
+        """Held-out scores by kind, shape (n_channels, n_parts), or None if no part was left out.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class HeldOutScores:
         return {**prefixed("held_out/", sums), **prefixed("left_out/", counts)}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Go to a state that :meth:`schema` accepted."""
+        """Restore a state that :meth:`schema` accepted."""
         self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)
 
 
@@ -186,7 +186,7 @@ def fitted_temperature(
 
 
 def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
-    """The factor of scores that a model file names, or None; files before 0.3 name none.
+    """Factor of scores stored in a model file, or None in files before 0.3.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The conditional likelihood of the true outputs, and its derivatives by the scores."""
+"""Conditional likelihood of the true outputs, and its derivatives by the scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structboost.masters.base import Problem
 
 
 class LikelihoodAt(NamedTuple):
-    """What is known at some scores.
+    """Losses and marginals at some scores.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class LikelihoodAt(NamedTuple):
     expected : dict of str to ndarray, shape (n_parts, n_channels)
         The joint features to be expected.
     slopes : dict of str to ndarray, shape (n_channels, n_parts)
-        Share of the example times (truth - expected joint feature).
+        Weight of the example times (truth - expected joint feature).
     """
 
     losses: FloatArray
@@ -40,7 +40,7 @@ class LikelihoodAt(NamedTuple):
 def log_losses(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, sharpness: float
 ) -> FloatArray:
-    """Minus the logarithms of the probabilities ``~ exp(sharpness * score)`` of true outputs.
+    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def log_losses(
 
 
 class Likelihood:
-    """The likelihood of the true outputs of a problem, whose task gives its marginals.
+    """Likelihood of the true outputs of a problem whose task gives its marginals.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Likelihood:
         self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
-        """Marginals at scores of shape (n_parts, n_channels), and what follows from them.
+        """Marginals and losses at scores of shape (n_parts, n_channels).
 
         Raises
         ------

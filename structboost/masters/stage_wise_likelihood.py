@@ -19,7 +19,7 @@ from structboost.runtime.compiled import compiled
 
 @dataclass(frozen=True)
 class StageWiseLikelihood(NewtonSteps):
-    """LogitBoost with shrunken steps: the mean of ``log sum_y exp(2 F_y) - 2 F_true``.
+    """LogitBoost with shrunken steps on the mean of ``log sum_y exp(2 F_y) - 2 F_true``.
 
     A column gets its weight once, by a Newton step from the scores of the round, so there is no
     bound; give the trainer ``C=float("inf")``.  The task must give the codes of all outputs
@@ -28,7 +28,7 @@ class StageWiseLikelihood(NewtonSteps):
     Parameters
     ----------
     shrinkage : float
-        Share of the Newton step that is taken.
+        Fraction of the Newton step that is taken.
     largest_step : float
         Largest change of a score by one step, before it is shrunk: where all examples are certain,
         Newton steps have no bound.
@@ -36,7 +36,7 @@ class StageWiseLikelihood(NewtonSteps):
         Mean loss at which training ends.
     patience : int, optional
         Rounds without a lower loss on the examples that they left out after which training ends.
-        None: it does not end for that.
+        None disables this check.
 
     Notes
     -----
@@ -56,7 +56,7 @@ class StageWiseLikelihood(NewtonSteps):
         return StageWiseLikelihoodBooster
 
     def booster(self, problem: Problem) -> StageWiseLikelihoodBooster:
-        """Newton steps.
+        """Booster by Newton steps.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class StageWiseLikelihood(NewtonSteps):
 
 
 class StageWiseLikelihoodBooster(HeldOutBooster):
-    """All columns of a round step from the same scores."""
+    """Booster whose columns of a round all step from the same scores."""
 
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
         codes = codes_of(problem.task, problem.Y)
@@ -107,7 +107,7 @@ def measure(
     slopes: FloatArray,
     curvatures: FloatArray,
 ) -> float:
-    """Mean loss at the scores, whose slopes and curvatures it fills, shape (n_channels, n_parts).
+    """Mean loss at the scores, with its slopes and curvatures filled in.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Stage-wise boosting of the conditional likelihood of structures: a boosted random field."""
+"""Stage-wise boosting of a conditional random field."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StageWiseRandomField(NewtonSteps):
         return StageWiseRandomFieldBooster
 
     def booster(self, problem: Problem) -> StageWiseRandomFieldBooster:
-        """Newton steps.
+        """Booster by Newton steps.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class StageWiseRandomField(NewtonSteps):
 
 
 class StageWiseRandomFieldBooster(HeldOutBooster):
-    """Scores of all parts, and columns of any terms."""
+    """Booster of the parts of all kinds, with columns of any terms."""
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
         self._shares = problem.example_weights

@@ -13,7 +13,7 @@ from structboost.weak.linear_function import LinearFunctionTable
 
 
 def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -> KindEnsemble:
-    """Return one linear function for each channel, whose columns are numbered from ``first``."""
+    """Return one linear function for each channel, with columns from index ``first`` on."""
     index: NDArray[np.int64] = np.arange(len(table.coefficients))
     return KindEnsemble(
         family="linear",
@@ -32,7 +32,7 @@ def plain_functions(
     first: int,
     spread: tuple[FloatArray, FloatArray] | None = None,
 ) -> KindEnsemble:
-    """Return linear functions of features as they are.
+    """Return linear functions of unscaled features.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def plain_functions(
 
 
 def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: int) -> KindEnsemble:
-    """Return single features, whose weights are not zero on some channel.
+    """Return the single features whose weights on some channel are not zero.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
 
 
 def weights_of(member: KindEnsemble, part: PartKind, n_known: int | None = None) -> FloatArray:
-    """Return the weights that :func:`plain_functions` or :func:`active_functions` was given.
+    """Return the weights that :func:`plain_functions` or :func:`active_functions` took.
 
     Parameters
     ----------

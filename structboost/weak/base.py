@@ -39,7 +39,7 @@ from structboost.weak.terms import Term
 
 
 class Candidate(NamedTuple):
-    """A weak learner that pricing found, with the channel it was found for.
+    """Weak learner that pricing found, with its channel.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Candidate(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Terms under one weight, and their edge: what pricing finds.
+    """Result of pricing, terms under one weight and their edge.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Column(NamedTuple):
 
 
 class TrainingFeatures(Protocol):
-    """The training set as families see it whose features stay in shards.
+    """Training set whose features stay in shards, as families see it.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class TrainingFeatures(Protocol):
         kind : str
             Kind of the parts.
         response : (float, float)
-            The two answers of discrete weak learners of this kind.
+            The two responses of discrete weak learners of this kind.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class TrainingFeatures(Protocol):
 
 
 class WeakLearnerFamily(ABC):
-    """A family of weak learners on the parts of one kind, bound to its training features.
+    """Family of weak learners on the parts of one kind, bound to its training features.
 
     The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
     precompute what every round needs.  Learners are hashable.  Two further keywords are optional:
@@ -130,10 +130,10 @@ class WeakLearnerFamily(ABC):
         The name in ``StructBoost(weak_learner=...)`` and in model files.
     exact_pricing : bool
         Whether :meth:`price` finds the learner of largest edge in the whole family.  If not, there
-        is no lower bound over the family and the certificate says so.
+        is no lower bound over the family, which the certificate reports.
     cross_fitted : bool
-        Whether a learner answers differently on training parts than the one that is saved.
-        Objective and bound then refer to the training answers, and the saved model has no
+        Whether a learner has other responses on training parts than the one that is saved.
+        Objective and bound then refer to the training responses, and the saved model has no
         certificate.
     can_resume : bool
         Whether learners are tuples of plain values, and :meth:`restored` makes them again: what a
@@ -141,7 +141,7 @@ class WeakLearnerFamily(ABC):
     takes_missing : bool
         Whether features may be missing (NaN).  Features of other families are checked before.
     sets_of_categories : type, optional
-        Where it is not made with ``categorical``, the family that stands beside it for such
+        If it is not made with ``categorical``, the second family for such
         features.
     ridge : float
         The ridge of :class:`structboost.masters.OneSlack` that these learners do best with.
@@ -184,7 +184,7 @@ class WeakLearnerFamily(ABC):
         """
 
     def resample(self, rng: Any) -> None:
-        """Find learners that differ more from round to round.
+        """Prepare to find learners that differ more from round to round.
 
         Called at most once, before the first round, for masters with a ridge: that shares the
         weight out among many learners.  By default nothing changes.
@@ -197,7 +197,7 @@ class WeakLearnerFamily(ABC):
         return
 
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw what :meth:`price` drew in the rounds that a checkpoint has behind it.
+        """Repeat the random draws of :meth:`price` in the rounds before a checkpoint.
 
         Parameters
         ----------
@@ -208,12 +208,12 @@ class WeakLearnerFamily(ABC):
 
     @property
     def identity(self) -> str:
-        """Text that tells checkpoints of families of one name apart."""
+        """Text by which checkpoints tell families of one name apart."""
         return self.name
 
     @property
     def searches_all(self) -> bool:
-        """Whether :meth:`price` searches all learners of the kind, not quantiles only."""
+        """Whether :meth:`price` searches all learners of the kind, not only quantiles."""
         return True
 
     def widest_edges(self, duals: Any) -> FloatArray | None:
@@ -235,7 +235,7 @@ class WeakLearnerFamily(ABC):
 
     @abstractmethod
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
-        """Turn a learner the way that each channel prefers (rule ``best``).
+        """Turn a learner into the form that each channel prefers (rule ``best``).
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class WeakLearnerFamily(ABC):
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Groups of learners of largest summed l1 norm, by default of one learner each.
+        """Group learners by largest summed l1 norm, by default one learner in each group.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class WeakLearnerFamily(ABC):
         return None
 
     def restored(self, values: Sequence[Any]) -> Any:
-        """Learner that a checkpoint holds as ``values``: its fields, tuples as lists.
+        """Restore a learner from the fields in a checkpoint, where tuples are lists.
 
         Parameters
         ----------
@@ -376,7 +376,7 @@ class WeakLearnerFamily(ABC):
 
 
 def check_has_rows(features: NDArray[Any], family: str) -> None:
-    """Raise TaskError where there is no part to learn from."""
+    """Raise TaskError if there is no part to learn from."""
     if not len(features):
         raise TaskError(
             f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "

@@ -1,4 +1,4 @@
-"""What each feature adds to the scores of an additive model."""
+"""Contributions of the features to the scores of an additive model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structboost.weak.table import Scorer
 
 
 class Contributions(NamedTuple):
-    """What each feature adds to each score; ``base + values.sum(axis=1)`` are the scores.
+    """Contribution of each feature to each score, where ``base + values.sum(axis=1)`` is the score.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Contributions(NamedTuple):
     base: Any
 
     def centred(self, background: Contributions) -> Contributions:
-        """The same scores, each feature's values less their mean over other rows.
+        """Subtract from each feature's values their mean over other rows, and add it to the base.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
 
 
 def _of_one_feature(table: LookupTable, u: int) -> LookupTable:
-    """The table of the used feature number ``u`` alone, without the bias."""
+    """Table of the used feature with index ``u`` alone, without the bias."""
     begin, end = table.indptr[u : u + 2]
     return replace(
         table,

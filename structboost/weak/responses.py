@@ -1,4 +1,4 @@
-"""Responses of weak learners on the rows of a shard, and the contract of those made there.
+"""Responses of weak learners on the rows of a shard, and contract for computing them there.
 
 With coefficients ``a_t`` of terms ``t``, each a learner ``h_t`` on a channel ``c_t``, rows ``p`` of
 a block and a measure ``V`` on the block::
@@ -104,7 +104,7 @@ class FeaturesOfRows(Protocol):
 
 
 class LearnersInShards(Protocol):
-    """Learners as they are sent to shards: plain data."""
+    """Learners in the plain data that is sent to shards."""
 
     @property
     def n_learners(self) -> int:
@@ -147,7 +147,7 @@ class ResponsesInShard(Responses):
         raise NotImplementedError(f"{type(self).__name__} does not implement answers().")
 
     def block_sums(self, duals: FloatArray, rows: slice, *arguments: Any) -> FloatArray:
-        """Sums over the rows of one block, which pricing needs.
+        """Compute the sums over the rows of one block, for pricing.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class ResponsesInShard(Responses):
         raise NotImplementedError(f"{type(self).__name__} does not implement block_sums().")
 
     def sums(self, duals: FloatArray, *arguments: Any) -> FloatArray:
-        """Sums of :meth:`block_sums` over all blocks, along their tree.
+        """Sum :meth:`block_sums` over all blocks, along their tree.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class ResponsesInShard(Responses):
         return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
 
     def features_sum(self, first_row: int) -> int:
-        """Hash of the features, which adds up over shards.
+        """Hash of the features, additive over shards.
 
         Parameters
         ----------
@@ -225,12 +225,12 @@ class ResponsesInShard(Responses):
 
 
 class ShardFeatures(Protocol):
-    """Plain data of which each shard makes the responses of a family: it is sent to workers.
+    """Plain data from which a worker makes the responses of a family in its shard.
 
     Attributes
     ----------
     identity : sequence of ndarray
-        Arrays that tell the features of two runs apart, beside their values.
+        Arrays that identify the features of a run, together with their values.
     """
 
     @property
@@ -238,7 +238,7 @@ class ShardFeatures(Protocol):
         """Arrays that are hashed for checkpoints."""
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> ResponsesInShard:
-        """Responses of no learner yet on the rows of a shard.
+        """Make an empty store of responses on the rows of a shard.
 
         Parameters
         ----------
@@ -250,17 +250,17 @@ class ShardFeatures(Protocol):
 
 
 class DualsInShards(Protocol):
-    """Signed weights of all parts and channels, left where the parts are.
+    """Signed weights of all parts and channels, stored in the shards of the parts.
 
     Families with ``shard_features`` get them in place of an array.
     """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Parts and channels."""
+        """Number of parts and of channels."""
 
     def sums(self, *arguments: Any) -> FloatArray:
-        """Sums over all shards of :meth:`ResponsesInShard.sums`, added along the tree of blocks.
+        """Sum :meth:`ResponsesInShard.sums` over all shards, along the tree of blocks.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class DualsInShards(Protocol):
         """
 
     def gathered(self) -> FloatArray:
-        """The weights themselves, shape (n_parts, n_channels)."""
+        """Gather the weights, shape (n_parts, n_channels)."""
 
 
 class StoredResponses(Responses):
@@ -298,7 +298,7 @@ class StoredResponses(Responses):
         _add_stored_products(self.rows, terms.learners, terms.channels, *measure, first, out)
 
     def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
-        """``<duals, response>`` of each term, duals of shape (n_channels, n_rows)."""
+        """Edges ``<duals, response>`` of the terms, for duals of shape (n_channels, n_rows)."""
         out = np.empty(len(terms.learners))
         _stored_edges(self.rows, terms.learners, terms.channels, duals, out)
         return out

@@ -20,7 +20,7 @@ from structboost.runtime.compiled import compiled
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import is_in_set
 
-# An impurity counts as smaller only by more than rounding: by this share of the node's.
+# An impurity counts as smaller only by more than rounding: by this fraction of the node's.
 _ROUNDING = 1e-10
 _TINY = np.finfo(np.float64).tiny
 # Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
@@ -32,7 +32,7 @@ _SHIFT = 32
 _MASK = (1 << 32) - 1
 # Columns that are counted together: the histograms of 256 bins fit in the cache.
 _GROUP_COLUMNS = 128
-# Rows that are asked of the memory together.
+# Rows that are prefetched together.
 _ROWS_AT_ONCE = 64
 
 
@@ -71,7 +71,7 @@ class CountedTable(NamedTuple):
 
 
 def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
-    """The table, whose columns are sparse where that is shorter than the rows that are drawn."""
+    """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr
     n_blocks, n_columns = common.shape
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
@@ -109,7 +109,7 @@ def _pack(
     packed: IntArray,
     rows: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """Fill ``packed`` with the duals of a channel as whole numbers.
+    """Fill ``packed`` with the duals of a channel as integers.
 
     Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros; those with others come to
     ``rows``.  Returns how many there are, their sum, and the largest size.
@@ -147,7 +147,7 @@ def _count_dense(
 ) -> int:
     """Add the rows to the histograms of the dense columns ``begin <= k < end``.
 
-    Rows that are far apart wait for memory, which a loop that only touches them asks for all at
+    Rows that are far apart wait for memory, which a loop that only touches them requests all at
     once.  What it returns keeps that loop alive.
     """
     weights = np.empty(_ROWS_AT_ONCE, np.int64)
@@ -187,7 +187,7 @@ def grow(
     limits: tuple[int, float],
     draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
 ) -> None:
-    """Grow a tree for each channel, each split of least Gini impurity.
+    """Grow a tree for each channel, with splits of least Gini impurity.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def grow(
     counts : ndarray of int64, shape (most bins of a column,), optional
         Room for the rows of each bin; None where one row is enough for a leaf.
     limits : (int, float)
-        Fewest rows of a leaf, and the share of the absolute weight of a channel that is added to
+        Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
     draw : (int, int, ndarray of int64, ndarray of bool), optional
         Seed, number of features that a node may split, feature of each column, and room for which
@@ -284,7 +284,7 @@ def grow(
 
 @compiled
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
-    """Whether a node has both weights, and enough rows."""
+    """Whether a node has weight of both signs, and enough rows."""
     return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
@@ -340,14 +340,14 @@ def split_of_node(
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
-    """Feature and bin of the split of least impurity, and the weight left of it.
+    """Find the feature and bin of the split of least impurity, and the weight on its left.
 
     The bin is -1 where none is below the impurity of the node.  The impurity of a side with the
     weights p and n is ``p n / (p + n)``: Gini's, times the weight, halved.  The best set of
     categories is a run of them in the order of p / (p + n) (Breiman et al., 1984, section 4.2.2);
     there the bin is -2, and ``left_set`` is filled.  A split of a feature with a direction above 0
-    must not have the larger share of positive weight on the left, and one below 0 not on the right;
-    the last split of a column is free of a direction of 2 or -2
+    must not have the larger fraction of positive weight on the left, and one below 0 not on the
+    right; the last split of a column is free of a direction of 2 or -2
     (:class:`structboost.weak.monotone_trees.Directions`).
 
     ``node`` is the weight of the node, and the ridge.  Half of that is added to p and half to n, on
@@ -422,7 +422,7 @@ def _best_set(
     counts: IntArray | None,
     rows: tuple[int, int],
 ) -> tuple[float, int]:
-    """Put the best set of bins into ``left_set`` if it is below the limit, the first of ``limits``.
+    """Put the best set of bins into ``left_set`` if its impurity is below the first of ``limits``.
 
     Returns the new limit, and the weight of the set.  The other ``limits`` are what impurities must
     differ by, and half of the ridge.  Bins without rows go to the side of more weight.
@@ -472,7 +472,7 @@ def _best_set(
 
 @compiled
 def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
-    """Open the columns of as many features as ``draw`` says, drawn anew for each node."""
+    """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
     n_left = feature_of[-1] + 1
     state = np.uint64(seed) + np.uint64(node) * np.uint64(0xBF58476D1CE4E5B9)
@@ -502,7 +502,7 @@ def _rows_parted(
     begin: int,
     end: int,
 ) -> int:
-    """Put the rows left of a split before the others; returns the place of the first of these."""
+    """Move the rows left of a split before the others, and return the index of the next row."""
     n_left, n_right = begin, 0
     for j in range(begin, end):
         row = rows[j]
@@ -560,14 +560,14 @@ def grown_leaves(
     numbers: NDArray[np.int16],
     of_leaves: FloatArray,
 ) -> None:
-    """Leaves of the rows in new trees (:func:`leaf_numbers`), and what they sum to.
+    """Leaves of the rows in new trees (:func:`leaf_numbers`), and their sums.
 
     Parameters
     ----------
     codes, nodes, sets, duals, is_drawn
         As for :func:`grow` and :func:`_leaf_sums`.
     share : float
-        Share of the mass of a tree that is added to that of each leaf.
+        Fraction of the mass of a tree that is added to that of each leaf.
     numbers : ndarray of int16, shape (n_trees, n_rows)
         Filled.
     of_leaves : ndarray, shape (3, n_trees, n_leaves)
@@ -593,10 +593,10 @@ def _leaf_sums(
     weights: FloatArray,
     masses: FloatArray,
 ) -> None:
-    """Sums of the duals, and of their sizes, in the leaves of a tree for each channel.
+    """Sum the duals, and their absolute values, in the leaves of a tree for each channel.
 
     Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do
-    that are not drawn.  The others count by how right their answers are on the former, compared
+    that are not drawn.  The others count by how right their responses are on the former, compared
     with how right they are on themselves.  Then all sizes are scaled to the sum they had.
 
     Parameters
@@ -630,7 +630,7 @@ def _leaf_sums(
 def _add_drawn(
     own_weights: FloatArray, own_masses: FloatArray, weights: FloatArray, masses: FloatArray
 ) -> None:
-    """Add the sums of the rows drawn to those of the others, as far as these agree with them."""
+    """Add the sums of the drawn rows to those of the others, as far as they agree."""
     own, others = 0.0, 0.0
     for k in range(len(masses)):
         own += own_masses[k]
@@ -655,7 +655,7 @@ def _add_drawn(
 
 @compiled
 def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
-    """A number for each row, the same for equal rows: steps of splitmix64."""
+    """Hash each row, with one hash for equal rows, by steps of splitmix64."""
     out = np.zeros(codes.shape[1], np.uint64)
     for f in range(len(codes)):
         for i in range(codes.shape[1]):
