@@ -21,7 +21,7 @@ _MOST_PRODUCTS = 1 << 24
 # After each fit, one of so many parts of the instances is solved exactly.
 _PARTS = 16
 # Exact solves of each instance, about, after which training ends.
-_MOST_SOLVES = 20
+_MOST_SOLVES = 10
 # The fit on the known decisions closes its gap to this fraction of the last gap over all decisions.
 _INNER_GAP = 0.2
 _COARSEST = 0.2

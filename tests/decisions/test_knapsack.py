@@ -44,5 +44,5 @@ def test_items_without_value_are_left_out():
 def test_weights_and_capacities_are_checked():
     with pytest.raises(ValueError, match="negative"):
         Knapsack([1, -1], 2)
-    with pytest.raises(ValueError, match="a row of weights for each capacity"):
+    with pytest.raises(ValueError, match=r"weights has shape \(1, 2\); give \(2, 2\)"):
         Knapsack([1, 1], [2, 3])

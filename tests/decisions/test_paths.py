@@ -58,9 +58,9 @@ def test_graphs_without_a_path_or_with_a_cycle_are_refused():
         AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)
     with pytest.raises(ValueError, match="infeasible"):
         AcyclicPath([(0, 1), (2, 3)], 0, 3)
-    with pytest.raises(ValueError, match="count the nodes from 0"):
+    with pytest.raises(ValueError, match=r"arcs\[1, 0\] is -1; give whole numbers from 0"):
         AcyclicPath([(0, 1), (-1, 2)], 0, 1)
-    with pytest.raises(ValueError, match="tail and the head"):
+    with pytest.raises(ValueError, match=r"arcs has shape \(2,\)"):
         AcyclicPath([0, 1], 0, 1)
     with pytest.raises(ValueError, match="at least two nodes"):
         GridPath(1, 1)
@@ -86,7 +86,7 @@ def test_directed_graph_of_networkx_gives_arcs_in_its_order_and_nodes_by_name(pa
         path(graph, "sea", "home")
     with pytest.raises(ValueError, match=r"no directions; give graph.to_directed\(\)"):
         path(graph.to_undirected(), "home", "sea")
-    with pytest.raises(ValueError, match="arcs has shape"):
+    with pytest.raises(ValueError, match="arcs is empty"):
         path(nx.DiGraph(), 0, 1)
 
 

@@ -219,3 +219,35 @@ def test_semi_continuous_variables_of_a_model_of_highs_are_refused():
     model.addConstr(total >= 3.5)
     with pytest.raises(ValueError, match="Variable 1 of the model is semi-continuous"):
         LinearProgram.from_highs(model)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999))
+def test_flips_of_one_or_two_entries_improve_a_decision_until_none_pays(seed):
+    rng = np.random.default_rng(seed)
+    rows, room = rng.uniform(0, 1, size=(2, 7)), np.array([2.0, 2.5])
+    at_least = [np.ones(7)], [1.0]
+    program = LinearProgram(
+        np.vstack((rows, -at_least[0][0])), [*room, -1.0], integrality=True,
+        maximize=bool(rng.integers(2)),
+    )  # fmt: skip
+    costs = rng.normal(size=(4, 7))
+    begun = program.solve_all(rng.normal(size=(4, 7)))
+    before = begun.copy()
+    improved = program.improve_all(costs, begun)
+    np.testing.assert_array_equal(begun, before)
+    sign = 1.0 if program.maximize else -1.0
+    for row, old, new in zip(costs, begun, improved, strict=True):
+        assert program.is_feasible(new)
+        assert sign * row @ new >= sign * row @ old - 1e-12
+        for pair in [*combinations(range(7), 2), *((i,) for i in range(7))]:
+            other = new.copy()
+            other[list(pair)] = 1 - other[list(pair)]
+            assert not program.is_feasible(other) or sign * row @ other <= sign * row @ new + 1e-8
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (0, 2)])
+def test_programs_of_other_numbers_than_zeros_and_ones_are_not_improved(bounds):
+    program = LinearProgram(WEIGHTS, ROOM, bounds=bounds, integrality=bounds == (0, 2))
+    decisions = np.zeros((3, 4))
+    assert program.improve_all(-np.ones((3, 4)), decisions) is decisions
